@@ -1,0 +1,64 @@
+"""The Beta posterior of a Bernoulli outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv
+
+from rankloop.belief.counts import model_index
+from rankloop.math.arrays import add_at
+from rankloop.state import State
+from rankloop.types import BetaPrior, Decision, Evidence, FloatArray, Rows, Score
+
+
+@dataclass
+class BetaState(State):
+    """Beta(a, b) for every model, each [B, M]."""
+
+    a: FloatArray
+    b: FloatArray
+
+    def mean(self, rows: Rows) -> FloatArray:
+        """Posterior means a/(a+b)."""
+        a, b = self.a[:, rows.model], self.b[:, rows.model]
+        return a / (a + b)
+
+    def width(self, rows: Rows) -> FloatArray:
+        """Posterior standard deviations."""
+        a, b = self.a[:, rows.model], self.b[:, rows.model]
+        return np.sqrt(a * b / (a + b + 1.0)) / (a + b)
+
+    def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
+        """One Beta draw per model; the scale stretches its distance from the mean."""
+        sample = rng.beta(self.a, self.b)
+        if not (isinstance(scale, float) and scale == 1.0):
+            mean = self.a / (self.a + self.b)
+            sample = mean + np.reshape(scale, (-1, 1)) * (sample - mean)
+        return lambda rows: sample[:, rows.model]
+
+    def quantile(self, rows: Rows, q: FloatArray) -> FloatArray:
+        """Quantiles q [B] of the posteriors."""
+        return np.asarray(betaincinv(self.a[:, rows.model], self.b[:, rows.model], q[:, None]))
+
+
+@dataclass(frozen=True)
+class Beta:
+    """Independent Beta priors, updated by Bayes' rule: a += y, b += 1 - y."""
+
+    prior: BetaPrior
+    models: int
+    binary = True
+    fractional = False
+
+    def init(self, learners: int) -> BetaState:
+        """The prior of every learner."""
+        shape = (learners, self.models)
+        return BetaState(*(np.array(np.broadcast_to(p, shape)) for p in (self.prior.a, self.prior.b)))
+
+    def update(self, state: BetaState, decision: Decision, evidence: Evidence) -> None:
+        """Successes to a, failures to b."""
+        model = model_index(decision.rows)
+        add_at(state.a, model, evidence.y)
+        add_at(state.b, model, evidence.exposure - evidence.y)

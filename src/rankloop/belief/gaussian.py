@@ -1,0 +1,62 @@
+"""The Gaussian posterior of a mean, in natural parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankloop.belief.counts import model_index
+from rankloop.math.arrays import add_at
+from rankloop.state import State
+from rankloop.types import Decision, Evidence, FloatArray, Rows, Score
+
+
+@dataclass
+class GaussianState(State):
+    """N(shift/precision, 1/precision) for every model, each [B, M]."""
+
+    precision: FloatArray  # 1/σ0² + n/σ²
+    shift: FloatArray  # μ0/σ0² + s/σ²
+
+    def mean(self, rows: Rows) -> FloatArray:
+        """Posterior means."""
+        return self.shift[:, rows.model] / self.precision[:, rows.model]
+
+    def width(self, rows: Rows) -> FloatArray:
+        """Posterior standard deviations."""
+        return self.precision[:, rows.model] ** -0.5
+
+    def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
+        """Independent normal draws, one per model."""
+        noise = rng.standard_normal(self.precision.shape)
+        noise *= np.reshape(scale, (-1, 1))
+        sample = self.shift / self.precision + noise / np.sqrt(self.precision)
+        return lambda rows: sample[:, rows.model]
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Independent normal priors N(mu0, sigma0²) and observations with noise sigma.
+
+    An observation of exposure e has mean e·ν, so it adds e²/σ² to the precision.
+    """
+
+    models: int
+    mu0: FloatArray | float = 0.0  # a number, [M] or [B, M]
+    sigma0: FloatArray | float = 1.0  # standard deviation, same shapes
+    sigma: float = 0.5
+    binary = False
+    fractional = True
+
+    def init(self, learners: int) -> GaussianState:
+        """The prior of every learner."""
+        precision = np.broadcast_to(np.asarray(self.sigma0, dtype=float) ** -2.0, (learners, self.models)).copy()
+        return GaussianState(precision, precision * self.mu0)
+
+    def update(self, state: GaussianState, decision: Decision, evidence: Evidence) -> None:
+        """Bayes' rule for a normal mean with known noise."""
+        model = model_index(decision.rows)
+        weight = self.sigma**-2
+        add_at(state.precision, model, weight * evidence.exposure**2)
+        add_at(state.shift, model, weight * evidence.exposure * evidence.y)

@@ -1,0 +1,90 @@
+"""Beliefs about a parameter vector: a centre and a square-root factor of the covariance."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankloop.math import factor
+from rankloop.math.arrays import add_at
+from rankloop.math.linear import dot, features_of
+from rankloop.state import State
+from rankloop.types import Decision, Evidence, FloatArray, Rows, Score
+
+
+@dataclass
+class LinearState(State, ABC):
+    """N(centre, F Fᵀ) for each of M parameter vectors."""
+
+    F: FloatArray  # [B, M, d, d], F Fᵀ = V⁻¹
+
+    @abstractmethod
+    def centre(self) -> FloatArray:
+        """θ̂, [B, M, d]."""
+
+    def mean(self, rows: Rows) -> FloatArray:
+        """xᵀθ̂."""
+        return dot(features_of(rows), self.centre()[:, rows.model])
+
+    def width(self, rows: Rows) -> FloatArray:
+        """‖x‖ in the norm of V⁻¹."""
+        F, x = self.F[:, rows.model], features_of(rows)
+        return factor.width(F, x) if F.ndim == 3 else np.linalg.vector_norm(np.vecmat(x, F), axis=-1)
+
+    def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
+        """xᵀθ̃ with one θ̃ ~ N(θ̂, scale² V⁻¹) per model."""
+        z = rng.standard_normal(self.F.shape[:-1])
+        z *= np.reshape(scale, (-1, 1, 1))
+        theta = self.centre() + np.matvec(self.F, z)
+        return lambda rows: dot(features_of(rows), theta[:, rows.model])
+
+
+@dataclass
+class RidgeState(LinearState):
+    """Sufficient statistics of a ridge regression."""
+
+    b: FloatArray  # [B, M, d], weighted sum of x y
+
+    def centre(self) -> FloatArray:
+        """V⁻¹b."""
+        return factor.solve(self.F, self.b)
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """V = ridge·I + weight·Σ xxᵀ, b = weight·Σ xy: linear regression with known noise 1/weight.
+
+    An observation of exposure e has mean e·xᵀθ, so its row is e·x.
+    """
+
+    dim: int
+    ridge: float = 1.0
+    weight: float = 1.0
+    models: int = 1
+    binary = False
+    fractional = True
+
+    def init(self, learners: int) -> RidgeState:
+        """V = ridge·I and b = 0."""
+        F = factor.initial(learners, self.models, self.dim, self.ridge)
+        return RidgeState(F, np.zeros((learners, self.models, self.dim)))
+
+    def update(self, state: RidgeState, decision: Decision, evidence: Evidence) -> None:
+        """One row for each observed slot."""
+        x = features_of(decision.rows) * evidence.exposure[:, :, None]
+        add_rows(state, decision.rows, x, evidence.y, self.weight)
+
+
+def add_rows(state: RidgeState, rows: Rows, x: FloatArray, y: FloatArray, weight: FloatArray | float) -> None:
+    """V += weight·xxᵀ and b += weight·xy for the slots of a list; x [B, K, d], y and weight [B, K].
+
+    A zero row, as of an unobserved slot, changes nothing.
+    """
+    factor.add_to_models(state.F, rows.model, x * np.sqrt(weight)[..., None])
+    xy = x * (weight * y)[:, :, None]
+    if isinstance(rows.model, np.ndarray):
+        add_at(state.b, np.broadcast_to(rows.model, y.shape), xy)
+    else:
+        state.b[:, rows.model] += xy.sum(axis=1)

@@ -1,0 +1,87 @@
+"""TopRank's belief: which items have beaten which, and the blocks that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erf
+
+from rankloop.state import State
+from rankloop.types import BoolArray, Decision, Evidence, IntArray
+
+C = 4.0 * np.sqrt(2.0 / np.pi) / erf(np.sqrt(2.0))
+"""The constant of Lattimore et al. (2018), about 3.34."""
+
+
+@dataclass
+class OrderState(State):
+    """Click differences of pairs while they shared a block. Counts are int32: [B, L, L] is the memory."""
+
+    S: NDArray[np.int32]  # [B, L, L] sum of click_i - click_j
+    N: NDArray[np.int32]  # [B, L, L] sum of |click_i - click_j|
+    beats: BoolArray  # [B, L, L] row beats column, for ever
+    level: IntArray  # [B, L] block of each item, 0 on top
+
+
+@dataclass(frozen=True)
+class PairwiseOrder:
+    """j goes below i once S_ij ≥ √(2 N_ij log(c√N_ij / δ)) (Lattimore et al. 2018)."""
+
+    items: int
+    delta: float
+    binary = True
+    fractional = True
+
+    def init(self, learners: int) -> OrderState:
+        """One block."""
+        pairs = (learners, self.items, self.items)
+        return OrderState(
+            S=np.zeros(pairs, dtype=np.int32),
+            N=np.zeros(pairs, dtype=np.int32),
+            beats=np.zeros(pairs, dtype=np.bool_),
+            level=np.zeros((learners, self.items), dtype=np.int64),
+        )
+
+    def update(self, state: OrderState, decision: Decision, evidence: Evidence) -> None:
+        """Only pairs with exactly one click change, so only the clicked items' rows are touched."""
+        items, clicked = decision.items, evidence.y > 0
+        not_clicked = np.ones(state.level.shape, dtype=np.bool_)
+        where_clicked = np.nonzero(clicked)
+        not_clicked[where_clicked[0], items[where_clicked]] = False
+        stale = np.zeros(len(items), dtype=np.bool_)
+        for k in np.flatnonzero(clicked.any(axis=0)):
+            b = np.flatnonzero(clicked[:, k])
+            i = items[b, k]
+            same_block = state.level[b] == state.level[b, i][:, None]
+            U = (same_block & not_clicked[b]).astype(np.int32)  # [b, L], click_i - click_j
+            state.S[b, i] += U
+            state.N[b, i] += U
+            state.S[b, :, i] -= U
+            state.N[b, :, i] += U
+            new = self._ahead(state.S[b, i], state.N[b, i]) & same_block & ~state.beats[b, i]
+            state.beats[b, i] |= new
+            stale[b] |= new.any(axis=1)
+        if stale.any():
+            state.level[stale] = blocks(state.beats[stale])
+
+    def _ahead(self, S: NDArray[np.int32], N: NDArray[np.int32]) -> BoolArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            threshold = np.sqrt(2.0 * N * np.log(C * np.sqrt(N) / self.delta))
+        return np.asarray((N > 0) & (threshold <= S))
+
+
+def blocks(beats: BoolArray) -> IntArray:
+    """Level of every item, [B, L]: peel off those whom nobody left beats; a cycle is one block."""
+    level = np.zeros(beats.shape[:2], dtype=np.int64)
+    left = np.ones(beats.shape[:2], dtype=np.bool_)
+    depth = 0
+    while left.any():
+        beaten = (beats & left[:, :, None]).any(axis=1)
+        top = left & ~beaten
+        top = np.where(top.any(axis=1, keepdims=True), top, left)
+        level[top] = depth
+        left &= ~top
+        depth += 1
+    return level

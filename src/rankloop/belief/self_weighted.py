@@ -1,0 +1,79 @@
+"""Ridge regression whose observations are weighted by its own optimism about their variance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankloop.belief.linear import Ridge, RidgeState, add_rows
+from rankloop.math import factor
+from rankloop.math.linear import features_of
+from rankloop.state import State
+from rankloop.types import Decision, Evidence, FloatArray, Rows
+
+
+@dataclass
+class SelfWeightedState(State):
+    """A Hoeffding ridge that sets the weights, and the Bernstein ridge that is asked."""
+
+    hoeffding: RidgeState
+    bernstein: RidgeState
+    observations: FloatArray  # [B]
+
+    def mean(self, rows: Rows) -> FloatArray:
+        """xᵀθ_B."""
+        return self.bernstein.mean(rows)
+
+    def width(self, rows: Rows) -> FloatArray:
+        """‖x‖ in the norm of the weighted V⁻¹."""
+        return self.bernstein.width(rows)
+
+
+@dataclass(frozen=True)
+class SelfWeightedRidge:
+    """CascadeWOFUL's pair of regressions (Vial et al. 2022).
+
+    U_H = xᵀθ_H + α‖x‖ bounds the attraction of what was shown, hence its variance; an observation
+    enters the second regression with weight 1/v, v = clip(U_H, 1/K, 1).
+    """
+
+    dim: int
+    slots: int
+    ridge: float
+    norm: float  # S, bound on ‖θ‖
+    delta: float
+    binary = True
+    fractional = False
+
+    def init(self, learners: int) -> SelfWeightedState:
+        """Two empty regressions."""
+        ridge = Ridge(self.dim, self.ridge)
+        return SelfWeightedState(ridge.init(learners), ridge.init(learners), np.zeros(learners))
+
+    def alpha(self, observations: FloatArray) -> FloatArray:
+        """Hoeffding radius √λS + ½√(d log(1+m/(dλ)) + 2 log(1/δ)), [B]."""
+        m = np.maximum(observations, 1.0)
+        log_det = self.dim * np.log1p(m / (self.dim * self.ridge))
+        return np.asarray(self.ridge**0.5 * self.norm + 0.5 * np.sqrt(log_det + 2.0 * np.log(1.0 / self.delta)))
+
+    def beta(self, observations: FloatArray) -> FloatArray:
+        """Bernstein radius √λS + 8√(d log(1+Km/(dλ)) log(4m²/δ)) + 4√K log(4m²/δ), [B]."""
+        m = np.maximum(observations, 1.0)
+        log_det = self.dim * np.log1p(self.slots * m / (self.dim * self.ridge))
+        log_delta = np.log(4.0 * m**2 / self.delta)
+        return np.asarray(
+            self.ridge**0.5 * self.norm + 8.0 * np.sqrt(log_det * log_delta) + 4.0 * self.slots**0.5 * log_delta
+        )
+
+    def update(self, state: SelfWeightedState, decision: Decision, evidence: Evidence) -> None:
+        """Weights from the Hoeffding ridge as it was before this round, then both regressions."""
+        rows = decision.rows
+        x = features_of(rows)
+        theta, F = state.hoeffding.centre()[:, 0], state.hoeffding.F[:, 0]
+        U_H = np.matvec(x, theta) + self.alpha(state.observations)[:, None] * factor.width(F, x)
+        v = np.clip(U_H, 1.0 / self.slots, 1.0)
+        x = x * evidence.exposure[:, :, None]
+        add_rows(state.hoeffding, rows, x, evidence.y, 1.0)
+        add_rows(state.bernstein, rows, x, evidence.y, 1.0 / v)
+        state.observations += np.sign(evidence.exposure).sum(axis=1)

@@ -1,0 +1,94 @@
+"""Hyper-parameters of policies: what is accepted stands in the annotation and is checked at the edge."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from rankloop import validate
+from rankloop.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers in [low, high], or (low, high]; `many` also takes a list of them."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    many: bool = False
+
+    def check(self, field: str, value: Any) -> Any:
+        """The value as a float or an array."""
+        if self.many and isinstance(value, list | tuple):
+            return validate.vector(field, value, low=self.low, high=self.high, open_low=self.open_low)
+        return validate.number(field, value, low=self.low, high=self.high, open_low=self.open_low)
+
+    @property
+    def accepted(self) -> str:
+        """In words."""
+        words = validate.interval(self.low, self.high, self.open_low)
+        return words + ", or a list of one for each item" if self.many else words
+
+
+Real = Annotated[float, Range()]
+Positive = Annotated[float, Range(low=0.0, open_low=True)]
+NonNegative = Annotated[float, Range(low=0.0)]
+Fraction = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
+PositivePerItem = Annotated[Any, Range(low=0.0, open_low=True, many=True)]
+
+
+@dataclass(frozen=True)
+class Param:
+    """One hyper-parameter of a policy."""
+
+    name: str
+    default: Any
+    kind: Range | tuple[str, ...]
+    optional: bool
+
+    def check(self, value: Any) -> Any:
+        """The value as the policy wants it."""
+        if value is None and self.optional:
+            return None
+        if isinstance(self.kind, Range):
+            return self.kind.check(self.name, value)
+        return validate.choice(self.name, value, self.kind)
+
+    @property
+    def accepted(self) -> str:
+        """In words."""
+        words = self.kind.accepted if isinstance(self.kind, Range) else "one of " + ", ".join(self.kind)
+        return words + ", or null" if self.optional else words
+
+
+def params_of(build: Callable[..., Any]) -> tuple[Param, ...]:
+    """The keyword-only arguments of a catalogue function."""
+    hints = get_type_hints(build, include_extras=True)
+    keywords = [p for p in inspect.signature(build).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return tuple(Param(p.name, p.default, *_kind(hints[p.name])) for p in keywords)
+
+
+def checked(params: tuple[Param, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters with their values: given and checked, or the default."""
+    names = [p.name for p in params]
+    for name, value in given.items():
+        if name not in names:
+            accepted = f"only the parameters {', '.join(names)}" if names else "no parameters at all"
+            raise InvalidInput(str(name), value, accepted)
+    return {p.name: p.check(given[p.name]) if p.name in given else p.default for p in params}
+
+
+def _kind(hint: Any) -> tuple[Range | tuple[str, ...], bool]:
+    optional = False
+    if get_origin(hint) is not Annotated and type(None) in get_args(hint):
+        optional = True
+        hint = next(arg for arg in get_args(hint) if arg is not type(None))
+    if get_origin(hint) is Annotated:
+        return next(m for m in get_args(hint) if isinstance(m, Range)), optional
+    if get_origin(hint) is Literal:
+        return get_args(hint), optional
+    raise TypeError(f"a hyper-parameter is annotated {hint}; use an alias of params.py or a Literal")

@@ -1,0 +1,105 @@
+"""The table of named policies. It drives the CLI, the checks, the README and the names of the service."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rankloop.catalogue.params import Param, checked, params_of
+from rankloop.errors import InvalidInput, Unsupported
+from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
+from rankloop.policy import Policy
+from rankloop.types import Setting
+
+Build = Callable[..., Policy[Any]]
+F = TypeVar("F", bound=Build)
+
+PLAIN_FEEDBACKS: dict[str, Feedback] = {f.name: f for f in (Cascade(), LastClick(), SemiBandit())}
+FEEDBACKS = (*PLAIN_FEEDBACKS, "position-based")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One named policy."""
+
+    id: str
+    paper: str
+    feedback: str  # how it reads clicks unless told otherwise
+    needs: tuple[str, ...]  # of "features", "prior": what it cannot do without
+    learns: bool
+    build: Build
+    params: tuple[Param, ...]
+
+    @property
+    def doc(self) -> str:
+        """The whole docstring."""
+        return inspect.getdoc(self.build) or ""
+
+    @property
+    def summary(self) -> str:
+        """The docstring's first sentence."""
+        return self.doc.split("\n\n")[0].replace("\n", " ")
+
+
+_ENTRIES: dict[str, Entry] = {}
+
+
+def policy(
+    id: str, *, paper: str, feedback: str = "cascade", needs: tuple[str, ...] = (), learns: bool = True
+) -> Callable[[F], F]:
+    """Enter a function `(setting, *, ...) -> Policy` into the catalogue under this id."""
+
+    def enter(build: F) -> F:
+        _ENTRIES[id] = Entry(id, paper, feedback, needs, learns, build, params_of(build))
+        return build
+
+    return enter
+
+
+def entries() -> tuple[Entry, ...]:
+    """Every named policy, in the order of the papers."""
+    return tuple(_ENTRIES.values())
+
+
+def find(id: str) -> Entry:
+    """The entry of this id."""
+    if id not in _ENTRIES:
+        raise InvalidInput("id", id, "one of " + ", ".join(_ENTRIES))
+    return _ENTRIES[id]
+
+
+def resolve(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of a policy: given ones checked, the others at their defaults."""
+    entry = find(id)
+    own = {name: value for name, value in given.items() if name != "feedback"}
+    params = checked(entry.params, own)
+    if "feedback" in given:
+        if given["feedback"] not in FEEDBACKS:
+            raise InvalidInput("feedback", given["feedback"], "one of " + ", ".join(FEEDBACKS))
+        params["feedback"] = given["feedback"]
+    return params
+
+
+def build(id: str, setting: Setting, **given: Any) -> Policy[Any]:
+    """The policy of this id for this setting.
+
+    Besides its own parameters every policy takes `feedback`: how it reads clicks, if not in its own way.
+
+    >>> build("gts", Setting(items=30, slots=3), sigma=0.25).belief.sigma
+    0.25
+    """
+    params = resolve(id, given)
+    override = params.pop("feedback", None)
+    built = find(id).build(setting, **params)
+    return built if override is None else _reading(built, id, override, setting)
+
+
+def _reading(built: Policy[Any], id: str, name: str, setting: Setting) -> Policy[Any]:
+    if name != "position-based":
+        return dataclasses.replace(built, feedback=PLAIN_FEEDBACKS[name])
+    if not built.belief.fractional:
+        raise Unsupported(f"{id} cannot learn from fractional exposure; choose another feedback.")
+    return dataclasses.replace(built, feedback=PositionBased(setting.need_bias(id)))

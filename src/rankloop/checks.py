@@ -1,0 +1,322 @@
+"""The laws that every policy keeps, as a suite that anyone can run on a policy of their own.
+
+>>> from rankloop import build, checks
+>>> for law in checks.laws(lambda setting: build("cascade-ucb1", setting)):
+...     law.check()
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankloop import state as snapshots
+from rankloop.errors import InvalidInput
+from rankloop.explore import Greedy, SharedNoise, Thompson, Ucb
+from rankloop.math.logistic import sigmoid
+from rankloop.policy import Policy, Ranks
+from rankloop.simulator import simulate
+from rankloop.types import EMPTY, BetaPrior, FloatArray, IntArray, Request, Setting
+from rankloop.worlds.attraction import Given
+from rankloop.worlds.click_world import ClickWorld
+from rankloop.worlds.clicks import CascadeClicks
+
+Make = Callable[[Setting], Ranks]
+
+L, K, D, ROUNDS = 12, 3, 4, 60
+
+
+@dataclass(frozen=True)
+class Law:
+    """A named property; `check` raises AssertionError where it does not hold."""
+
+    name: str
+    check: Callable[[], None]
+
+
+def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
+    """Every law that applies to the policy which `make` builds for a setting.
+
+    Args:
+        make: a function from a Setting (12 items with 4 features and a Beta prior) to a policy.
+        learns: False for policies that are not meant to beat a random list.
+    """
+    checks: list[Callable[[Make], None]] = [
+        lists_are_distinct_allowed_and_within_budget,
+        deciding_changes_no_state,
+        equal_seeds_give_equal_lists,
+        unobserved_slots_teach_nothing,
+        relabelling_items_relabels_lists,
+        save_load_go_on_equals_go_on,
+        a_batch_of_two_learns_as_two_batches_of_one,
+        impossible_clicks_are_refused,
+    ]
+    if is_deterministic(make):
+        checks.append(a_batch_of_two_decides_as_two_batches_of_one)
+    if without_doubt(make(_Trial().setting)) is not None:
+        checks.append(zero_radius_equals_greedy)
+    if learns:
+        checks.append(beats_random_by_a_wide_margin)
+    for check in checks:
+        yield Law(check.__name__.replace("_", "-"), partial(check, make))
+
+
+class _Trial:
+    """A small problem with everything that a policy may need, and a history to learn from."""
+
+    def __init__(self, seed: int = 1, order: IntArray | None = None) -> None:
+        rng = np.random.default_rng(seed)
+        order = np.arange(L) if order is None else order
+        features = rng.random((L, D))
+        features /= np.linalg.norm(features, axis=1, keepdims=True)
+        self.features = features[order]
+        self.attraction = rng.uniform(0.05, 0.6, L)[order]
+        prior = BetaPrior(rng.uniform(1.0, 5.0, L)[order], rng.uniform(2.0, 10.0, L)[order])
+        self.setting = Setting(L, K, rounds=1000, dim=D, prior=prior, bias=np.array([1.0, 0.7, 0.4]))
+
+    def request(self, learners: int, k: int = K, allowed: Any = None) -> Request:
+        return Request(learners, L, k, self.features, allowed)
+
+    def clicks(self, items: IntArray, rng: np.random.Generator) -> FloatArray:
+        attracted = (rng.random(items.shape) < self.attraction[items]) & (items != EMPTY)
+        return CascadeClicks().click(attracted, np.empty((len(items), 0)))[0]
+
+    def play(self, policy: Ranks, state: Any, rounds: int, seed: int) -> list[IntArray]:
+        """Let the policy decide and learn; returns the lists."""
+        rng = np.random.default_rng(seed)
+        lists = []
+        for _ in range(rounds):
+            decision = policy.decide(state, self.request(len(state.t)), rng)
+            policy.learn(state, decision, self.clicks(decision.items, rng))
+            lists.append(decision.items)
+        return lists
+
+    def teach(self, policy: Ranks, state: Any, rounds: int, seed: int, order: IntArray | None = None) -> None:
+        """Show given lists with given clicks, the same for every policy; item i is called order[i]."""
+        rng = np.random.default_rng(seed)
+        for _ in range(rounds):
+            items = rng.permuted(np.tile(np.arange(L), (len(state.t), 1)), axis=1)[:, :K]
+            clicks = _Trial().clicks(items, rng)
+            shown = items if order is None else order[items]
+            policy.learn(state, policy.adopt(self.request(len(state.t)), shown), clicks)
+
+
+def _equal(one: Any, other: Any, tolerance: float = 0.0) -> None:
+    left, right = dict(one.arrays()), dict(other.arrays())
+    assert left.keys() == right.keys()
+    for name in left:
+        np.testing.assert_allclose(left[name], right[name], rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+def lists_are_distinct_allowed_and_within_budget(make: Make) -> None:
+    """Whatever is allowed and however long the list, nothing else is shown and nothing twice."""
+    trial, B = _Trial(), 20
+    policy = make(trial.setting)
+    state = policy.init(B)
+    rng = np.random.default_rng(2)
+    for t in range(30):
+        k = (K, 1, K + 1)[t % 3] if t % 2 else K
+        allowed = rng.random((B, L)) < rng.choice([0.1, 0.5, 1.0], size=(B, 1))
+        decision = policy.decide(state, trial.request(B, min(k, K), allowed), rng)
+        items = decision.items
+        assert items.shape == (B, min(k, K))
+        for row, may in zip(items, allowed, strict=True):
+            shown = row[row != EMPTY]
+            assert len(set(shown)) == len(shown) == min(len(row), may.sum()), "distinct, and as many as there are"
+            assert may[shown].all(), "only allowed items"
+            assert (row[len(shown) :] == EMPTY).all(), "empty slots come last"
+        policy.learn(state, decision, trial.clicks(items, rng))
+
+
+def deciding_changes_no_state(make: Make) -> None:
+    """`decide` only reads."""
+    trial = _Trial()
+    policy = make(trial.setting)
+    state = policy.init(3)
+    trial.play(policy, state, ROUNDS, seed=3)
+    before = state.copy()
+    for seed in range(3):
+        policy.decide(state, trial.request(3), np.random.default_rng(seed))
+    _equal(before, state)
+
+
+def equal_seeds_give_equal_lists(make: Make) -> None:
+    """Randomness comes from the generator that is passed in, and from nowhere else."""
+    trial = _Trial()
+    runs = []
+    for _ in range(2):
+        policy = make(trial.setting)
+        runs.append(trial.play(policy, policy.init(4), ROUNDS, seed=4))
+    np.testing.assert_array_equal(runs[0], runs[1])
+
+
+def unobserved_slots_teach_nothing(make: Make) -> None:
+    """Other items in the slots without exposure, the same state afterwards."""
+    trial, B = _Trial(), 8
+    policy = make(trial.setting)
+    rng = np.random.default_rng(5)
+    items = rng.permuted(np.tile(np.arange(L), (B, 1)), axis=1)
+    for slot in range(K):
+        clicks = np.zeros((B, K))
+        clicks[:, slot] = 1.0
+        hidden = policy.feedback.read(items[:, :K], clicks).exposure == 0
+        other = np.where(hidden, items[:, K : 2 * K], items[:, :K])
+        states = []
+        for lists in (items[:, :K], other):
+            state = policy.init(B)
+            trial.teach(policy, state, 10, seed=6)
+            policy.learn(state, policy.adopt(trial.request(B), lists), clicks)
+            states.append(state)
+        _equal(states[0], states[1])
+
+
+def relabelling_items_relabels_lists(make: Make) -> None:
+    """Names of items carry no information. Compared as frequencies over 2,000 learners of one history.
+
+    Each frequency may differ by five standard errors: a true law fails with a chance below 1e-4.
+    """
+    B = 2000
+    order = np.random.default_rng(7).permutation(L)  # item i is called order[i]
+    plain, renamed = _Trial(), _Trial(order=np.argsort(order))
+    frequencies = []
+    for trial, names in ((plain, None), (renamed, order)):
+        policy = make(trial.setting)
+        state = policy.init(1)
+        trial.teach(policy, state, ROUNDS, seed=8, order=names)
+        many = _repeat(policy, state, B)
+        items = policy.decide(many, trial.request(B), np.random.default_rng(9)).items
+        frequencies.append((items[:, :, None] == np.arange(L)).mean(axis=0))
+    f, g = frequencies[0], frequencies[1][:, order]
+    error = np.sqrt((f * (1 - f) + g * (1 - g)) / B)
+    assert (np.abs(f - g) <= 5.0 * error + 1e-12).all(), "the same share of every slot"
+
+
+def save_load_go_on_equals_go_on(make: Make) -> None:
+    """A snapshot is complete."""
+    trial = _Trial()
+    policy = make(trial.setting)
+    state = policy.init(3)
+    trial.play(policy, state, ROUNDS, seed=10)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.npz"
+        snapshots.save(path, state)
+        loaded = policy.init(3)
+        snapshots.load(path, loaded)
+    runs = [trial.play(policy, one, ROUNDS, seed=11) for one in (state, loaded)]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    _equal(state, loaded)
+
+
+def a_batch_of_two_learns_as_two_batches_of_one(make: Make) -> None:
+    """Learners of a batch do not touch each other, and a view of one learner is a learner."""
+    trial = _Trial()
+    policy = make(trial.setting)
+    whole, views = policy.init(2), policy.init(2)
+    rng = np.random.default_rng(12)
+    for _ in range(ROUNDS):
+        items = rng.permuted(np.tile(np.arange(L), (2, 1)), axis=1)[:, :K]
+        clicks = trial.clicks(items, rng)
+        policy.learn(whole, policy.adopt(trial.request(2), items), clicks)
+        for b in range(2):
+            one = slice(b, b + 1)
+            policy.learn(views.view(one), policy.adopt(trial.request(1), items[one]), clicks[one])
+    _equal(whole, views, tolerance=1e-9)
+
+
+def a_batch_of_two_decides_as_two_batches_of_one(make: Make) -> None:
+    """For rules without randomness, the lists are the same too."""
+    trial = _Trial()
+    policy = make(trial.setting)
+    state = policy.init(2)
+    trial.teach(policy, state, ROUNDS, seed=13)
+    both = policy.decide(state, trial.request(2), np.random.default_rng(14)).items
+    for b in range(2):
+        alone = policy.decide(state.view(slice(b, b + 1)), trial.request(1), np.random.default_rng(15 + b)).items
+        np.testing.assert_array_equal(both[b], alone[0])
+
+
+def impossible_clicks_are_refused(make: Make) -> None:
+    """A click on an empty slot, two clicks under the cascade, an item listed twice: nothing changes."""
+    trial = _Trial()
+    policy = make(trial.setting)
+    state = policy.init(1)
+    trial.teach(policy, state, 5, seed=16)
+    before = state.copy()
+    request = trial.request(1)
+    gap = policy.adopt(request, [[4, 2, EMPTY]])
+    full = policy.adopt(request, [[4, 2, 7]])
+    twice = replace(full, items=np.array([[4, 2, 4]]))
+    wrong = [(gap, [[0, 0, 1]]), (twice, [[0, 0, 0]]), (full, [[0, np.nan, 0]]), (full, [[1, 0]])]
+    if policy.feedback.single:
+        wrong.append((full, [[1, 0, 1]]))
+    for decision, clicks in wrong:
+        _refuses(partial(policy.learn, state, decision, clicks), f"clicks {clicks} on {decision.items}")
+    _refuses(partial(policy.adopt, request, [[4, 2, 4]]), "an item listed twice")
+    _equal(before, state)
+
+
+def zero_radius_equals_greedy(make: Make) -> None:
+    """Exploration is added to the estimate: without doubt, the estimate decides."""
+    trial = _Trial()
+    policy = make(trial.setting)
+    silent = without_doubt(policy)
+    assert silent is not None
+    greedy = replace(silent, explore=Greedy())
+    state = policy.init(5)
+    trial.teach(policy, state, ROUNDS, seed=17)
+    lists = [p.decide(state, trial.request(5), np.random.default_rng(18)).items for p in (silent, greedy)]
+    np.testing.assert_array_equal(lists[0], lists[1])
+
+
+def beats_random_by_a_wide_margin(make: Make) -> None:
+    """Less than half of the random policy's regret after 2,000 rounds of an easy problem, 20 replications."""
+    feature = np.array([3.0, 2.5, 2.0, *np.linspace(-3.0, -1.0, L - 3)])
+    attraction = np.asarray(sigmoid(feature))
+    world = ClickWorld(CascadeClicks(), Given(attraction, feature[:, None]), 2, BetaPrior(np.ones(L), np.ones(L)))
+    result = simulate([make], world, rounds=2000, replications=20, seed=19)
+    share = result.traces[0].final.mean() / result.random.final.mean()
+    assert share < 0.5, f"{share:.0%} of the random policy's regret"
+
+
+def is_deterministic(make: Make) -> bool:
+    """True where two generators give the same lists once learners have a history."""
+    trial = _Trial()
+    policy = make(trial.setting)
+    state = policy.init(4)
+    trial.teach(policy, state, ROUNDS, seed=20)
+    lists = [policy.decide(state, trial.request(4), np.random.default_rng(s)).items for s in range(8)]
+    return all(np.array_equal(lists[0], other) for other in lists)
+
+
+def without_doubt(policy: Ranks) -> Policy[Any] | None:
+    """The policy with its exploration turned down to nothing, where it has such a knob."""
+    if not isinstance(policy, Policy):
+        return None
+    rule: Any = policy.explore
+    if isinstance(rule, Thompson):
+        return replace(policy, explore=replace(rule, scale=0.0))
+    if isinstance(rule, Ucb):
+        return replace(policy, explore=Ucb[Any](lambda state, t: np.zeros(len(t))))
+    if isinstance(rule, SharedNoise):
+        return replace(policy, explore=SharedNoise(lambda tally, t: np.zeros_like(tally.clicks)))
+    return None
+
+
+def _repeat(policy: Ranks, state: Any, times: int) -> Any:
+    many = policy.init(times)
+    many.assign({name: np.repeat(array, times, axis=0) for name, array in state.arrays()})
+    return many
+
+
+def _refuses(call: Callable[[], Any], what: str) -> None:
+    try:
+        call()
+    except InvalidInput:
+        return
+    raise AssertionError(f"{what} should have been refused")

@@ -1,0 +1,44 @@
+"""`rankloop`: one parser, one module for each command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from rankloop.cli import listing, simulate
+from rankloop.errors import RankloopError
+from rankloop.version import __version__
+
+COMMANDS = (simulate, listing)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser with all commands."""
+    main_parser = argparse.ArgumentParser(
+        prog="rankloop",
+        description="Online learning to rank: show a list, watch what is clicked, learn from every click.",
+    )
+    main_parser.add_argument("--version", action="version", version=f"rankloop {__version__}")
+    commands = main_parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in COMMANDS:
+        module.add_to(commands)
+    return main_parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command. 0: done; 2: something given was wrong; 130: interrupted."""
+    given = parser().parse_args(arguments)
+    try:
+        given.run(given)
+    except RankloopError as error:
+        print(f"rankloop: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("rankloop: interrupted, nothing written.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has left, as `head` does; keep the interpreter's last flush quiet too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -1,0 +1,76 @@
+"""`rankloop simulate SPEC.yaml`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rankloop.errors import InvalidInput, MissingExtra
+from rankloop.simulator.api import run as run_spec
+from rankloop.simulator.api import with_yardstick
+from rankloop.simulator.spec import load_spec
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "simulate",
+        help="run policies against simulated visitors",
+        description="Run every policy of a spec on the same world and the same visitors.",
+    )
+    command.add_argument("spec", metavar="SPEC.yaml", help="world, policies, rounds, replications, seed")
+    command.add_argument("--out", metavar="DIR", help="write result.json, trace.parquet, regret.png, regret.svg")
+    command.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+    command.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)"
+    )
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    command.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> None:
+    """Check everything, run, then write."""
+    spec = load_spec(given.spec)
+    if given.out is not None:
+        _writable(Path(given.out))
+    total = spec.rounds * spec.replications * len(with_yardstick(spec))
+    with _progress(total, quiet=given.quiet) as bar:
+        result = run_spec(spec, jobs=given.jobs, report=bar.update)
+    if given.out is not None:
+        result.save(given.out)
+    if given.json:
+        json.dump(result.as_json(), sys.stdout, indent=1, allow_nan=False)
+        print()
+    else:
+        print(result)
+        if given.out is not None:
+            print(f"Written to {given.out}.")
+
+
+def _writable(folder: Path) -> None:
+    """Find out before the run, not after it, and create nothing yet."""
+    parent = folder
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise InvalidInput("--out", str(folder), "a folder that can be written")
+
+
+def _progress(total: int, *, quiet: bool) -> Any:
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        raise MissingExtra("the simulate command", "experiments") from None
+    return tqdm(
+        total=total,
+        unit="round",
+        unit_scale=True,
+        disable=quiet or not sys.stderr.isatty(),
+        dynamic_ncols=True,
+        leave=False,
+        file=sys.stderr,
+    )

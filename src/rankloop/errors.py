@@ -1,0 +1,43 @@
+"""Errors for people: one sentence that says what was wrong and what is accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class RankloopError(ValueError):
+    """Base of every error that rankloop raises on purpose."""
+
+
+class InvalidInput(RankloopError):
+    """A value from outside is not acceptable; nothing was changed.
+
+    Args:
+        field: dotted name of what was given, for example ``world.k``.
+        value: the value that was given.
+        accepted: what would have been fine.
+    """
+
+    def __init__(self, field: str, value: Any, accepted: str) -> None:
+        self.field, self.value, self.accepted = field, value, accepted
+        super().__init__(f"{field} is {_brief(value)}; accepted: {accepted}.")
+
+    def within(self, prefix: str) -> InvalidInput:
+        """The same error seen from outside: ``k`` becomes ``world.k``."""
+        return InvalidInput(f"{prefix}.{self.field}", self.value, self.accepted)
+
+
+class Unsupported(RankloopError):
+    """A policy needs something that the world or the service does not offer."""
+
+
+class MissingExtra(RankloopError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the optional dependencies: pip install 'rankloop[{extra}]'.")
+
+
+def _brief(value: Any, limit: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

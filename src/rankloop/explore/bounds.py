@@ -1,0 +1,27 @@
+"""Upper confidence bounds made of counts. An unobserved item scores +inf."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.belief.base import Tally
+from rankloop.math.bernoulli import kl_upper
+from rankloop.types import FloatArray, IntArray
+
+
+def ucb1(tally: Tally, t: IntArray) -> FloatArray:
+    """s/n + √(1.5 log(t-1)/n), log 0 := 0."""
+    log_t = np.log(np.maximum(t - 1, 1))[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = tally.mean + np.sqrt(1.5 * log_t / tally.exposure)
+    return np.where(tally.exposure > 0, bound, np.inf)
+
+
+def kl_ucb(tally: Tally, t: IntArray) -> FloatArray:
+    """max{q ≥ s/n : n·KL(s/n‖q) ≤ max(0, log t + 3 log log t)}, the budget 0 at t = 1."""
+    log_t = np.log(t)
+    with np.errstate(divide="ignore"):
+        budget = np.maximum(0.0, log_t + 3.0 * np.log(log_t))[:, None]
+    seen = tally.exposure > 0
+    per_observation = budget / np.where(seen, tally.exposure, 1.0)
+    return np.where(seen, kl_upper(np.minimum(tally.mean, 1.0), per_observation), np.inf)

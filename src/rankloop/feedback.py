@@ -1,0 +1,128 @@
+"""Feedback: what did these clicks reveal?
+
+Every interpreter reads clicks [B, K] into evidence (outcome, exposure). The world's click model is
+not the learner's feedback: `keep` says what a log of this kind would hold of a visitor who did
+something else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from rankloop.errors import InvalidInput
+from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray
+
+
+class Feedback(Protocol):
+    """Reads clicks."""
+
+    @property
+    def name(self) -> str:
+        """The name that users know it by."""
+
+    @property
+    def single(self) -> bool:
+        """True where a list can receive at most one click."""
+
+    def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
+        """What these clicks [B, K] on these lists [B, K] reveal."""
+
+    def keep(self, clicks: FloatArray) -> FloatArray:
+        """What a log of this kind keeps of clicks made under another model."""
+
+
+def check(decision: Decision, clicks: FloatArray, *, single: bool, binary: bool) -> FloatArray:
+    """Clicks as floats [B, K], or an error before anything has changed."""
+    items = decision.items
+    try:
+        clicks = np.asarray(clicks, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("clicks", clicks, "an array of numbers, one for each slot") from None
+    if clicks.shape != items.shape:
+        raise InvalidInput("clicks", f"an array of shape {clicks.shape}", f"shape {items.shape}, one for each slot")
+    ordered = np.sort(items, axis=1)
+    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != EMPTY)).any():
+        raise InvalidInput("items", items.tolist(), "lists of distinct items")
+    clicked = clicks != 0
+    if (clicked & (items == EMPTY)).any():
+        raise InvalidInput("clicks", clicks.tolist(), "no click on an empty slot")
+    if single and clicked.sum(axis=1).max(initial=0) > 1:
+        raise InvalidInput("clicks", clicks.tolist(), "at most one click in a list, as the cascade ends at the first")
+    if not np.isfinite(clicks).all() or (binary and (clicks[clicked] != 1).any()):
+        raise InvalidInput("clicks", clicks.tolist(), "0 or 1 in each slot" if binary else "finite numbers")
+    return clicks
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """Slots up to and including the first click are observed; all of them if there is none."""
+
+    name = "cascade"
+    single = True
+
+    def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
+        """Exposure 1 down to the first click."""
+        clicked = clicks != 0
+        before = np.cumsum(clicked, axis=1) - clicked
+        exposure = ((before == 0) & (items != EMPTY)).astype(np.float64)
+        return Evidence(clicks * exposure, exposure)
+
+    def keep(self, clicks: FloatArray) -> FloatArray:
+        """The first click only."""
+        clicked = clicks != 0
+        return np.where(np.cumsum(clicked, axis=1) - clicked == 0, clicks, 0.0)
+
+
+@dataclass(frozen=True)
+class LastClick:
+    """Slots up to the last click are observed; all of them if there is none (dependent click)."""
+
+    name = "last-click"
+    single = False
+
+    def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
+        """Exposure 1 down to the last click."""
+        clicked = clicks != 0
+        later = np.cumsum(clicked[:, ::-1], axis=1)[:, ::-1]
+        seen = (later > 0) | ~clicked.any(axis=1, keepdims=True)
+        return Evidence(clicks, (seen & (items != EMPTY)).astype(np.float64))
+
+    def keep(self, clicks: FloatArray) -> FloatArray:
+        """All clicks."""
+        return clicks
+
+
+@dataclass(frozen=True)
+class SemiBandit:
+    """Every slot is observed."""
+
+    name = "semi-bandit"
+    single = False
+
+    def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
+        """Exposure 1 everywhere."""
+        return Evidence(clicks, (items != EMPTY).astype(np.float64))
+
+    def keep(self, clicks: FloatArray) -> FloatArray:
+        """All clicks."""
+        return clicks
+
+
+@dataclass(frozen=True, eq=False)
+class PositionBased:
+    """Every slot is observed with a known exposure, its probability of being looked at."""
+
+    bias: FloatArray  # [K]
+    name = "position-based"
+    single = False
+
+    def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
+        """Exposure bias_k in slot k."""
+        return Evidence(clicks, np.where(items != EMPTY, self.bias[: items.shape[1]], 0.0))
+
+    def keep(self, clicks: FloatArray) -> FloatArray:
+        """All clicks."""
+        return clicks

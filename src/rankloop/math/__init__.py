@@ -1,0 +1,1 @@
+"""Numerical pieces without any notion of ranking."""

@@ -1,0 +1,95 @@
+"""The logistic link and ridge-penalised logistic regression for many learners at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit as sigmoid
+
+from rankloop.math.linear import dot
+from rankloop.types import FloatArray
+
+__all__ = ["curvature", "fit", "hessian", "sigmoid", "softplus"]
+
+
+def softplus(z: FloatArray) -> FloatArray:
+    """log(1 + eᶻ), which is also -log(1 - σ(z)), without overflow or saturation."""
+    return np.logaddexp(0.0, z)
+
+
+def curvature(z: FloatArray | float) -> FloatArray:
+    """σ′(z) = σ(z)(1 - σ(z))."""
+    p = sigmoid(z)
+    return np.asarray(p * (1.0 - p))
+
+
+def hessian(theta: FloatArray, x: FloatArray, n: FloatArray, ridge: float) -> FloatArray:
+    """ridge·I + Σ_i n_i σ′(x_iᵀθ) x_i x_iᵀ, [B, d, d]; shapes as in `fit`."""
+    weighted = x * (n * curvature(dot(x, theta)))[:, :, None]
+    H = x.swapaxes(-1, -2) @ weighted
+    i = np.arange(theta.shape[-1])
+    H[:, i, i] += ridge
+    return np.asarray(H)
+
+
+def fit(
+    theta: FloatArray,
+    x: FloatArray,
+    n: FloatArray,
+    s: FloatArray,
+    ridge: float,
+    *,
+    steps: int = 100,
+    tolerance: float = 1e-9,
+) -> tuple[FloatArray, FloatArray]:
+    """Maximise Σ_i s_i log σ(x_iᵀθ) + (n_i - s_i) log σ(-x_iᵀθ) - ridge/2 ‖θ‖² by damped Newton steps.
+
+    Args:
+        theta: where to start, [B, d]; not changed.
+        x: rows, [R, d] shared by all learners or [B, R, d].
+        n: trials of each row, [B, R].
+        s: successes of each row, [B, R].
+        ridge: precision of the Gaussian prior, above 0.
+
+    Returns:
+        The maximiser [B, d] and the Hessian there [B, d, d].
+    """
+    theta = theta.copy()
+    active = np.arange(theta.shape[0])
+    loss = _loss(theta, x, n, s, ridge)
+    for _ in range(steps):
+        xa, na, sa, ta = (x if x.ndim == 2 else x[active]), n[active], s[active], theta[active]
+        z = dot(xa, ta)
+        gradient = _rows_times(sa - na * sigmoid(z), xa) - ridge * ta
+        H = hessian(ta, xa, na, ridge)
+        step: FloatArray = np.linalg.solve(H, gradient[:, :, None])[:, :, 0].astype(np.float64, copy=False)
+        theta[active], loss[active] = _damped(ta, step, loss[active], xa, na, sa, ridge)
+        active = active[np.abs(step).max(axis=1) > tolerance * (1.0 + np.abs(ta).max(axis=1))]
+        if not active.size:
+            break
+    return theta, hessian(theta, x, n, ridge)
+
+
+def _rows_times(weights: FloatArray, x: FloatArray) -> FloatArray:
+    """Σ_i weights_i x_i, [B, d]."""
+    return weights @ x if x.ndim == 2 else np.vecmat(weights, x)
+
+
+def _loss(theta: FloatArray, x: FloatArray, n: FloatArray, s: FloatArray, ridge: float) -> FloatArray:
+    z = dot(x, theta)
+    likelihood = n * softplus(z) - s * z
+    return np.asarray(likelihood.sum(axis=1) + 0.5 * ridge * np.vecdot(theta, theta))
+
+
+def _damped(
+    theta: FloatArray, step: FloatArray, loss: FloatArray, x: FloatArray, n: FloatArray, s: FloatArray, ridge: float
+) -> tuple[FloatArray, FloatArray]:
+    """θ + step, the step halved for the learners whose loss would rise (nearly separable data)."""
+    size = np.ones(len(theta))
+    for _ in range(30):
+        proposal = theta + size[:, None] * step
+        new = _loss(proposal, x, n, s, ridge)
+        worse = new > loss + 1e-12 * np.abs(loss)
+        if not worse.any():
+            break
+        size[worse] *= 0.5
+    return proposal, new

@@ -1,0 +1,77 @@
+"""The K best items, best first, with fair ties."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
+
+ARGMAX_LIMIT = 24
+"""Up to here K passes of argmax beat a sort (measured at L = 256 and 3,000)."""
+
+
+class TopK:
+    """Scores every item once and takes the K best."""
+
+    def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> IntArray:
+        """The K best items of every learner."""
+        nothing = np.empty((request.learners, 0), dtype=np.int64)
+        return top_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
+
+
+def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: BoolArray | None = None) -> IntArray:
+    """Indices of the k largest scores of each row, [B, k], exact ties in random order.
+
+    Args:
+        scores: [B, L], finite or +inf; not changed.
+        k: length of the lists; slots for which no allowed item is left are EMPTY.
+        rng: used only for rows in which a tie touches the list.
+        allowed: [L] or [B, L].
+    """
+    if allowed is not None:
+        scores = np.where(allowed, scores, -np.inf)
+    L = scores.shape[1]
+    n = min(k, L)
+    order, values = _ordered(scores, min(n + 1, L))
+    listed = order[:, :n]
+    tied = ((values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -np.inf)).any(axis=1)
+    if tied.any():
+        listed[tied] = _shuffled_ties(scores[tied], n, rng)
+    if allowed is not None:
+        listed[values[:, :n] == -np.inf] = EMPTY
+    if n < k:
+        listed = np.pad(listed, ((0, 0), (0, k - n)), constant_values=EMPTY)
+    return listed
+
+
+def _ordered(scores: FloatArray, n: int) -> tuple[IntArray, FloatArray]:
+    """The n largest of each row and their values, largest first."""
+    if n > ARGMAX_LIMIT:
+        order = np.argsort(-scores, axis=1)[:, :n]
+        return order, np.take_along_axis(scores, order, axis=1)
+    work = np.array(scores)
+    rows = np.arange(len(work))
+    order = np.empty((len(work), n), dtype=np.int64)
+    values = np.empty((len(work), n))
+    for j in range(n):
+        best = work.argmax(axis=1)
+        order[:, j] = best
+        values[:, j] = work[rows, best]
+        work[rows, best] = -np.inf
+    return order, values
+
+
+def _shuffled_ties(scores: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    """As `_ordered`, with a fresh random key for every item deciding between equal scores."""
+    keys = rng.random(scores.shape)
+    if n > ARGMAX_LIMIT:
+        return np.lexsort((keys, -scores), axis=1)[:, :n]
+    work = np.array(scores)
+    rows = np.arange(len(work))
+    order = np.empty((len(work), n), dtype=np.int64)
+    for j in range(n):
+        best = np.where(work == work.max(axis=1, keepdims=True), keys, -1.0).argmax(axis=1)
+        order[:, j] = best
+        work[rows, best] = -np.inf
+        keys[rows, best] = -1.0
+    return order

@@ -1,0 +1,93 @@
+"""A policy is a design × a belief × an exploration rule × a planner, reading clicks through a feedback."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop import feedback as reading
+from rankloop.belief.base import Belief
+from rankloop.design import Design
+from rankloop.errors import InvalidInput
+from rankloop.explore.base import Explore
+from rankloop.feedback import Feedback
+from rankloop.plan.base import Planner
+from rankloop.state import State
+from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Request
+
+S = TypeVar("S", bound=State)
+
+
+@dataclass
+class PolicyState(State, Generic[S]):
+    """Everything a policy remembers."""
+
+    t: IntArray  # [B] the round that each learner decides next, from 1
+    belief: S
+
+
+class Ranks(Protocol):
+    """What a simulator or a service needs of a policy: three verbs, and how it reads clicks."""
+
+    @property
+    def feedback(self) -> Feedback:
+        """How clicks are read."""
+
+    def init(self, learners: int) -> Any:
+        """The state of B learners who have seen nothing."""
+
+    def decide(self, state: Any, request: Request, rng: np.random.Generator) -> Decision:
+        """Lists for this request; the state is only read."""
+
+    def learn(self, state: Any, decision: Decision, clicks: ArrayLike) -> None:
+        """Take in what happened to a decision."""
+
+    def adopt(self, request: Request, items: ArrayLike) -> Decision:
+        """The decision that shows lists made elsewhere."""
+
+
+@dataclass(frozen=True)
+class Policy(Generic[S]):
+    """The composition. Equal seeds give equal lists; `decide` changes nothing, `learn` changes in place."""
+
+    design: Design
+    belief: Belief[S]
+    explore: Explore[S]
+    plan: Planner
+    feedback: Feedback
+
+    def init(self, learners: int) -> PolicyState[S]:
+        """The state of B learners who have seen nothing."""
+        return PolicyState(np.ones(learners, dtype=np.int64), self.belief.init(learners))
+
+    def decide(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> Decision:
+        """Lists [B, k] for this request; the state is only read."""
+        score = self.explore(state.belief, state.t, rng)
+
+        def score_slot(prefix: IntArray, slot: int) -> FloatArray:
+            return score(self.design.rows(request, prefix, slot))
+
+        items = self.plan(score_slot, request, rng)
+        return Decision(items, self.design.pick(request, items), request)
+
+    def learn(self, state: PolicyState[S], decision: Decision, clicks: ArrayLike) -> None:
+        """Take in the clicks [B, K] on a decision. Clicks that cannot be are refused, nothing changed."""
+        y = reading.check(decision, np.asarray(clicks), single=self.feedback.single, binary=self.belief.binary)
+        self.belief.update(state.belief, decision, self.feedback.read(decision.items, y))
+        state.t += 1
+
+    def adopt(self, request: Request, items: ArrayLike) -> Decision:
+        """The decision that shows these lists [B, k], made elsewhere, so that it can be learned from."""
+        lists = np.asarray(items, dtype=np.int64)
+        if lists.shape != (request.learners, request.k):
+            raise InvalidInput("items", f"an array of shape {lists.shape}", f"({request.learners}, {request.k})")
+        shown = lists[lists != EMPTY]
+        if shown.size and not (shown.min() >= 0 and shown.max() < request.items):
+            raise InvalidInput("items", lists.tolist(), f"items 0 to {request.items - 1}, -1 for an empty slot")
+        ordered = np.sort(lists, axis=1)
+        if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != EMPTY)).any():
+            raise InvalidInput("items", lists.tolist(), "lists of distinct items")
+        return Decision(lists, self.design.pick(request, lists), request)

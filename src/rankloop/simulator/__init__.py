@@ -1,0 +1,7 @@
+"""The simulator: policies × worlds × replications, batched, reproducible, on one process or many."""
+
+from rankloop.simulator.api import simulate
+from rankloop.simulator.result import Result, Trace
+from rankloop.simulator.spec import PolicySpec, Spec, load_spec
+
+__all__ = ["PolicySpec", "Result", "Spec", "Trace", "load_spec", "simulate"]

@@ -1,0 +1,125 @@
+"""Many chunks on one process or several: the same tasks, the same numbers."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankloop.errors import MissingExtra
+from rankloop.simulator.chunk import Chunk, ChunkResult, Tick, play
+from rankloop.simulator.spec import PolicySpec
+from rankloop.worlds import World
+
+Report = Callable[[int], None]
+"""Told how many replication-rounds have been played since it was last called."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One policy on one chunk."""
+
+    world: World
+    policy: PolicySpec
+    chunk: Chunk
+    rounds: int
+    seed: int
+
+    def run(self, tick: Tick) -> ChunkResult:
+        """Play it, with one BLAS thread: more do not pay at these sizes, and the numbers stay the same."""
+        with one_blas_thread():
+            return play(self.world, self.policy, self.chunk, self.rounds, self.seed, tick)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS inside the block."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ModuleNotFoundError:
+        raise MissingExtra("simulate", "experiments") from None
+    with threadpool_limits(1):
+        yield
+
+
+def run_all(tasks: Sequence[Task], jobs: int, report: Report) -> list[ChunkResult]:
+    """The results of all tasks, in order."""
+    if jobs == 1 or len(tasks) == 1:
+        return [task.run(_counting(report, task.chunk.size)) for task in tasks]
+    try:
+        import joblib
+    except ModuleNotFoundError:
+        raise MissingExtra("more than one job", "experiments") from None
+    with tempfile.TemporaryDirectory(prefix="rankloop-") as folder:
+        path = Path(folder) / "progress"
+        np.zeros(len(tasks), dtype=np.int64).tofile(path)
+        with _watching(path, report):
+            calls = (joblib.delayed(_in_worker)(task, path, i) for i, task in enumerate(tasks))
+            try:
+                return list(joblib.Parallel(n_jobs=jobs)(calls))
+            except KeyboardInterrupt:
+                _stop_workers()
+                raise
+
+
+def _in_worker(task: Task, path: Path, index: int) -> ChunkResult:
+    # The parent decides about Ctrl-C; a worker's own traceback would only be noise.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    played = np.memmap(path, dtype=np.int64, mode="r+")
+
+    def tick(t: int) -> None:
+        played[index] = t * task.chunk.size
+
+    return task.run(tick)
+
+
+def _stop_workers() -> None:
+    from joblib.externals.loky import get_reusable_executor
+
+    executor: Any = get_reusable_executor()
+    executor.shutdown(wait=True, kill_workers=True)
+
+
+def _counting(report: Report, size: int) -> Tick:
+    last = 0
+
+    def tick(t: int) -> None:
+        nonlocal last
+        report((t - last) * size)
+        last = t
+
+    return tick
+
+
+@contextmanager
+def _watching(path: Path, report: Report, every: float = 0.2) -> Iterator[None]:
+    """Sum the workers' counters in a thread and report what was added."""
+    played = np.memmap(path, dtype=np.int64, mode="r")
+    done = threading.Event()
+    told = 0
+
+    def tell() -> None:
+        nonlocal told
+        total = int(played.sum())
+        report(total - told)
+        told = total
+
+    def watch() -> None:
+        while not done.wait(every):
+            tell()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        tell()

@@ -1,0 +1,153 @@
+"""The result of an experiment: numbers first, then table, files and figure."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankloop.errors import InvalidInput
+from rankloop.simulator import stats
+from rankloop.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One policy's curves: cumulative, at C checkpoints, for R replications."""
+
+    id: str
+    label: str
+    params: Mapping[str, Any]
+    regret: FloatArray  # [C, R] expected regret
+    reward: FloatArray  # [C, R] realised reward
+    seconds: float
+    rounds: IntArray  # [C]
+
+    @property
+    def final(self) -> FloatArray:
+        """Regret after the last round, [R]."""
+        return np.asarray(self.regret[-1])
+
+    @property
+    def rounds_per_second(self) -> float:
+        """Replication-rounds per second of one process."""
+        return float(self.rounds[-1] * self.regret.shape[1] / self.seconds)
+
+    def as_json(self) -> dict[str, Any]:
+        """Means and standard errors as plain numbers."""
+        return {
+            "id": self.id,
+            "label": self.label,
+            "params": _plain(self.params),
+            "regret": self._curve(self.regret),
+            "reward": self._curve(self.reward),
+            "seconds": self.seconds,
+            "rounds_per_second": self.rounds_per_second,
+        }
+
+    def _curve(self, values: FloatArray) -> dict[str, Any]:
+        return {
+            "round": self.rounds.tolist(),
+            "mean": values.mean(axis=1).tolist(),
+            "sem": [None if np.isnan(v) else v for v in stats.sem(values).tolist()],
+        }
+
+
+@dataclass(frozen=True)
+class Result:
+    """All policies of an experiment, on the same worlds and visitors."""
+
+    spec: Mapping[str, Any]
+    version: str
+    traces: tuple[Trace, ...]
+    random: Trace  # the yardstick, whether or not the spec asked for it
+
+    def __getitem__(self, label: str) -> Trace:
+        """The trace of this label."""
+        for trace in self.traces:
+            if trace.label == label:
+                return trace
+        raise InvalidInput("label", label, "one of " + ", ".join(t.label for t in self.traces))
+
+    def __iter__(self) -> Iterator[Trace]:
+        """The traces in the order of the spec."""
+        return iter(self.traces)
+
+    def __str__(self) -> str:
+        """A table: final regret, its share of the random policy's, speed."""
+        from rankloop.simulator.table import render
+
+        return render(self)
+
+    def as_json(self) -> dict[str, Any]:
+        """What `result.json` holds."""
+        policies = [trace.as_json() for trace in self.traces]
+        return {"spec": _plain(self.spec), "version": self.version, "policies": policies}
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Cumulative regret with 95 % confidence bands; also written to `path` if given."""
+        from rankloop.simulator.plot import regret_figure
+
+        figure = regret_figure(self)
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+    def save(self, folder: str | Path) -> None:
+        """Write result.json, trace.parquet, regret.png and regret.svg, each of them whole or not at all."""
+        from rankloop.simulator.trace_file import write_traces
+
+        where = Path(folder)
+        where.mkdir(parents=True, exist_ok=True)
+        figure = self.plot()
+        _replace(where / "trace.parquet", lambda p: write_traces(p, (*self.traces, self.random)))
+        _replace(where / "regret.png", lambda p: figure.savefig(p, format="png"))
+        _replace(where / "regret.svg", lambda p: figure.savefig(p, format="svg", metadata={"Date": None}))
+        text = json.dumps(self.as_json(), indent=1, allow_nan=False)
+        _replace(where / "result.json", lambda p: p.write_text(text + "\n", encoding="utf-8"))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Result:
+        """Read what `save` wrote."""
+        from rankloop.simulator.trace_file import read_traces
+
+        where = Path(folder)
+        try:
+            head = json.loads((where / "result.json").read_text(encoding="utf-8"))
+            seconds = {p["label"]: p["seconds"] for p in head["policies"]}
+            *traces, random = read_traces(where / "trace.parquet", head["policies"], seconds)
+        except (OSError, KeyError, ValueError) as error:
+            accepted = f"a folder with the result.json and trace.parquet of a run ({type(error).__name__})"
+            raise InvalidInput("folder", str(where), accepted) from None
+        return cls(head["spec"], head["version"], tuple(traces), random)
+
+
+def _plain(value: Any) -> Any:
+    """JSON's types only: arrays become lists, anything else its name."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(v) for key, v in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return getattr(value, "__name__", type(value).__name__)
+
+
+def _replace(path: Path, write: Any) -> None:
+    """Write beside the path, then move into place: a reader never sees half a file."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,126 @@
+"""Experiment specs: what to run, validated before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rankloop import catalogue, validate
+from rankloop.errors import InvalidInput, MissingExtra
+from rankloop.policy import Ranks
+from rankloop.types import Setting
+from rankloop.worlds import World, from_spec
+
+FIELDS = {"required": ("world", "policies", "rounds", "replications"), "optional": ("seed", "chunk")}
+CHUNK = 128
+"""Replications that share a batch and a stream; part of an experiment's identity."""
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """One policy of an experiment: an id with parameters, or a function of one's own."""
+
+    id: str
+    label: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    function: Callable[[Setting], Ranks] | None = None
+
+    def build(self, setting: Setting) -> Ranks:
+        """The policy for this setting."""
+        if self.function is not None:
+            return self.function(setting)
+        return catalogue.build(self.id, setting, **self.params)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A whole experiment."""
+
+    world: World
+    policies: tuple[PolicySpec, ...]
+    rounds: int
+    replications: int
+    seed: int
+    chunk: int
+    source: Mapping[str, Any]  # as given, for the record
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Spec:
+        """Check a mapping as in the documentation and make a spec of it."""
+        if not isinstance(given, Mapping):
+            raise InvalidInput("spec", given, f"a mapping with {', '.join(FIELDS['required'])}")
+        for name in given:
+            if name not in (*FIELDS["required"], *FIELDS["optional"]):
+                accepted = f"only the fields {', '.join((*FIELDS['required'], *FIELDS['optional']))}"
+                raise InvalidInput(str(name), given[name], accepted)
+        for name in FIELDS["required"]:
+            if name not in given:
+                raise InvalidInput(name, None, f"a value, since a spec needs {', '.join(FIELDS['required'])}")
+        world = given["world"]
+        return cls(
+            world=from_spec(world) if isinstance(world, Mapping) else world,
+            policies=policy_specs(given["policies"]),
+            rounds=validate.integer("rounds", given["rounds"]),
+            replications=validate.integer("replications", given["replications"]),
+            seed=validate.integer("seed", given.get("seed", 0), low=0),
+            chunk=validate.integer("chunk", given.get("chunk", CHUNK)),
+            source=dict(given),
+        )
+
+
+def policy_specs(given: Any) -> tuple[PolicySpec, ...]:
+    """A list of ids, mappings with 'id', or functions."""
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise InvalidInput("policies", given, "a list of policy ids or mappings with 'id'")
+    specs = tuple(_policy_spec(f"policies[{i}]", one) for i, one in enumerate(given))
+    labels = [spec.label for spec in specs]
+    for i, label in enumerate(labels):
+        if label in labels[:i]:
+            raise InvalidInput(f"policies[{i}].label", label, "a label that no other policy of the spec has")
+    return specs
+
+
+def _policy_spec(where: str, one: Any) -> PolicySpec:
+    if isinstance(one, PolicySpec):
+        return one
+    if callable(one):
+        name = getattr(one, "__name__", type(one).__name__)
+        return PolicySpec(id=name, label=name, function=one)
+    if isinstance(one, str):
+        one = {"id": one}
+    if not isinstance(one, Mapping) or "id" not in one:
+        raise InvalidInput(where, one, "a policy id, or a mapping with 'id'")
+    params = {name: value for name, value in one.items() if name not in ("id", "label")}
+    try:
+        resolved = catalogue.resolve(one["id"], params)
+    except InvalidInput as error:
+        raise error.within(where) from None
+    label = one.get("label", one["id"])
+    if not isinstance(label, str) or not label.strip():
+        raise InvalidInput(f"{where}.label", label, "a text")
+    return PolicySpec(id=one["id"], label=label, params=resolved)
+
+
+def load_spec(path: str | Path) -> Spec:
+    """Read and check a YAML file."""
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise MissingExtra("reading a spec file", "experiments") from None
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput("spec", str(path), f"a readable YAML file ({_reason(error)})") from None
+    try:
+        given = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1}: {getattr(error, 'problem', 'not YAML')})" if mark else ""
+        raise InvalidInput("spec", str(path), f"a file that is valid YAML{where}") from None
+    return Spec.of(given)
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or "unreadable" if isinstance(error, OSError) else "it is not UTF-8 text"

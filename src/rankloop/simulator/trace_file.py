@@ -1,0 +1,61 @@
+"""The tidy trace: a Parquet row for each policy, replication and checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankloop.errors import MissingExtra
+from rankloop.simulator.result import Trace
+
+YARDSTICK = "random (yardstick)"
+"""Label of the random policy's rows, so that a spec may use any label of its own."""
+
+
+def write_traces(path: Path, traces: Sequence[Trace]) -> None:
+    """Columns: label, id, replication, round, regret, reward; the last trace is the yardstick."""
+    pa, pq = _arrow()
+    parts = []
+    for i, trace in enumerate(traces):
+        C, R = trace.regret.shape
+        label = YARDSTICK if i == len(traces) - 1 else trace.label
+        columns = {
+            "label": pa.array([label] * (C * R)).dictionary_encode(),
+            "id": pa.array([trace.id] * (C * R)).dictionary_encode(),
+            "replication": pa.array(np.tile(np.arange(R, dtype=np.int32), C)),
+            "round": pa.array(np.repeat(trace.rounds, R)),
+            "regret": pa.array(trace.regret.ravel()),
+            "reward": pa.array(trace.reward.ravel()),
+        }
+        parts.append(pa.table(columns))
+    pq.write_table(pa.concat_tables(parts).unify_dictionaries(), path)
+
+
+def read_traces(path: Path, policies: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -> list[Trace]:
+    """The traces of these policies of a result.json, then the yardstick's."""
+    _, pq = _arrow()
+    table = pq.read_table(path)
+    names = np.array(table["label"].to_pylist())
+    columns = {name: table[name].to_numpy() for name in ("replication", "round", "regret", "reward")}
+    traces = []
+    for policy in (*policies, {"id": "random", "label": YARDSTICK, "params": {}}):
+        mine = names == policy["label"]
+        R = int(columns["replication"][mine].max()) + 1
+        regret, reward = (columns[name][mine].reshape(-1, R) for name in ("regret", "reward"))
+        rounds = columns["round"][mine][::R]
+        took = seconds.get(policy["label"], float("nan"))
+        label = "random" if policy["label"] == YARDSTICK else policy["label"]
+        traces.append(Trace(policy["id"], label, policy["params"], regret, reward, took, rounds))
+    return traces
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise MissingExtra("writing or reading a trace", "experiments") from None
+    return pyarrow, pyarrow.parquet

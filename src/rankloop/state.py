@@ -1,0 +1,72 @@
+"""State is a tree of plain arrays with a leading axis of learners.
+
+That makes a snapshot, a copy and a one-learner view the same few lines for every belief.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.errors import InvalidInput
+
+
+@dataclass
+class State:
+    """Base of all states. Every field is an array with leading axis B, or another State."""
+
+    def _map(self, f: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
+        changed = {
+            field.name: value._map(f) if isinstance(value, State) else f(value)
+            for field in fields(self)
+            for value in [getattr(self, field.name)]
+        }
+        return replace(self, **changed)
+
+    def view(self, learners: slice) -> Self:
+        """These learners only, sharing memory: what the view learns, the whole has learned."""
+        return self._map(lambda array: array[learners])
+
+    def copy(self) -> Self:
+        """An independent copy."""
+        return self._map(np.copy)
+
+    def arrays(self, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
+        """Name and array of every leaf, names dotted: ``belief.clicks``."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, State):
+                yield from value.arrays(f"{prefix}{field.name}.")
+            else:
+                yield prefix + field.name, value
+
+    def assign(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Overwrite every leaf in place with the array of the same name and shape."""
+        own = dict(self.arrays())
+        for name, array in own.items():
+            if name not in arrays or arrays[name].shape != array.shape:
+                found = arrays[name].shape if name in arrays else None
+                raise InvalidInput(f"state.{name}", found, f"an array of shape {array.shape}")
+        for name, array in own.items():
+            array[...] = arrays[name]
+
+
+@dataclass
+class NoState(State):
+    """The state of a part that remembers nothing."""
+
+
+def save(path: str | Path, state: State) -> None:
+    """Write a state to an .npz file."""
+    np.savez(path, allow_pickle=False, **dict(state.arrays()))
+
+
+def load(path: str | Path, into: State) -> None:
+    """Read an .npz file into a state of the same structure (``policy.init`` makes one)."""
+    with np.load(path, allow_pickle=False) as arrays:
+        into.assign(arrays)

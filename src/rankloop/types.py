@@ -1,0 +1,129 @@
+"""The nouns that every part shares. Shapes: B learners, L items, K slots, d features.
+
+The leading axis of a state is B; the last axis of a list is the slot; -1 is an empty slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.errors import Unsupported
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+EMPTY = -1
+"""The item index of an empty slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class BetaPrior:
+    """Beta(a, b) beliefs about the attraction of each item, held before the first click."""
+
+    a: FloatArray  # [L] or [B, L]
+    b: FloatArray  # [L] or [B, L]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is known when a policy is built, before the first round."""
+
+    items: int  # L
+    slots: int  # K
+    rounds: int | None = None  # the horizon, where one is known
+    dim: int | None = None  # d, where items have features
+    prior: BetaPrior | None = None
+    bias: FloatArray | None = None  # [K], probability that a slot is looked at, where known
+
+    def need_rounds(self, policy: str, instead: str) -> int:
+        """The horizon, or a refusal that names what to give instead."""
+        if self.rounds is None:
+            raise Unsupported(f"{policy} needs a known number of rounds here; give {instead}.")
+        return self.rounds
+
+    def need_dim(self, policy: str) -> int:
+        """The number of features, or a refusal."""
+        if self.dim is None:
+            raise Unsupported(
+                f"{policy} needs item features, and this world offers none; "
+                "give 'features' (L x d) or a linear or logistic generator."
+            )
+        return self.dim
+
+    def need_prior(self, policy: str) -> BetaPrior:
+        """The Beta prior, or a refusal."""
+        if self.prior is None:
+            raise Unsupported(
+                f"{policy} needs a Beta prior, and this world offers none; "
+                "give the world 'prior: {a: ..., b: ...}' or the policy 'a' and 'b'."
+            )
+        return self.prior
+
+    def need_bias(self, policy: str) -> FloatArray:
+        """The position biases, or a refusal."""
+        if self.bias is None:
+            raise Unsupported(f"{policy} needs known position biases, and this world offers none.")
+        return self.bias
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One round's question to B learners at once: rank k of these items."""
+
+    learners: int  # B
+    items: int  # L
+    k: int  # slots to fill
+    features: FloatArray | None = None  # [L, d] shared by all learners, or [B, L, d]
+    allowed: BoolArray | None = None  # [L] or [B, L]; None allows every item
+
+    @property
+    def dim(self) -> int:
+        """d, the number of features of an item."""
+        if self.features is None:
+            raise Unsupported("this policy scores items by their features, and the request has none.")
+        return int(self.features.shape[-1])
+
+
+Model = int | slice | IntArray
+"""Which of a belief's M models a row feeds.
+
+For scoring all L items: an int (one model for all), a slice or an index [L].
+For the slots of a list: an int, one model per slot [K], or one per learner and slot [B, K].
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a belief is asked about: model index and features of each candidate or slot."""
+
+    model: Model
+    x: FloatArray | None = None  # scoring: [L, d] or [B, L, d]; a list: [B, K, d]
+
+
+Score = Callable[[Rows], FloatArray]
+"""Scores of rows: one number for every learner and item, [B, L]. Finite or +inf, never NaN."""
+
+SlotScore = Callable[[IntArray, int], FloatArray]
+"""What a planner gets: (prefix [B, j], slot j) -> [B, L]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The lists shown, and the rows as they were scored: features may change before the click."""
+
+    items: IntArray  # [B, K], EMPTY where nothing is shown
+    rows: Rows
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What clicks revealed, slot by slot. Exposure 0 says nothing at all."""
+
+    y: FloatArray  # [B, K] outcome, 0 where the exposure is 0
+    exposure: FloatArray  # [B, K] how much the slot was looked at

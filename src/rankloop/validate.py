@@ -1,0 +1,105 @@
+"""Checks at the boundary. Each returns the value in the form the code wants, or raises InvalidInput."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from rankloop.errors import InvalidInput
+from rankloop.types import FloatArray
+
+
+def number(
+    field: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+) -> float:
+    """A finite number in [low, high], or in (low, high] where `open_low`."""
+    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not good or not low <= value <= high or (open_low and value == low):
+        raise InvalidInput(field, value, interval(low, high, open_low))
+    return float(value)
+
+
+def interval(low: float, high: float, open_low: bool = False) -> str:
+    """The words for a range of numbers."""
+    if low == -math.inf and high == math.inf:
+        return "a finite number"
+    if high == math.inf:
+        return f"a finite number {'above' if open_low else 'of at least'} {low:g}"
+    return f"a number in {'(' if open_low else '['}{low:g}, {high:g}]"
+
+
+def integer(field: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
+    """A whole number in [low, high]."""
+    good = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not good or value < low or (high is not None and value > high):
+        accepted = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+        raise InvalidInput(field, value, accepted)
+    return int(value)
+
+
+def choice(field: str, value: Any, among: Collection[str]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in among:
+        raise InvalidInput(field, value, "one of " + ", ".join(among))
+    return value
+
+
+def mapping(
+    field: str, value: Any, *, required: Collection[str] = (), optional: Collection[str] = ()
+) -> dict[str, Any]:
+    """A mapping with the required keys and no unknown ones."""
+    known = [*required, *optional]
+    if not isinstance(value, Mapping):
+        raise InvalidInput(field, value, f"a mapping with {', '.join(known)}")
+    for key in value:
+        if key not in known:
+            raise InvalidInput(f"{field}.{key}", value[key], f"only the fields {', '.join(known)}")
+    for key in required:
+        if key not in value:
+            raise InvalidInput(f"{field}.{key}", None, f"a value, since {field} needs {', '.join(required)}")
+    return dict(value)
+
+
+def vector(
+    field: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    length: int | None = None,
+) -> FloatArray:
+    """Finite numbers in [low, high], at least one of them."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, list | tuple) or not value:
+        raise InvalidInput(field, value, f"a list, each entry {interval(low, high, open_low)}")
+    entries = [number(f"{field}[{i}]", v, low=low, high=high, open_low=open_low) for i, v in enumerate(value)]
+    if length is not None and len(entries) != length:
+        raise InvalidInput(field, f"a list of {len(entries)}", f"a list of {length}")
+    return np.array(entries)
+
+
+def matrix(field: str, value: Any, *, rows: int | None = None) -> FloatArray:
+    """A matrix of finite numbers, given as a list of rows or as an array."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(field, value, "a list of rows of numbers, all of one length") from None
+    if array.ndim != 2 or 0 in array.shape:
+        raise InvalidInput(field, f"an array of shape {array.shape}", "a list of rows of numbers, all of one length")
+    if rows is not None and array.shape[0] != rows:
+        raise InvalidInput(field, f"{array.shape[0]} rows", f"{rows} rows, one for each item")
+    bad = np.argwhere(~np.isfinite(array))
+    if bad.size:
+        i, j = bad[0]
+        raise InvalidInput(f"{field}[{i}][{j}]", float(array[i, j]), "a finite number")
+    return array

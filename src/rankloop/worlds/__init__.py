@@ -1,0 +1,8 @@
+"""Worlds: simulated visitors whose truth is known."""
+
+from rankloop.worlds.base import Instance, Visit, World
+from rankloop.worlds.click_world import ClickWorld
+from rankloop.worlds.kinds import KINDS, from_spec
+from rankloop.worlds.matrix import MatrixWorld
+
+__all__ = ["KINDS", "ClickWorld", "Instance", "MatrixWorld", "Visit", "World", "from_spec"]

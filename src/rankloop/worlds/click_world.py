@@ -1,0 +1,92 @@
+"""Worlds whose items attract independently: a click model × a source of attraction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from rankloop.math.arrays import take
+from rankloop.types import BetaPrior, FloatArray, IntArray, Request, Setting
+from rankloop.worlds.attraction import Source
+from rankloop.worlds.clicks import ClickModel, listed
+
+
+@dataclass(frozen=True)
+class ClickVisit:
+    """One visitor for each replication: a uniform number for each item decides what attracts."""
+
+    instance: ClickInstance
+    luck: FloatArray  # [B, L]
+    moods: FloatArray  # [B, K] or [B, 0]
+
+    @property
+    def request(self) -> Request:
+        """The same question every round."""
+        return self.instance.request
+
+    @property
+    def best(self) -> FloatArray:
+        """Value of the best list, [B]."""
+        return self.instance.best
+
+    def value(self, items: IntArray) -> FloatArray:
+        """Exact expected reward, [B]."""
+        return self.instance.model.value(listed(self.instance.nu, items))
+
+    def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Clicks [B, K] and reward [B]."""
+        attracted = take(self.luck, items) < listed(self.instance.nu, items)
+        return self.instance.model.click(attracted, self.moods)
+
+
+@dataclass(frozen=True)
+class ClickInstance:
+    """B replications with their attraction probabilities."""
+
+    model: ClickModel
+    nu: FloatArray  # [B, L]
+    best: FloatArray  # [B]
+    request: Request
+    setting: Setting
+
+    def visit(self, rng: np.random.Generator) -> ClickVisit:
+        """Luck for all items, whether listed or not: the visitors do not depend on the policy."""
+        moods = self.model.moods(self.nu.shape[0], self.request.k, rng)
+        return ClickVisit(self, rng.random(self.nu.shape), moods)
+
+
+@dataclass(frozen=True)
+class ClickWorld:
+    """A click model and where its attraction probabilities come from."""
+
+    model: ClickModel
+    source: Source
+    k: int
+    prior: BetaPrior | None = None  # replaces the source's own: misspecification
+
+    def prepare(self, rng: np.random.Generator) -> Self:
+        """Nothing is shared but what was given."""
+        return self
+
+    def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> ClickInstance:
+        """Attraction probabilities of each replication from its own stream."""
+        drawn = self.source.draw(streams)
+        B, L = drawn.nu.shape
+        x = drawn.features
+        return ClickInstance(
+            model=self.model,
+            nu=drawn.nu,
+            best=self.model.value(take(drawn.nu, self.model.best(drawn.nu, self.k))),
+            request=Request(learners=B, items=L, k=self.k, features=x),
+            setting=Setting(
+                items=L,
+                slots=self.k,
+                rounds=rounds,
+                dim=None if x is None else x.shape[-1],
+                prior=drawn.prior if self.prior is None else self.prior,
+                bias=self.model.bias,
+            ),
+        )

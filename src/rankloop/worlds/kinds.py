@@ -1,0 +1,165 @@
+"""The kinds of world by name: functions from the fields of a spec to a world."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rankloop import validate
+from rankloop.errors import InvalidInput
+from rankloop.types import BetaPrior, BoolArray
+from rankloop.worlds.attraction import BetaDraws, Given, LinearDraws, Shape, Source
+from rankloop.worlds.base import World
+from rankloop.worlds.click_world import ClickWorld
+from rankloop.worlds.clicks import CascadeClicks, ClickModel, DependentClicks, PositionClicks
+from rankloop.worlds.matrix import MatrixWorld
+
+COMMON = ("features", "prior")
+
+
+def cascade(fields: Mapping[str, Any]) -> World:
+    """Scans down, clicks the first attractive item and stops; value 1 - ∏(1-ν).
+
+    attraction: L probabilities, or {beta: {items, a, b}}, {linear: {items, dim}}, {logistic: {items, dim}}
+    k: number of slots
+    features: L x d numbers, beside an explicit attraction (optional)
+    prior: {a, b}, the Beta prior that policies are told instead of the true one (optional)
+    """
+    given = validate.mapping("world", fields, required=("attraction", "k"), optional=COMMON)
+    return _click_world(CascadeClicks(), given, given["k"])
+
+
+def dependent_click(fields: Mapping[str, Any]) -> World:
+    """Clicks each examined attractive item, leaves satisfied after slot k with probability termination_k.
+
+    attraction, features, prior: as in cascade
+    termination: a probability for each slot
+    k: number of slots (optional, the length of termination)
+    """
+    given = validate.mapping("world", fields, required=("attraction", "termination"), optional=(*COMMON, "k"))
+    termination = validate.vector("world.termination", given["termination"], low=0.0, high=1.0)
+    k = _as_many_slots(given, "termination", len(termination))
+    return _click_world(DependentClicks(termination), given, k)
+
+
+def position_based(fields: Mapping[str, Any]) -> World:
+    """Examines slot k with probability bias_k, independently, and clicks what attracts; value Σ bias_k ν.
+
+    attraction, features, prior: as in cascade
+    bias: a probability for each slot
+    k: number of slots (optional, the length of bias)
+    """
+    given = validate.mapping("world", fields, required=("attraction", "bias"), optional=(*COMMON, "k"))
+    bias = validate.vector("world.bias", given["bias"], low=0.0, high=1.0)
+    return _click_world(PositionClicks(bias), given, _as_many_slots(given, "bias", len(bias)))
+
+
+def matrix(fields: Mapping[str, Any]) -> World:
+    """A random user of the test half clicks the first item that W says attracts them.
+
+    file: an .npz with a binary array W, users x items
+    items: how many of the most popular items, shuffled (optional, all)
+    dim: number of features, from the SVD of the training half
+    k: number of slots
+    """
+    given = validate.mapping("world", fields, required=("file", "dim", "k"), optional=("items",))
+    W = _binary_matrix(given["file"])
+    users, columns = W.shape
+    items = validate.integer("world.items", given.get("items", columns), high=columns)
+    k = validate.integer("world.k", given["k"], high=items)
+    dim = validate.integer("world.dim", given["dim"], high=min(items, users // 2))
+    return MatrixWorld(W, items, dim, k)
+
+
+KINDS: dict[str, Callable[[Mapping[str, Any]], World]] = {
+    "cascade": cascade,
+    "dependent-click": dependent_click,
+    "position-based": position_based,
+    "matrix": matrix,
+}
+
+
+def from_spec(spec: Any) -> World:
+    """The world of a mapping such as {kind: cascade, attraction: [0.5, 0.1], k: 1}.
+
+    >>> from_spec({"kind": "cascade", "attraction": [0.5, 0.1], "k": 1}).k
+    1
+    """
+    if not isinstance(spec, Mapping) or "kind" not in spec:
+        raise InvalidInput("world", spec, f"a mapping with 'kind', one of {', '.join(KINDS)}")
+    kind = validate.choice("world.kind", spec["kind"], KINDS)
+    return KINDS[kind]({name: value for name, value in spec.items() if name != "kind"})
+
+
+def _click_world(model: ClickModel, given: Mapping[str, Any], k: Any) -> World:
+    source = _source(given["attraction"], given.get("features"))
+    prior = _prior(given["prior"], source.items) if given.get("prior") is not None else None
+    return ClickWorld(model, source, validate.integer("world.k", k, high=source.items), prior)
+
+
+def _as_many_slots(given: Mapping[str, Any], field: str, length: int) -> int:
+    if given.get("k", length) != length:
+        raise InvalidInput("world.k", given["k"], f"{length}, the length of world.{field}")
+    return length
+
+
+def _source(attraction: Any, features: Any) -> Source:
+    field = "world.attraction"
+    if isinstance(attraction, Mapping):
+        if features is not None:
+            raise InvalidInput("world.features", features, "features only beside explicit attraction numbers")
+        if len(attraction) != 1:
+            raise InvalidInput(field, dict(attraction), "one generator: beta, linear or logistic")
+        ((name, options),) = attraction.items()
+        validate.choice(field, name, ("beta", "linear", "logistic"))
+        return _generator(f"{field}.{name}", name, options)
+    nu = validate.vector(field, attraction, low=0.0, high=1.0)
+    x = None if features is None else validate.matrix("world.features", features, rows=len(nu))
+    return Given(nu, x)
+
+
+def _generator(field: str, name: str, options: Any) -> Source:
+    if name == "beta":
+        given = validate.mapping(field, options, required=("items", "a", "b"))
+        items = validate.integer(f"{field}.items", given["items"])
+        return BetaDraws(items, _shape(f"{field}.a", given["a"], items), _shape(f"{field}.b", given["b"], items))
+    given = validate.mapping(field, options, required=("items", "dim"))
+    items = validate.integer(f"{field}.items", given["items"])
+    return LinearDraws(items, validate.integer(f"{field}.dim", given["dim"]), logistic=name == "logistic")
+
+
+def _shape(field: str, value: Any, items: int) -> Shape:
+    if isinstance(value, Mapping):
+        bounds = validate.mapping(field, value, required=("integers",))["integers"]
+        if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+            raise InvalidInput(f"{field}.integers", bounds, "two whole numbers, lowest and highest")
+        low = validate.integer(f"{field}.integers[0]", bounds[0])
+        return Shape(integers=(low, validate.integer(f"{field}.integers[1]", bounds[1], low=low)))
+    if isinstance(value, list | tuple | np.ndarray):
+        return Shape(validate.vector(field, value, low=0.0, open_low=True, length=items))
+    return Shape(np.asarray(validate.number(field, value, low=0.0, open_low=True)))
+
+
+def _prior(value: Any, items: int) -> BetaPrior:
+    given = validate.mapping("world.prior", value, required=("a", "b"))
+    shapes = [_shape(f"world.prior.{name}", given[name], items) for name in ("a", "b")]
+    for name, shape in zip("ab", shapes, strict=True):
+        if shape.values is None:
+            raise InvalidInput(f"world.prior.{name}", given[name], "a number or a list of numbers above 0")
+    a, b = (np.array(np.broadcast_to(np.asarray(shape.values), (items,))) for shape in shapes)
+    return BetaPrior(a, b)
+
+
+def _binary_matrix(file: Any) -> BoolArray:
+    accepted = "the path of an .npz file with a binary array W, users x items"
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            W = arrays["W"]
+    except (OSError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile):
+        raise InvalidInput("world.file", file, accepted) from None
+    if W.ndim != 2 or min(W.shape) < 2 or not ((W == 0) | (W == 1)).all():
+        raise InvalidInput("world.file", f"{file} with W of shape {W.shape}", accepted)
+    return np.asarray(W, dtype=np.bool_)

@@ -1,0 +1,120 @@
+"""Real users: a binary matrix says who is attracted by what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import svds
+
+from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, Setting
+from rankloop.worlds.clicks import CascadeClicks
+
+
+@dataclass(frozen=True)
+class MatrixVisit:
+    """A random user of the test half for each replication."""
+
+    instance: MatrixInstance
+    user: IntArray  # [B]
+
+    @property
+    def request(self) -> Request:
+        """The same question every round."""
+        return self.instance.request
+
+    @property
+    def best(self) -> FloatArray:
+        """Share of users whom the greedy cover attracts, [B]."""
+        return self.instance.best
+
+    def value(self, items: IntArray) -> FloatArray:
+        """Share of the test users whom at least one of the items attracts, [B]."""
+        return coverage(self.instance.packed, items) / len(self.instance.W)
+
+    def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The first item that this user likes."""
+        attracted = self.instance.W[self.user[:, None], items] & (items != EMPTY)
+        return CascadeClicks().click(attracted, np.empty((len(items), 0)))
+
+
+@dataclass(frozen=True)
+class MatrixInstance:
+    """B replications that share one matrix."""
+
+    W: BoolArray  # [users, L], the test half
+    packed: NDArray[np.uint8]  # [L, users/8], its columns as bits
+    best: FloatArray  # [B]
+    request: Request
+    setting: Setting
+
+    def visit(self, rng: np.random.Generator) -> MatrixVisit:
+        """Users drawn uniformly."""
+        return MatrixVisit(self, rng.integers(len(self.W), size=self.request.learners))
+
+
+@dataclass(frozen=True)
+class MatrixWorld:
+    """Users × items, cut to the most popular items; half of the users teach features, the rest visit."""
+
+    W: BoolArray  # [users, all items]; after `prepare` [test users, items]
+    items: int
+    dim: int
+    k: int
+    features: FloatArray | None = None  # [items, dim], made by `prepare`
+
+    def prepare(self, rng: np.random.Generator) -> Self:
+        """Shuffle the most popular items, split the users, factorise the training half."""
+        popular = np.argsort(-self.W.sum(axis=0), kind="stable")[: self.items]
+        W = self.W[:, rng.permutation(popular)]
+        users = rng.permutation(len(W))
+        half = len(users) // 2
+        features = svd_features(W[users[:half]], self.dim)
+        return replace(self, W=np.ascontiguousarray(W[users[half:]]), features=features)
+
+    def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> MatrixInstance:
+        """All replications share users and features."""
+        B = len(streams)
+        packed = np.packbits(self.W.T, axis=1)
+        best = coverage(packed, greedy_cover(self.W, self.k)[None, :]) / len(self.W)
+        return MatrixInstance(
+            W=self.W,
+            packed=packed,
+            best=np.broadcast_to(best, (B,)),
+            request=Request(learners=B, items=self.items, k=self.k, features=self.features),
+            setting=Setting(items=self.items, slots=self.k, rounds=rounds, dim=self.dim),
+        )
+
+
+def coverage(packed: NDArray[np.uint8], items: IntArray) -> FloatArray:
+    """Number of users whom a list attracts, [B], from bit columns [L, users/8] and lists [B, K]."""
+    bits = np.where(items[:, :, None] != EMPTY, packed[items], 0)
+    return np.asarray(np.bitwise_count(np.bitwise_or.reduce(bits, axis=1)).sum(axis=1, dtype=np.float64))
+
+
+def greedy_cover(W: BoolArray, k: int) -> IntArray:
+    """The list [k] that adds, slot by slot, the item which attracts most users not yet attracted."""
+    left = np.ones(len(W), dtype=np.bool_)
+    taken: list[int] = []
+    for _ in range(k):
+        gain = W[left].sum(axis=0)
+        gain[taken] = -1
+        taken.append(int(gain.argmax()))
+        left &= ~W[:, taken[-1]]
+    return np.array(taken)
+
+
+def svd_features(W: BoolArray, dim: int) -> FloatArray:
+    """Rows of VΣ of the rank-d truncated SVD W ≈ UΣVᵀ, [L, d], signs fixed."""
+    M = W.astype(np.float64)
+    if dim < min(M.shape):
+        _, sigma, Vt = svds(M, k=dim, v0=np.ones(min(M.shape)))
+    else:
+        _, sigma, Vt = np.linalg.svd(M, full_matrices=False)
+    order = np.argsort(-sigma)[:dim]
+    features = Vt[order].T * sigma[order]
+    signs = np.sign(features[np.abs(features).argmax(axis=0), np.arange(len(order))])
+    return np.asarray(features * np.where(signs == 0, 1.0, signs))
