@@ -267,11 +267,18 @@ def zero_radius_equals_greedy(make: Make) -> None:
     policy = make(trial.setting)
     silent = without_doubt(policy)
     assert silent is not None
-    greedy = replace(silent, explore=Greedy())
     state = policy.init(5)
     trial.teach(policy, state, ROUNDS, seed=17)
-    lists = [p.decide(state, trial.request(5), np.random.default_rng(18)).items for p in (silent, greedy)]
-    np.testing.assert_array_equal(lists[0], lists[1])
+    request = trial.request(5)
+    rows = silent.design.rows(request, np.empty((5, 0), dtype=np.int64), 0)
+    doubted = silent.explore(state.belief, state.t, np.random.default_rng(18))(rows)
+    np.testing.assert_allclose(doubted, state.belief.mean(rows), rtol=1e-12, atol=1e-12)
+    greedy = replace(silent, explore=Greedy())
+    means = [
+        np.take_along_axis(state.belief.mean(rows), p.decide(state, request, np.random.default_rng(18)).items, axis=1)
+        for p in (silent, greedy)
+    ]
+    np.testing.assert_allclose(means[0], means[1], rtol=1e-12, atol=1e-12)
 
 
 def beats_random_by_a_wide_margin(make: Make) -> None:

@@ -37,8 +37,12 @@ class LinearState(State, ABC):
         """xᵀθ̃ with one θ̃ ~ N(θ̂, scale² V⁻¹) per model."""
         z = rng.standard_normal(self.F.shape[:-1])
         z *= np.reshape(scale, (-1, 1, 1))
-        theta = self.centre() + np.matvec(self.F, z)
+        theta = self.shifted(z)
         return lambda rows: dot(features_of(rows), theta[:, rows.model])
+
+    def shifted(self, z: FloatArray) -> FloatArray:
+        """θ̂ + F z, [B, M, d], for z [B, M, d]."""
+        return np.asarray(self.centre() + np.matvec(self.F, z))
 
 
 @dataclass
@@ -50,6 +54,10 @@ class RidgeState(LinearState):
     def centre(self) -> FloatArray:
         """V⁻¹b."""
         return factor.solve(self.F, self.b)
+
+    def shifted(self, z: FloatArray) -> FloatArray:
+        """F(Fᵀb + z): one product less than centre and noise apart."""
+        return np.asarray(np.matvec(self.F, np.vecmat(self.b, self.F) + z))
 
 
 @dataclass(frozen=True)
@@ -73,18 +81,18 @@ class Ridge:
 
     def update(self, state: RidgeState, decision: Decision, evidence: Evidence) -> None:
         """One row for each observed slot."""
-        x = features_of(decision.rows) * evidence.exposure[:, :, None]
-        add_rows(state, decision.rows, x, evidence.y, self.weight)
+        add_rows(state, decision.rows, evidence, self.weight**0.5)
 
 
-def add_rows(state: RidgeState, rows: Rows, x: FloatArray, y: FloatArray, weight: FloatArray | float) -> None:
-    """V += weight·xxᵀ and b += weight·xy for the slots of a list; x [B, K, d], y and weight [B, K].
+def add_rows(state: RidgeState, rows: Rows, evidence: Evidence, root: FloatArray | float) -> None:
+    """V += root²·xxᵀ and b += root²·xy for the slots of a list, root [B, K] or a number.
 
-    A zero row, as of an unobserved slot, changes nothing.
+    An unobserved slot is a zero row and changes nothing.
     """
-    factor.add_to_models(state.F, rows.model, x * np.sqrt(weight)[..., None])
-    xy = x * (weight * y)[:, :, None]
+    x = features_of(rows) * (evidence.exposure * root)[:, :, None]
+    factor.add_rows(state.F, rows.model, x)
+    y = evidence.y * root
     if isinstance(rows.model, np.ndarray):
-        add_at(state.b, np.broadcast_to(rows.model, y.shape), xy)
+        add_at(state.b, np.broadcast_to(rows.model, y.shape), x * y[:, :, None])
     else:
-        state.b[:, rows.model] += xy.sum(axis=1)
+        state.b[:, rows.model] += np.vecmat(y, x)

@@ -71,5 +71,5 @@ class LogisticFrozen(LogisticMAP):
         """Curvature at the estimate that chose the list, then count and refit."""
         x = features_of(decision.rows)
         root = np.sqrt(logistic.curvature(np.matvec(x, state.theta[:, 0]))) * evidence.exposure
-        factor.add_to_models(state.F, decision.rows.model, x * root[:, :, None])
+        factor.add_rows(state.F, decision.rows.model, x * root[:, :, None])
         self._refit(state, decision, evidence)

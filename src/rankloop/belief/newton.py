@@ -43,9 +43,8 @@ class OnlineNewton:
         """One Newton step for each observed slot."""
         x = features_of(decision.rows) * evidence.exposure[:, :, None]
         o = 2.0 * evidence.y - 1.0
-        F, theta = state.F[:, 0], state.theta[:, 0]
-        for k in np.flatnonzero(evidence.exposure.any(axis=0)):
-            xk, ok = x[:, k], o[:, k]
-            step = self.rate * ok * sigmoid(-ok * np.vecdot(theta, xk))
-            factor.add_rows(F, xk[:, None, :])
-            theta += step[:, None] * factor.solve(F, xk)
+        theta = state.theta[:, 0]
+        gain = factor.add_rows(state.F, decision.rows.model, x)
+        for k in range(x.shape[1]):
+            step = self.rate * o[:, k] * sigmoid(-o[:, k] * np.vecdot(theta, x[:, k]))
+            theta += step[:, None] * gain[:, k]

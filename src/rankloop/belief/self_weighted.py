@@ -73,7 +73,6 @@ class SelfWeightedRidge:
         theta, F = state.hoeffding.centre()[:, 0], state.hoeffding.F[:, 0]
         U_H = np.matvec(x, theta) + self.alpha(state.observations)[:, None] * factor.width(F, x)
         v = np.clip(U_H, 1.0 / self.slots, 1.0)
-        x = x * evidence.exposure[:, :, None]
-        add_rows(state.hoeffding, rows, x, evidence.y, 1.0)
-        add_rows(state.bernstein, rows, x, evidence.y, 1.0 / v)
+        add_rows(state.hoeffding, rows, evidence, 1.0)
+        add_rows(state.bernstein, rows, evidence, v**-0.5)
         state.observations += np.sign(evidence.exposure).sum(axis=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankloop.math.kernels import potter
 from rankloop.types import FloatArray, Model
 
 
@@ -19,25 +20,22 @@ def initial(learners: int, models: int, dim: int, precision: float) -> FloatArra
     return F
 
 
-def add_rows(F: FloatArray, x: FloatArray) -> None:
-    """V += Σ_k x_k x_kᵀ in place, for F [..., d, d] and the rows x [..., K, d].
+def add_rows(F: FloatArray, model: Model, x: FloatArray) -> FloatArray:
+    """V_m += x xᵀ in place for the slots of a list, in order; zero rows change nothing.
 
-    Andrews' block form of Potter's update: with P = xF and the Cholesky factor C Cᵀ = I + P Pᵀ,
-    F -= (F Pᵀ) C⁻ᵀ (C + I)⁻¹ P. One pass over F for all K rows; zero rows change nothing.
+    Args:
+        F: [B, M, d, d].
+        model: the model of each slot: an int, [K] or [B, K]; -1, an empty slot, needs a zero row.
+        x: [B, K, d].
+
+    Returns:
+        V_m⁻¹x right after each row was added, [B, K, d].
     """
-    P = x @ F
-    C: FloatArray = np.linalg.cholesky(P @ P.swapaxes(-1, -2) + np.eye(x.shape[-2])).astype(np.float64, copy=False)
-    R = _forward(C, P @ F.swapaxes(-1, -2), shift=0.0)
-    F -= np.matmul(R.swapaxes(-1, -2), _forward(C, P, shift=1.0))
-
-
-def _forward(C: FloatArray, b: FloatArray, shift: float) -> FloatArray:
-    """(C + shift·I)⁻¹ b by forward substitution, C lower triangular [..., K, K] and b [..., K, d]; b is spent."""
-    for k in range(C.shape[-1]):
-        if k:
-            b[..., k, :] -= np.vecmat(C[..., k, :k], b[..., :k, :])
-        b[..., k, :] /= C[..., k, k, None] + shift
-    return b
+    gain = np.zeros(x.shape)
+    index = np.empty(x.shape[:2], dtype=np.int64)
+    index[...] = model
+    potter(F, index, np.ascontiguousarray(x), gain)
+    return gain
 
 
 def solve(F: FloatArray, b: FloatArray) -> FloatArray:
@@ -53,15 +51,3 @@ def width(F: FloatArray, x: FloatArray) -> FloatArray:
 def from_precision(V: FloatArray) -> FloatArray:
     """F [..., d, d] of a precision matrix V [..., d, d]."""
     return np.linalg.cholesky(np.linalg.inv(V))
-
-
-def add_to_models(F: FloatArray, model: Model, x: FloatArray) -> None:
-    """V_m += x xᵀ for the slots of a list: F [B, M, d, d], model an int, [K] or [B, K], and x [B, K, d]."""
-    if isinstance(model, np.ndarray):
-        # Each slot has a model of its own, so each update is of one row.
-        index = (slice(None), model) if model.ndim == 1 else (np.arange(len(x))[:, None], model)
-        picked = F[index]
-        add_rows(picked, x[:, :, None, :])
-        F[index] = picked
-    else:
-        add_rows(F[:, model], x)

@@ -34,4 +34,4 @@ def policy(seed: int, chunk: int, id: str, params: Mapping[str, Any]) -> np.rand
 
 
 def _stream(seed: int, *path: int) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=path))
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=path)))

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankloop.math.arrays import take
+from rankloop.math.luck import keys, uniforms
 from rankloop.types import BetaPrior, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.attraction import Source
 from rankloop.worlds.clicks import ClickModel, listed
@@ -19,7 +21,7 @@ class ClickVisit:
     """One visitor for each replication: a uniform number for each item decides what attracts."""
 
     instance: ClickInstance
-    luck: FloatArray  # [B, L]
+    luck: NDArray[np.uint64]  # [B], the key to each item's uniform number
     moods: FloatArray  # [B, K] or [B, 0]
 
     @property
@@ -38,7 +40,7 @@ class ClickVisit:
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
         """Clicks [B, K] and reward [B]."""
-        attracted = take(self.luck, items) < listed(self.instance.nu, items)
+        attracted = uniforms(self.luck, items) < listed(self.instance.nu, items)
         return self.instance.model.click(attracted, self.moods)
 
 
@@ -53,9 +55,9 @@ class ClickInstance:
     setting: Setting
 
     def visit(self, rng: np.random.Generator) -> ClickVisit:
-        """Luck for all items, whether listed or not: the visitors do not depend on the policy."""
+        """Every item has its luck before a list is seen: the visitors do not depend on the policy."""
         moods = self.model.moods(self.nu.shape[0], self.request.k, rng)
-        return ClickVisit(self, rng.random(self.nu.shape), moods)
+        return ClickVisit(self, keys(len(self.nu), rng), moods)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,48 @@
+"""What one would write by hand: the yardsticks that the benches measure against."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.types import FloatArray
+
+
+def obvious_loop(X: FloatArray, nu: FloatArray, k: int, rounds: int, rng: np.random.Generator) -> None:
+    """CascadeLinTS as one would first write it: one replication, an inverse and a covariance draw each round."""
+    d = X.shape[1]
+    M, B = np.eye(d), np.zeros(d)
+    for _ in range(rounds):
+        covariance = np.linalg.inv(M)
+        theta = rng.multivariate_normal(covariance @ B, covariance)
+        shown = np.argsort(-(X @ theta))[:k]
+        attracted = rng.random(k) < nu[shown]
+        first = int(attracted.argmax()) if attracted.any() else k
+        for slot in range(min(first + 1, k)):
+            x = X[shown[slot]]
+            M += np.outer(x, x)
+            B += x * (slot == first)
+
+
+class HandWritten:
+    """One learner of CascadeLinTS in plain NumPy: the same square-root factor, no checks, no parts."""
+
+    def __init__(self, X: FloatArray, k: int) -> None:
+        self.X, self.k = X, k
+        self.F, self.b = np.eye(X.shape[1]), np.zeros(X.shape[1])
+
+    def decide(self, rng: np.random.Generator) -> FloatArray:
+        """The k best under one posterior draw."""
+        F = self.F
+        scores = self.X @ (F @ (F.T @ self.b + rng.standard_normal(len(F))))
+        best = np.argpartition(-scores, self.k)[: self.k]
+        return np.asarray(best[np.argsort(-scores[best])])
+
+    def learn(self, shown: FloatArray, first: int) -> None:
+        """Potter's update for the slots down to the first click."""
+        F = self.F
+        for slot in range(min(first + 1, self.k)):
+            x = self.X[shown[slot]]
+            f = F.T @ x
+            a = 1.0 / (1.0 + f @ f)
+            F -= np.outer(F @ f, f * (a / (1.0 + np.sqrt(a))))
+            self.b += x * (slot == first)

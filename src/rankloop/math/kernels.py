@@ -1,0 +1,85 @@
+"""Compiled loops, where NumPy's passes over memory were measured to cost more than the arithmetic.
+
+`python -m bench.kernels` shows each of them beside its NumPy form. They are compiled at first use and
+cached beside the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+from rankloop.types import FloatArray, IntArray
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def _compiled(function: C, **options: Any) -> C:
+    jitted: C = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    return jitted
+
+
+def _potter(F: FloatArray, model: IntArray, x: FloatArray, gain: FloatArray) -> None:
+    """F Fᵀ = V⁻¹ for V += x xᵀ, row after row; gain becomes V⁻¹x with the V that holds the row.
+
+    F [B, M, d, d], model [B, K], x [B, K, d], gain [B, K, d] zeros. Potter (1963): f = Fᵀx,
+    a = 1/(1 + fᵀf), F -= a/(1+√a) (F f) fᵀ. A row without effect is passed over.
+    """
+    B, K, d = x.shape
+    f = np.empty(d)
+    for b in range(B):
+        for k in range(K):
+            m = model[b, k]
+            for j in range(d):
+                f[j] = 0.0
+            for i in range(d):
+                for j in range(d):
+                    f[j] += x[b, k, i] * F[b, m, i, j]
+            norm = 0.0
+            for j in range(d):
+                norm += f[j] * f[j]
+            if norm == 0.0:
+                continue
+            a = 1.0 / (1.0 + norm)
+            step = a / (1.0 + np.sqrt(a))
+            for i in range(d):
+                total = 0.0
+                for j in range(d):
+                    total += F[b, m, i, j] * f[j]
+                gain[b, k, i] = a * total
+                total *= step
+                for j in range(d):
+                    F[b, m, i, j] -= total * f[j]
+
+
+# Sums may be reordered to use the vector units (half the time); features are finite, as the edge has checked.
+potter = _compiled(_potter, fastmath=True)
+
+
+def _largest(scores: FloatArray, order: IntArray, values: FloatArray) -> None:
+    """The n largest of each row of scores [B, L] into order and values [B, n], largest first."""
+    n = order.shape[1]
+    for b in range(scores.shape[0]):
+        filled = 0
+        floor = -np.inf
+        for i in range(scores.shape[1]):
+            score = scores[b, i]
+            if filled == n and score <= floor:
+                continue
+            place = filled if filled < n else n - 1
+            while place > 0 and values[b, place - 1] < score:
+                values[b, place] = values[b, place - 1]
+                order[b, place] = order[b, place - 1]
+                place -= 1
+            values[b, place] = score
+            order[b, place] = i
+            if filled < n:
+                filled += 1
+            if filled == n:
+                floor = values[b, n - 1]
+
+
+largest = _compiled(_largest)
