@@ -1,0 +1,1 @@
+"""Benches: commands that print ratios measured side by side in one run."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from bench.by_hand import HandWritten, obvious_loop
 from rankloop import build
-from rankloop.simulator.parallel import one_blas_thread
 from rankloop.simulator.chunk import Chunk, play
+from rankloop.simulator.parallel import one_blas_thread
 from rankloop.simulator.spec import policy_specs
 from rankloop.types import FloatArray, Request, Setting
 from rankloop.worlds.attraction import Given
@@ -87,8 +87,13 @@ def _first_click(rng: np.random.Generator, nu: FloatArray, k: int) -> int:
     return int(attracted.argmax()) if attracted.any() else k
 
 
+def main() -> None:
+    """The three ratios that are asked for."""
+    simulation()
+    one_decision(256)
+    one_decision(3000)
+
+
 if __name__ == "__main__":
     with one_blas_thread():
-        simulation()
-        one_decision(256)
-        one_decision(3000)
+        main()

@@ -22,7 +22,7 @@ from rankloop.explore import Greedy, SharedNoise, Thompson, Ucb
 from rankloop.math.logistic import sigmoid
 from rankloop.policy import Policy, Ranks
 from rankloop.simulator import simulate
-from rankloop.types import EMPTY, BetaPrior, FloatArray, IntArray, Request, Setting
+from rankloop.types import EMPTY, BetaPrior, Decision, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.attraction import Given
 from rankloop.worlds.click_world import ClickWorld
 from rankloop.worlds.clicks import CascadeClicks
@@ -252,7 +252,12 @@ def impossible_clicks_are_refused(make: Make) -> None:
     gap = policy.adopt(request, [[4, 2, EMPTY]])
     full = policy.adopt(request, [[4, 2, 7]])
     twice = replace(full, items=np.array([[4, 2, 4]]))
-    wrong = [(gap, [[0, 0, 1]]), (twice, [[0, 0, 0]]), (full, [[0, np.nan, 0]]), (full, [[1, 0]])]
+    wrong: list[tuple[Decision, Any]] = [
+        (gap, [[0, 0, 1]]),
+        (twice, [[0, 0, 0]]),
+        (full, [[0, np.nan, 0]]),
+        (full, [[1, 0]]),
+    ]
     if policy.feedback.single:
         wrong.append((full, [[1, 0, 1]]))
     for decision, clicks in wrong:

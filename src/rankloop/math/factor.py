@@ -31,6 +31,8 @@ def add_rows(F: FloatArray, model: Model, x: FloatArray) -> FloatArray:
     Returns:
         V_m⁻¹x right after each row was added, [B, K, d].
     """
+    if isinstance(model, slice):
+        raise TypeError("the models of a list are an index, one for each slot")
     gain = np.zeros(x.shape)
     index = np.empty(x.shape[:2], dtype=np.int64)
     index[...] = model

@@ -61,25 +61,21 @@ potter = _compiled(_potter, fastmath=True)
 
 def _largest(scores: FloatArray, order: IntArray, values: FloatArray) -> None:
     """The n largest of each row of scores [B, L] into order and values [B, n], largest first."""
-    n = order.shape[1]
+    n, L = order.shape[1], scores.shape[1]
     for b in range(scores.shape[0]):
-        filled = 0
-        floor = -np.inf
-        for i in range(scores.shape[1]):
-            score = scores[b, i]
-            if filled == n and score <= floor:
+        row, floor = scores[b], -np.inf
+        for i in range(L):
+            score = row[i]
+            if i >= n and score <= floor:
                 continue
-            place = filled if filled < n else n - 1
+            place = min(i, n - 1)
             while place > 0 and values[b, place - 1] < score:
                 values[b, place] = values[b, place - 1]
                 order[b, place] = order[b, place - 1]
                 place -= 1
             values[b, place] = score
             order[b, place] = i
-            if filled < n:
-                filled += 1
-            if filled == n:
-                floor = values[b, n - 1]
+            floor = values[b, min(i, n - 1)]
 
 
 largest = _compiled(_largest)

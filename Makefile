@@ -1,0 +1,40 @@
+# Verbs for people; CI calls the same ones. Every verb creates what it needs.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test check lint docs bench generate clean
+
+demo: $(READY)  ## A tournament of the cascade family: a table, and a figure in results/demo
+	$(BIN)/rankloop simulate examples/tournament.yaml --out results/demo
+
+test: $(READY)  ## All tests
+	$(BIN)/python -m pytest -n auto -q
+
+check: lint test  ## Everything that CI checks
+
+lint: $(READY)  ## Style, types, layers and generated pages
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tools.generate --check
+
+generate: $(READY)  ## Regenerate what the catalogue drives: the README's table, docs/policies.md
+	$(BIN)/python -m tools.generate
+
+docs: generate  ## The documentation as a site in site/
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(READY)  ## Ratios measured side by side on this machine
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) results site build dist
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rankloop needs Python 3.11 or newer; say which with PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@

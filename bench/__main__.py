@@ -1,0 +1,28 @@
+"""All benches, one after the other: `python -m bench`."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+
+import numpy as np
+
+from bench import blas, catalogue, kernels, lin_ts, memory
+from rankloop import __version__
+from rankloop.simulator.parallel import one_blas_thread
+
+if __name__ == "__main__":
+    print(
+        f"rankloop {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, Numba {version('numba')}"
+    )
+    print("\n== CascadeLinTS beside what one would write by hand")
+    with one_blas_thread():
+        lin_ts.main()
+        print("\n== Compiled kernels beside NumPy")
+        kernels.main()
+    print("\n== BLAS threads")
+    blas.main()
+    print("\n== Memory")
+    memory.main()
+    print("\n== Every policy at its paper's setting")
+    catalogue.main()

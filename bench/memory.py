@@ -1,0 +1,45 @@
+"""Memory of a run: flat in the number of rounds, features held once whatever the number of replications.
+
+python -m bench.memory
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+
+from bench.lin_ts import problem
+from rankloop.simulator.chunk import Chunk, play
+from rankloop.simulator.spec import policy_specs
+from rankloop.worlds.attraction import Given
+from rankloop.worlds.click_world import ClickWorld
+from rankloop.worlds.clicks import CascadeClicks
+
+
+def peak(policy: str, L: int, d: int, replications: int, rounds: int) -> float:
+    """Peak of what the run allocates, in MB."""
+    X, nu = problem(L, d)
+    world = ClickWorld(CascadeClicks(), Given(nu, X), 4)
+    (spec,) = policy_specs([policy])
+    play(world, spec, Chunk(0, 0, 2), 2, 0, lambda t: None)
+    tracemalloc.start()
+    play(world, spec, Chunk(0, 0, replications), rounds, 0, lambda t: None)
+    highest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return highest / 1e6
+
+
+def main() -> None:
+    """Two questions, each with a number that would show the opposite."""
+    for policy in ("cascade-lin-ts", "log-ts-ltr"):
+        short, long = (peak(policy, 256, 20, 32, rounds) for rounds in (200, 2000))
+        print(f"{policy}: peak {short:.2f} MB at 200 rounds, {long:.2f} MB at 2,000: {long / short:.2f} times")
+    L, d, B = 3000, 40, 64
+    copies = np.zeros((L, d)).nbytes / 1e6
+    used = peak("cascade-lin-ts", L, d, B, 20)
+    print(f"L={L} d={d} B={B}: features {copies:.2f} MB once, {copies * B:.0f} MB if copied; peak {used:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
