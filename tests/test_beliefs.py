@@ -14,7 +14,7 @@ from scipy.special import erf, expit
 from sklearn.linear_model import LogisticRegression
 
 from helpers import RARE, Log, agree, feed, inverse, make_log
-from rankloop.belief import Beta, Gaussian, LogisticMAP, OnlineNewton, Ridge
+from rankloop.belief import Beta, Gaussian, LogisticMAP, OnlineNewton, Ridge, SelfWeightedRidge
 from rankloop.belief.order import blocks
 from rankloop.catalogue import build
 from rankloop.design import PerItem, Shared
@@ -264,6 +264,19 @@ def test_self_weighted_ridge_equals_a_plain_loop() -> None:
         agree(state.mean(rows)[b], log.x @ np.linalg.solve(V_B, b_B))
         agree(state.width(rows)[b] ** 2, np.diag(log.x @ np.linalg.inv(V_B) @ log.x.T))
     assert between > 100  # the history reaches weights that neither bound sets
+
+
+def test_self_weighted_radii_count_at_least_one_observation() -> None:
+    d, K, lam, S, delta = 3, 4, 0.5, 2.0, 0.01
+    belief = SelfWeightedRidge(d, K, lam, S, delta)
+    for observed, m in [(0, 1), (1, 1), (50, 50)]:
+        alpha = np.sqrt(lam) * S + 0.5 * np.sqrt(d * np.log(1 + m / (d * lam)) + 2 * np.log(1 / delta))
+        log_delta = np.log(4 * m**2 / delta)
+        root = np.sqrt(d * np.log(1 + K * m / (d * lam)) * log_delta)
+        agree(belief.alpha(np.array([float(observed)])), [alpha], 1e-14)
+        agree(
+            belief.beta(np.array([float(observed)])), [np.sqrt(lam) * S + 8 * root + 4 * np.sqrt(K) * log_delta], 1e-14
+        )
 
 
 # ---------------------------------------------------------------------------- logistic regression

@@ -174,6 +174,19 @@ def test_luck_is_uniform_over_items_and_over_keys() -> None:
         assert_uniform(np.histogram(numbers, bins=100, range=(0.0, 1.0))[0])
 
 
+def test_luck_of_item_i_is_output_i_of_splitmix64() -> None:
+    """The generator of Steele, Lea and Flood (2014) with integers modulo 2⁶⁴; the upper 53 bits make the number."""
+    modulus = 2**64
+    for key in (0, 1234567, modulus - 1):
+        counter, expected = key, []
+        for _ in range(50):
+            counter = (counter + 0x9E3779B97F4A7C15) % modulus
+            z = (counter ^ (counter >> 30)) * 0xBF58476D1CE4E5B9 % modulus
+            z = (z ^ (z >> 27)) * 0x94D049BB133111EB % modulus
+            expected.append(((z ^ (z >> 31)) >> 11) / 2**53)
+        assert luck.uniforms(np.array([key], dtype=np.uint64), np.arange(50)[None, :])[0].tolist() == expected
+
+
 def test_luck_of_an_item_depends_on_its_key_and_name_only() -> None:
     key = luck.keys(2, np.random.default_rng(6))
     alone = luck.uniforms(key, np.array([[4], [4]]))

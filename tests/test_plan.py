@@ -66,7 +66,7 @@ def test_planners_equal_sorting_where_the_score_does_not_depend_on_the_slot(
     table: tuple[FloatArray, int, BoolArray | None], seed: int
 ) -> None:
     scores, k, allowed = table
-    request = Request(*scores.shape, k, allowed=allowed)
+    request = Request(len(scores), scores.shape[1], k, allowed=allowed)
     kept = (scores.tobytes(), None if allowed is None else allowed.tobytes())
     planners: list[Planner] = [TopK(), GreedyBySlot()]
     for planner in planners:
@@ -81,7 +81,7 @@ def test_uniform_lists_are_distinct_allowed_and_as_long_as_can_be(
     table: tuple[FloatArray, int, BoolArray | None], seed: int
 ) -> None:
     scores, k, allowed = table
-    request = Request(*scores.shape, k, allowed=allowed)
+    request = Request(len(scores), scores.shape[1], k, allowed=allowed)
     lists = Uniform()(lambda prefix, slot: scores, request, rng(seed))
     assert_best_lists(lists, np.zeros_like(scores), k, allowed)
 
@@ -115,6 +115,7 @@ def test_no_luck_is_used_where_nothing_ties() -> None:
     before = generator.bit_generator.state
     top_k(np.array([[0.3, 0.1, 0.2, 0.0]]), 2, generator)
     top_k(np.array([[0.3, 0.2, 0.1, 0.1]]), 2, generator)  # a tie below the list decides nothing
+    top_k(np.array([[0.3, 0.2, 0.9, 0.9]]), 4, generator, allowed=np.array([True, True, False, False]))
     assert generator.bit_generator.state == before
 
 

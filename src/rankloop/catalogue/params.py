@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from rankloop import validate
 from rankloop.errors import InvalidInput
 
@@ -22,9 +24,9 @@ class Range:
     many: bool = False
 
     def check(self, field: str, value: Any) -> Any:
-        """The value as a float or an array."""
-        if self.many and isinstance(value, list | tuple):
-            return validate.vector(field, value, low=self.low, high=self.high, open_low=self.open_low)
+        """The value as a float or a list of floats."""
+        if self.many and isinstance(value, list | tuple | np.ndarray):
+            return validate.vector(field, value, low=self.low, high=self.high, open_low=self.open_low).tolist()
         return validate.number(field, value, low=self.low, high=self.high, open_low=self.open_low)
 
     @property

@@ -1,0 +1,6 @@
+"""One BLAS thread: the matrices are small, and threads that wait for each other only cost time."""
+
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
