@@ -192,7 +192,9 @@ ANY_NUMBER = ["gts", "cascade-lin-ts", "lin-ts-ltr", "ranked-lin-ts"]
         pytest.param(1, "shape (2, 3)", id="a-number"),
         pytest.param([[0, np.nan, 0], [0, 0, 0]], "", id="nan"),
         pytest.param([[0, np.inf, 0], [0, 0, 0]], "", id="infinite"),
-        pytest.param([[None, 0, 0], [0, 0, 0]], "", id="none"),
+        pytest.param([[None, 0, 0], [0, 0, 0]], "an array of numbers", id="none"),
+        pytest.param([["a", 0, 0], [0, 0, 0]], "an array of numbers", id="a-word"),
+        pytest.param([[0, 0, 0], [0, 0]], "an array of numbers", id="ragged"),
     ],
 )
 def test_impossible_clicks_are_refused(id: str, clicks: Any, accepted: str) -> None:

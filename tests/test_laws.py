@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-
 import pytest
+from _pytest.mark import ParameterSet
 
 from rankloop import catalogue
 from rankloop.checks import Law, Make, laws
@@ -24,7 +24,7 @@ def make(id: str, params: dict[str, str]) -> Make:
     return lambda setting: catalogue.build(id, setting, **params)
 
 
-def all_laws() -> list[object]:
+def all_laws() -> list[ParameterSet]:
     cases = []
     for id, params in VARIANTS:
         # A law about learning is about the policy as it is run, not about every way to read clicks.

@@ -435,7 +435,7 @@ def test_a_world_that_is_none_is_refused(world: Any) -> None:
 @pytest.mark.parametrize(("name", "value"), [("rounds", 0), ("replications", 0), ("seed", -1), ("chunk", 0)])
 def test_sizes_are_checked(name: str, value: int) -> None:
     given: dict[str, Any] = {"rounds": 5, "replications": 2, name: value}
-    with pytest.raises(InvalidInput, match=f"^{name} is {value}; accepted: a whole number of at least"):
+    with pytest.raises(InvalidInput, match=f"^{name} is {value}; accepted: a whole number "):
         simulate(["random"], CASCADE, **given)
     with pytest.raises(InvalidInput, match=r"^jobs is 0; accepted: a whole number of at least 1"):
         simulate(["random"], CASCADE, rounds=5, replications=2, jobs=0)

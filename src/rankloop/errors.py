@@ -20,7 +20,7 @@ class InvalidInput(RankloopError):
 
     def __init__(self, field: str, value: Any, accepted: str) -> None:
         self.field, self.value, self.accepted = field, value, accepted
-        super().__init__(f"{field} is {_brief(value)}; accepted: {accepted}.")
+        super().__init__(f"{_one_line(field)} is {_brief(value)}; accepted: {accepted}.")
 
     def within(self, prefix: str) -> InvalidInput:
         """The same error seen from outside: ``k`` becomes ``world.k``."""
@@ -38,6 +38,11 @@ class MissingExtra(RankloopError):
         super().__init__(f"{what} needs the optional dependencies: pip install 'rankloop[{extra}]'.")
 
 
-def _brief(value: Any, limit: int = 60) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def _brief(value: Any, limit: int = 80) -> str:
+    """The value on one line, its middle left out where it is long: the end of a path is its name."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= limit else f"{text[: limit // 3]} … {text[-limit // 2 :]}"
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -8,9 +8,10 @@ something else.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from rankloop.errors import InvalidInput
 from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray
@@ -34,18 +35,33 @@ class Feedback(Protocol):
         """What a log of this kind keeps of clicks made under another model."""
 
 
-def check(decision: Decision, clicks: FloatArray, *, single: bool, binary: bool) -> FloatArray:
-    """Clicks as floats [B, K], or an error before anything has changed."""
-    items = decision.items
+def numbers(field: str, given: ArrayLike, *, kinds: str) -> NDArray[Any]:
+    """An array whose dtype is of these kinds (b, i, u, f), or an error."""
     try:
-        clicks = np.asarray(clicks, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("clicks", clicks, "an array of numbers, one for each slot") from None
-    if clicks.shape != items.shape:
-        raise InvalidInput("clicks", f"an array of shape {clicks.shape}", f"shape {items.shape}, one for each slot")
+        array = np.asarray(given)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in kinds:
+        raise InvalidInput(field, given, f"an array of {'numbers' if 'f' in kinds else 'whole numbers'}, one per slot")
+    return array
+
+
+def distinct(items: IntArray) -> None:
+    """Refuse lists [B, K] that show an item twice."""
     ordered = np.sort(items, axis=1)
     if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != EMPTY)).any():
         raise InvalidInput("items", items.tolist(), "lists of distinct items")
+
+
+def check(decision: Decision, given: ArrayLike, *, learners: int, single: bool, binary: bool) -> FloatArray:
+    """Clicks as floats [B, K], or an error before anything has changed."""
+    items = decision.items
+    clicks = numbers("clicks", given, kinds="biuf").astype(np.float64)
+    if clicks.shape != items.shape:
+        raise InvalidInput("clicks", f"an array of shape {clicks.shape}", f"shape {items.shape}, one for each slot")
+    if len(items) != learners:
+        raise InvalidInput("decision", f"a decision of {len(items)} learners", f"one of {learners}, as the state has")
+    distinct(items)
     clicked = clicks != 0
     if (clicked & (items == EMPTY)).any():
         raise InvalidInput("clicks", clicks.tolist(), "no click on an empty slot")

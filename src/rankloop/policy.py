@@ -75,19 +75,19 @@ class Policy(Generic[S]):
 
     def learn(self, state: PolicyState[S], decision: Decision, clicks: ArrayLike) -> None:
         """Take in the clicks [B, K] on a decision. Clicks that cannot be are refused, nothing changed."""
-        y = reading.check(decision, np.asarray(clicks), single=self.feedback.single, binary=self.belief.binary)
+        y = reading.check(
+            decision, clicks, learners=len(state.t), single=self.feedback.single, binary=self.belief.binary
+        )
         self.belief.update(state.belief, decision, self.feedback.read(decision.items, y))
         state.t += 1
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
         """The decision that shows these lists [B, k], made elsewhere, so that it can be learned from."""
-        lists = np.asarray(items, dtype=np.int64)
+        lists = reading.numbers("items", items, kinds="iu").astype(np.int64)
         if lists.shape != (request.learners, request.k):
             raise InvalidInput("items", f"an array of shape {lists.shape}", f"({request.learners}, {request.k})")
         shown = lists[lists != EMPTY]
         if shown.size and not (shown.min() >= 0 and shown.max() < request.items):
             raise InvalidInput("items", lists.tolist(), f"items 0 to {request.items - 1}, -1 for an empty slot")
-        ordered = np.sort(lists, axis=1)
-        if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != EMPTY)).any():
-            raise InvalidInput("items", lists.tolist(), "lists of distinct items")
+        reading.distinct(lists)
         return Decision(lists, self.design.pick(request, lists), request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 
 from rankloop.errors import InvalidInput
 from rankloop.types import FloatArray
+
+LARGEST = sys.float_info.max
 
 
 def number(
@@ -21,8 +24,9 @@ def number(
     open_low: bool = False,
 ) -> float:
     """A finite number in [low, high], or in (low, high] where `open_low`."""
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or not low <= value <= high or (open_low and value == low):
+    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    # Comparing with the largest float, an integer of any size cannot overflow.
+    if not good or not abs(value) <= LARGEST or not low <= value <= high or (open_low and value == low):
         raise InvalidInput(field, value, interval(low, high, open_low))
     return float(value)
 
@@ -90,16 +94,13 @@ def vector(
 
 def matrix(field: str, value: Any, *, rows: int | None = None) -> FloatArray:
     """A matrix of finite numbers, given as a list of rows or as an array."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(field, value, "a list of rows of numbers, all of one length") from None
-    if array.ndim != 2 or 0 in array.shape:
-        raise InvalidInput(field, f"an array of shape {array.shape}", "a list of rows of numbers, all of one length")
-    if rows is not None and array.shape[0] != rows:
-        raise InvalidInput(field, f"{array.shape[0]} rows", f"{rows} rows, one for each item")
-    bad = np.argwhere(~np.isfinite(array))
-    if bad.size:
-        i, j = bad[0]
-        raise InvalidInput(f"{field}[{i}][{j}]", float(array[i, j]), "a finite number")
-    return array
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, list | tuple) or not value:
+        raise InvalidInput(field, value, "a list of rows of numbers, all of one length")
+    entries = [vector(f"{field}[{i}]", row) for i, row in enumerate(value)]
+    if len({len(row) for row in entries}) > 1:
+        raise InvalidInput(field, value, "a list of rows of numbers, all of one length")
+    if rows is not None and len(entries) != rows:
+        raise InvalidInput(field, f"{len(entries)} rows", f"{rows} rows, one for each item")
+    return np.stack(entries)

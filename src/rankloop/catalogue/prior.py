@@ -130,7 +130,8 @@ def gts(
 def _ts_cascade_sd(tally: Tally, t: IntArray) -> FloatArray:
     w, n = tally.mean, tally.exposure
     ratio = np.log(t + 1.0)[:, None] / (n + 1.0)
-    return np.asarray(np.maximum(np.sqrt(w * (1.0 - w) * ratio), ratio))
+    variance = np.maximum(w * (1.0 - w), 0.0)  # w exceeds 1 where a click was luckier than its exposure
+    return np.asarray(np.maximum(np.sqrt(variance * ratio), ratio))
 
 
 @policy("ts-cascade", paper="prior")

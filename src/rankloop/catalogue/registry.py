@@ -66,7 +66,7 @@ def entries() -> tuple[Entry, ...]:
 
 def find(id: str) -> Entry:
     """The entry of this id."""
-    if id not in _ENTRIES:
+    if not isinstance(id, str) or id not in _ENTRIES:
         raise InvalidInput("id", id, "one of " + ", ".join(_ENTRIES))
     return _ENTRIES[id]
 

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from rankloop.cli import listing, simulate
 from rankloop.errors import RankloopError
@@ -14,9 +15,17 @@ from rankloop.version import __version__
 COMMANDS = (simulate, listing)
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Without the usage, which --help shows."""
+        self.exit(2, f"rankloop: {message}; see {self.prog} --help.\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser with all commands."""
-    main_parser = argparse.ArgumentParser(
+    main_parser = Parser(
         prog="rankloop",
         description="Online learning to rank: show a list, watch what is clicked, learn from every click.",
     )

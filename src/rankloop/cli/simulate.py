@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rankloop import validate
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.simulator.api import run as run_spec
 from rankloop.simulator.api import with_yardstick
@@ -34,6 +35,7 @@ def add_to(commands: Any) -> None:
 
 def run(given: argparse.Namespace) -> None:
     """Check everything, run, then write."""
+    validate.integer("--jobs", given.jobs)
     spec = load_spec(given.spec)
     if given.out is not None:
         _writable(Path(given.out))
@@ -41,7 +43,10 @@ def run(given: argparse.Namespace) -> None:
     with _progress(total, quiet=given.quiet) as bar:
         result = run_spec(spec, jobs=given.jobs, report=bar.update)
     if given.out is not None:
-        result.save(given.out)
+        try:
+            result.save(given.out)
+        except OSError as error:
+            raise InvalidInput("--out", given.out, f"a folder that can be written ({error.strerror})") from None
     if given.json:
         json.dump(result.as_json(), sys.stdout, indent=1, allow_nan=False)
         print()

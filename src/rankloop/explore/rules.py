@@ -20,11 +20,15 @@ S_contra = TypeVar("S_contra", contravariant=True)
 
 @dataclass(frozen=True)
 class Indifferent:
-    """No opinion: every item scores 0."""
+    """No opinion, for planners that ask for none."""
 
     def __call__(self, state: State, t: IntArray, rng: np.random.Generator) -> Score:
-        """Zeros, [B, 1]."""
-        return lambda rows: np.zeros((len(t), 1))
+        """A score that cannot be asked for."""
+
+        def score(rows: Rows) -> FloatArray:
+            raise TypeError("an indifferent rule has no scores; pair it with a planner that asks for none")
+
+        return score
 
 
 @dataclass(frozen=True)

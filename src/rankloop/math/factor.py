@@ -36,6 +36,10 @@ def add_rows(F: FloatArray, model: Model, x: FloatArray) -> FloatArray:
     gain = np.zeros(x.shape)
     index = np.empty(x.shape[:2], dtype=np.int64)
     index[...] = model
+    B, M, d, _ = F.shape
+    if x.shape[0] != B or x.shape[2] != d or index.max(initial=0) >= M:
+        # Compiled loops do not check their bounds.
+        raise ValueError(f"rows of shape {x.shape} for models 0 to {index.max(initial=0)} do not fit F {F.shape}")
     potter(F, index, np.ascontiguousarray(x), gain)
     return gain
 

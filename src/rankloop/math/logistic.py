@@ -17,9 +17,8 @@ def softplus(z: FloatArray) -> FloatArray:
 
 
 def curvature(z: FloatArray | float) -> FloatArray:
-    """σ′(z) = σ(z)(1 - σ(z))."""
-    p = sigmoid(z)
-    return np.asarray(p * (1.0 - p))
+    """σ′(z) = σ(z)σ(-z)."""
+    return np.asarray(sigmoid(z) * sigmoid(np.negative(z)))
 
 
 def hessian(theta: FloatArray, x: FloatArray, n: FloatArray, ridge: float) -> FloatArray:

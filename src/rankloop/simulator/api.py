@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankloop import validate
-from rankloop.errors import Unsupported
+from rankloop.errors import InvalidInput, Unsupported
 from rankloop.policy import Ranks
 from rankloop.simulator import streams
 from rankloop.simulator.chunk import Chunk, ChunkResult, checkpoints
@@ -101,6 +101,8 @@ def _refuse_early(world: World, spec: Spec) -> None:
             policy.build(setting)
         except Unsupported as error:
             raise Unsupported(f"policies[{i}]: {error}") from None
+        except InvalidInput as error:
+            raise error.within(f"policies[{i}]") from None
 
 
 def _trace(policy: PolicySpec, parts: Sequence[ChunkResult], rounds: int) -> Trace:

@@ -60,10 +60,10 @@ class Spec:
                 raise InvalidInput(name, None, f"a value, since a spec needs {', '.join(FIELDS['required'])}")
         world = given["world"]
         return cls(
-            world=from_spec(world) if isinstance(world, Mapping) else world,
+            world=world if hasattr(world, "prepare") and hasattr(world, "draw") else from_spec(world),
             policies=policy_specs(given["policies"]),
-            rounds=validate.integer("rounds", given["rounds"]),
-            replications=validate.integer("replications", given["replications"]),
+            rounds=validate.integer("rounds", given["rounds"], high=10**9),
+            replications=validate.integer("replications", given["replications"], high=10**6),
             seed=validate.integer("seed", given.get("seed", 0), low=0),
             chunk=validate.integer("chunk", given.get("chunk", CHUNK)),
             source=dict(given),
@@ -98,8 +98,8 @@ def _policy_spec(where: str, one: Any) -> PolicySpec:
     except InvalidInput as error:
         raise error.within(where) from None
     label = one.get("label", one["id"])
-    if not isinstance(label, str) or not label.strip():
-        raise InvalidInput(f"{where}.label", label, "a text")
+    if not isinstance(label, str) or not label.strip() or not label.isprintable():
+        raise InvalidInput(f"{where}.label", label, "a text of one line")
     return PolicySpec(id=one["id"], label=label, params=resolved)
 
 
@@ -115,7 +115,7 @@ def load_spec(path: str | Path) -> Spec:
         raise InvalidInput("spec", str(path), f"a readable YAML file ({_reason(error)})") from None
     try:
         given = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}: {getattr(error, 'problem', 'not YAML')})" if mark else ""
         raise InvalidInput("spec", str(path), f"a file that is valid YAML{where}") from None

@@ -11,20 +11,17 @@ import numpy as np
 from rankloop.errors import MissingExtra
 from rankloop.simulator.result import Trace
 
-YARDSTICK = "random (yardstick)"
-"""Label of the random policy's rows, so that a spec may use any label of its own."""
-
 
 def write_traces(path: Path, traces: Sequence[Trace]) -> None:
-    """Columns: label, id, replication, round, regret, reward; the last trace is the yardstick."""
+    """Columns: label, id, yardstick, replication, round, regret, reward; the last trace is the yardstick."""
     pa, pq = _arrow()
     parts = []
     for i, trace in enumerate(traces):
         C, R = trace.regret.shape
-        label = YARDSTICK if i == len(traces) - 1 else trace.label
         columns = {
-            "label": pa.array([label] * (C * R)).dictionary_encode(),
+            "label": pa.array([trace.label] * (C * R)).dictionary_encode(),
             "id": pa.array([trace.id] * (C * R)).dictionary_encode(),
+            "yardstick": pa.array(np.full(C * R, i == len(traces) - 1)),
             "replication": pa.array(np.tile(np.arange(R, dtype=np.int32), C)),
             "round": pa.array(np.repeat(trace.rounds, R)),
             "regret": pa.array(trace.regret.ravel()),
@@ -39,16 +36,16 @@ def read_traces(path: Path, policies: Sequence[Mapping[str, Any]], seconds: Mapp
     _, pq = _arrow()
     table = pq.read_table(path)
     names = np.array(table["label"].to_pylist())
-    columns = {name: table[name].to_numpy() for name in ("replication", "round", "regret", "reward")}
+    columns = {name: table[name].to_numpy() for name in ("yardstick", "replication", "round", "regret", "reward")}
     traces = []
-    for policy in (*policies, {"id": "random", "label": YARDSTICK, "params": {}}):
-        mine = names == policy["label"]
+    for policy in (*policies, None):
+        mine = columns["yardstick"] if policy is None else (names == policy["label"]) & ~columns["yardstick"]
         R = int(columns["replication"][mine].max()) + 1
         regret, reward = (columns[name][mine].reshape(-1, R) for name in ("regret", "reward"))
         rounds = columns["round"][mine][::R]
-        took = seconds.get(policy["label"], float("nan"))
-        label = "random" if policy["label"] == YARDSTICK else policy["label"]
-        traces.append(Trace(policy["id"], label, policy["params"], regret, reward, took, rounds))
+        head = policy or {"id": "random", "label": "random", "params": {}}
+        took = seconds.get(head["label"], float("nan"))
+        traces.append(Trace(head["id"], head["label"], head["params"], regret, reward, took, rounds))
     return traces
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -101,7 +103,7 @@ def _click_world(model: ClickModel, given: Mapping[str, Any], k: Any) -> World:
 
 
 def _as_many_slots(given: Mapping[str, Any], field: str, length: int) -> int:
-    if given.get("k", length) != length:
+    if "k" in given and validate.integer("world.k", given["k"]) != length:
         raise InvalidInput("world.k", given["k"], f"{length}, the length of world.{field}")
     return length
 
@@ -156,10 +158,12 @@ def _prior(value: Any, items: int) -> BetaPrior:
 def _binary_matrix(file: Any) -> BoolArray:
     accepted = "the path of an .npz file with a binary array W, users x items"
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        with Path(file).open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             W = arrays["W"]
-    except (OSError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile):
+    except (OSError, EOFError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error):
         raise InvalidInput("world.file", file, accepted) from None
+    if not isinstance(W, np.ndarray) or W.dtype.kind not in "biuf":
+        raise InvalidInput("world.file", file, accepted)
     if W.ndim != 2 or min(W.shape) < 2 or not ((W == 0) | (W == 1)).all():
         raise InvalidInput("world.file", f"{file} with W of shape {W.shape}", accepted)
     return np.asarray(W, dtype=np.bool_)

@@ -110,6 +110,8 @@ def greedy_cover(W: BoolArray, k: int) -> IntArray:
 def svd_features(W: BoolArray, dim: int) -> FloatArray:
     """Rows of VΣ of the rank-d truncated SVD W ≈ UΣVᵀ, [L, d], signs fixed."""
     M = W.astype(np.float64)
+    if not M.any():
+        return np.zeros((M.shape[1], dim))
     if dim < min(M.shape):
         _, sigma, Vt = svds(M, k=dim, v0=np.ones(min(M.shape)))
     else:
