@@ -65,7 +65,7 @@ def main() -> None:
         order, values = np.empty((B, 5), dtype=np.int64), np.empty((B, 5))
         side_by_side(
             f"5 largest of {B} x {L}",
-            lambda s=scores, o=order, v=values: largest(s, o, v),  # type: ignore[misc]
+            lambda s=scores, o=order, v=values: largest(s, o, v, np.empty(len(s), dtype=np.bool_)),  # type: ignore[misc]
             lambda s=scores, o=order, v=values: largest_in_numpy(s, o, v),  # type: ignore[misc]
         )
 

@@ -152,7 +152,10 @@ def test_take_reads_one_column_for_each_learner_and_slot() -> None:
 def test_largest_gives_the_largest_values_first_and_where_they_stand(scores: list[int], n: int) -> None:
     n = min(n, len(scores))
     order, values = np.empty((1, n), dtype=np.int64), np.empty((1, n))
-    largest(np.array([scores], dtype=float), order, values)
+    tied = np.empty(1, dtype=np.bool_)
+    largest(np.array([scores], dtype=float), order, values, tied)
+    above = values[0][values[0] > -np.inf]
+    assert tied[0] == (len(set(above.tolist())) < len(above))
     assert values[0].tolist() == sorted(scores, reverse=True)[:n]
     assert [scores[i] for i in order[0]] == values[0].tolist()
     assert len(set(order[0].tolist())) == n

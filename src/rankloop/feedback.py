@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankloop.errors import InvalidInput
+from rankloop.math.kernels import repeats
 from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray
 
 
@@ -48,8 +49,7 @@ def numbers(field: str, given: ArrayLike, *, kinds: str) -> NDArray[Any]:
 
 def distinct(items: IntArray) -> None:
     """Refuse lists [B, K] that show an item twice."""
-    ordered = np.sort(items, axis=1)
-    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != EMPTY)).any():
+    if repeats(items):
         raise InvalidInput("items", items.tolist(), "lists of distinct items")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankloop.math import factor
 from rankloop.math.arrays import add_at
+from rankloop.math.kernels import shift
 from rankloop.math.linear import dot, features_of
 from rankloop.state import State
 from rankloop.types import Decision, Evidence, FloatArray, Rows, Score
@@ -57,7 +58,9 @@ class RidgeState(LinearState):
 
     def shifted(self, z: FloatArray) -> FloatArray:
         """F(Fᵀb + z): one product less than centre and noise apart."""
-        return np.asarray(np.matvec(self.F, np.vecmat(self.b, self.F) + z))
+        theta = np.empty_like(z)
+        shift(self.F, self.b, z, theta)
+        return theta
 
 
 @dataclass(frozen=True)

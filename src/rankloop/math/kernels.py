@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from rankloop.types import FloatArray, IntArray
+from rankloop.types import BoolArray, FloatArray, IntArray
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -59,8 +59,32 @@ def _potter(F: FloatArray, model: IntArray, x: FloatArray, gain: FloatArray) -> 
 potter = _compiled(_potter, fastmath=True)
 
 
-def _largest(scores: FloatArray, order: IntArray, values: FloatArray) -> None:
-    """The n largest of each row of scores [B, L] into order and values [B, n], largest first."""
+def _shift(F: FloatArray, b: FloatArray, z: FloatArray, theta: FloatArray) -> None:
+    """F(Fᵀb + z) into theta, for F [B, M, d, d] and b, z, theta [B, M, d]."""
+    B, M, d = b.shape
+    w = np.empty(d)
+    for n in range(B):
+        for m in range(M):
+            for j in range(d):
+                w[j] = z[n, m, j]
+            for i in range(d):
+                for j in range(d):
+                    w[j] += b[n, m, i] * F[n, m, i, j]
+            for i in range(d):
+                total = 0.0
+                for j in range(d):
+                    total += F[n, m, i, j] * w[j]
+                theta[n, m, i] = total
+
+
+shift = _compiled(_shift, fastmath=True)
+
+
+def _largest(scores: FloatArray, order: IntArray, values: FloatArray, tied: BoolArray) -> None:
+    """The n largest of each row of scores [B, L] into order and values [B, n], largest first.
+
+    tied [B] says whether two of a row's values above -inf are equal.
+    """
     n, L = order.shape[1], scores.shape[1]
     for b in range(scores.shape[0]):
         row, floor = scores[b], -np.inf
@@ -76,6 +100,23 @@ def _largest(scores: FloatArray, order: IntArray, values: FloatArray) -> None:
             values[b, place] = score
             order[b, place] = i
             floor = values[b, min(i, n - 1)]
+        tied[b] = False
+        for place in range(1, n):
+            if values[b, place] == values[b, place - 1] and values[b, place] > -np.inf:
+                tied[b] = True
 
 
 largest = _compiled(_largest)
+
+
+def _repeats(items: IntArray) -> bool:
+    """Whether a row of items [B, K] shows an item twice; negative entries do not count."""
+    for b in range(items.shape[0]):
+        for k in range(1, items.shape[1]):
+            for j in range(k):
+                if items[b, k] == items[b, j] and items[b, k] >= 0:
+                    return True
+    return False
+
+
+repeats = _compiled(_repeats)

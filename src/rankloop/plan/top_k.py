@@ -32,9 +32,9 @@ def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Bool
     n = min(k, L)
     order = np.empty((len(scores), min(n + 1, L)), dtype=np.int64)
     values = np.empty(order.shape)
-    largest(np.ascontiguousarray(scores), order, values)
+    tied = np.empty(len(scores), dtype=np.bool_)
+    largest(np.ascontiguousarray(scores), order, values, tied)
     listed = order[:, :n]
-    tied = ((values[:, 1:] == values[:, :-1]) & (values[:, 1:] > -np.inf)).any(axis=1)
     if tied.any():
         listed[tied] = _shuffled_ties(scores[tied], n, rng)
     if allowed is not None:
