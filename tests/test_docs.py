@@ -1,0 +1,56 @@
+"""What the documentation shows runs as written, and says all there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rankloop import catalogue
+from rankloop.cli.main import parser
+from rankloop.simulator import Spec
+from rankloop.worlds import KINDS
+
+ROOT = Path(__file__).parent.parent
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/add-a-policy.md"])
+def test_the_first_python_example_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # Documentation of this repository, run as a reader would paste it.
+    exec(compile(blocks(page, "python")[0], page, "exec"), {"__name__": page})
+    assert "of random's" in capsys.readouterr().out
+
+
+def test_the_readme_spec_is_valid() -> None:
+    (text,) = blocks("README.md", "yaml")
+    assert Spec.of(yaml.safe_load(text)).rounds == 10_000
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.yaml")), ids=lambda path: path.stem)
+def test_every_example_is_a_valid_spec(path: Path) -> None:
+    assert Spec.of(yaml.safe_load(path.read_text(encoding="utf-8"))).policies
+
+
+def test_every_policy_world_and_command_is_documented() -> None:
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    (commands,) = [action for action in parser()._actions if action.choices]
+    names = (
+        [entry.id for entry in catalogue.entries()] + list(KINDS) + [f"rankloop {c}" for c in commands.choices or ()]
+    )
+    assert [name for name in names if name not in pages] == []
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
