@@ -11,12 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from rankloop import catalogue
 from rankloop.policy import Policy, PolicyState
 from rankloop.state import State
 from rankloop.types import EMPTY, BetaPrior, FloatArray, IntArray, Request, Setting
 
 RARE = 1e-4
 """A test of fit fails below this p-value: one seed in ten thousand, and the seeds are fixed."""
+
+
+def build(id: str, setting: Setting, **params: Any) -> Policy[Any]:
+    """A policy of the catalogue that is a plain composition."""
+    policy = catalogue.build(id, setting, **params)
+    assert isinstance(policy, Policy)
+    return policy
 
 
 class Seen(NamedTuple):

@@ -13,10 +13,9 @@ from scipy import stats
 from scipy.special import erf, expit
 from sklearn.linear_model import LogisticRegression
 
-from helpers import RARE, Log, agree, feed, inverse, make_log
+from helpers import RARE, Log, agree, build, feed, inverse, make_log
 from rankloop.belief import Beta, Gaussian, LogisticMAP, OnlineNewton, Ridge, SelfWeightedRidge
 from rankloop.belief.order import blocks
-from rankloop.catalogue import build
 from rankloop.design import PerItem, Shared
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade, PositionBased

@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from helpers import RARE, Log, agree, assert_uniform, count_lists, feed, make_log
+from helpers import RARE, Log, agree, assert_uniform, build, count_lists, feed, make_log
 from rankloop.belief import Tally
 from rankloop.belief.beta import BetaState
 from rankloop.belief.order import OrderState
-from rankloop.catalogue import build
 from rankloop.explore import Blocks, EpsilonList, Greedy, Quantile, Ucb, kl_ucb, ucb1
 from rankloop.policy import Policy, PolicyState
 from rankloop.types import BetaPrior, FloatArray, IntArray, Request, Rows, Setting

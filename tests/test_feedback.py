@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import feed, make_log, snapshot
-from rankloop.catalogue import build
+from helpers import build, feed, make_log, snapshot
 from rankloop.errors import InvalidInput
 from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
 from rankloop.policy import Policy, PolicyState

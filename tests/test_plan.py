@@ -70,7 +70,7 @@ def test_planners_equal_sorting_where_the_score_does_not_depend_on_the_slot(
     kept = (scores.tobytes(), None if allowed is None else allowed.tobytes())
     planners: list[Planner] = [TopK(), GreedyBySlot()]
     for planner in planners:
-        lists = planner(lambda prefix, slot: scores, request, rng(seed))
+        lists = planner(lambda prefix, slot: scores, request, rng(seed)).items
         assert_best_lists(lists, scores, k, allowed)
     assert kept == (scores.tobytes(), None if allowed is None else allowed.tobytes())
 
@@ -82,7 +82,7 @@ def test_uniform_lists_are_distinct_allowed_and_as_long_as_can_be(
 ) -> None:
     scores, k, allowed = table
     request = Request(len(scores), scores.shape[1], k, allowed=allowed)
-    lists = Uniform()(lambda prefix, slot: scores, request, rng(seed))
+    lists = Uniform()(lambda prefix, slot: scores, request, rng(seed)).items
     assert_best_lists(lists, np.zeros_like(scores), k, allowed)
 
 
@@ -159,19 +159,19 @@ def test_ties_of_different_learners_are_independent() -> None:
 
 def test_greedy_by_slot_breaks_ties_fairly() -> None:
     request = Request(MANY, 4, 2)
-    lists = GreedyBySlot()(lambda prefix, slot: np.zeros((MANY, 4)), request, rng(6))
+    lists = GreedyBySlot()(lambda prefix, slot: np.zeros((MANY, 4)), request, rng(6)).items
     assert_uniform(count_lists(lists, 4))
 
 
 def test_uniform_gives_every_list_equally_often() -> None:
     request = Request(MANY, 4, 2)
-    lists = Uniform()(lambda prefix, slot: np.zeros((MANY, 4)), request, rng(7))
+    lists = Uniform()(lambda prefix, slot: np.zeros((MANY, 4)), request, rng(7)).items
     assert_uniform(count_lists(lists, 4))
 
 
 def test_uniform_gives_every_allowed_list_equally_often() -> None:
     request = Request(MANY, 4, 2, allowed=np.array([True, True, False, True]))
-    lists = Uniform()(lambda prefix, slot: np.zeros((MANY, 4)), request, rng(8))
+    lists = Uniform()(lambda prefix, slot: np.zeros((MANY, 4)), request, rng(8)).items
     assert not (lists == 2).any()
     assert_uniform(count_lists(np.array([0, 1, EMPTY, 2])[lists], 3))
 
@@ -180,7 +180,7 @@ def test_uniform_never_asks_for_scores() -> None:
     def score(prefix: IntArray, slot: int) -> FloatArray:
         raise AssertionError("asked for a score")
 
-    assert Uniform()(score, Request(2, 5, 3), rng()).shape == (2, 3)
+    assert Uniform()(score, Request(2, 5, 3), rng()).items.shape == (2, 3)
 
 
 # ---------------------------------------------------------------------------- slot by slot
@@ -198,7 +198,7 @@ def test_greedy_by_slot_with_a_score_of_slot_and_prefix_equals_a_plain_loop(rest
         penalty = likeness[prefix].sum(axis=1) if slot else np.zeros((B, L))
         return np.asarray(worth[:, slot] - penalty)
 
-    lists = GreedyBySlot()(score, Request(B, L, K, allowed=allowed), rng())
+    lists = GreedyBySlot()(score, Request(B, L, K, allowed=allowed), rng()).items
     for b in range(B):
         expected: list[int] = []
         for slot in range(K):
@@ -214,5 +214,5 @@ def test_top_k_planner_asks_once_for_the_top_of_an_empty_list() -> None:
         asked.append((prefix.shape, slot))
         return np.array([[0.1, 0.2, 0.3]] * 2)
 
-    assert TopK()(score, Request(2, 3, 2), rng()).tolist() == [[2, 1], [2, 1]]
+    assert TopK()(score, Request(2, 3, 2), rng()).items.tolist() == [[2, 1], [2, 1]]
     assert asked == [((2, 0), 0)]

@@ -52,7 +52,8 @@ def rewards(instance: Any, items: IntArray, visits: int, seed: int) -> FloatArra
 
 
 def test_every_kind_is_tested_here() -> None:
-    assert set(KINDS) == {*INDEPENDENT, "matrix"}
+    own_files = {"cascade-rewards", "coverage-rewards", "pivot", "choice", "item-position"}
+    assert set(KINDS) == {*INDEPENDENT, "matrix", *own_files}
 
 
 # Values

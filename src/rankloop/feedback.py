@@ -142,3 +142,19 @@ class PositionBased:
     def keep(self, clicks: FloatArray) -> FloatArray:
         """All clicks."""
         return clicks
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice among the whole list, or none; every slot was considered."""
+
+    name = "choice"
+    single = True
+
+    def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
+        """Exposure 1 everywhere."""
+        return SemiBandit().read(items, clicks)
+
+    def keep(self, clicks: FloatArray) -> FloatArray:
+        """The first click only."""
+        return Cascade().keep(clicks)

@@ -70,7 +70,7 @@ class Policy(Generic[S]):
         def score_slot(prefix: IntArray, slot: int) -> FloatArray:
             return score(self.design.rows(request, prefix, slot))
 
-        items = self.plan(score_slot, request, rng)
+        items = self.plan(score_slot, request, rng).items
         return Decision(items, self.design.pick(request, items), request)
 
     def learn(self, state: PolicyState[S], decision: Decision, clicks: ArrayLike) -> None:

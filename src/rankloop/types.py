@@ -6,16 +6,15 @@ The leading axis of a state is B; the last axis of a list is the slot; -1 is an 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rankloop.arrays import BoolArray as BoolArray
+from rankloop.arrays import FloatArray as FloatArray
+from rankloop.arrays import IntArray as IntArray
 from rankloop.errors import Unsupported
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from rankloop.objective import AnyClick, Objective
 
 EMPTY = -1
 """The item index of an empty slot."""
@@ -39,6 +38,12 @@ class Setting:
     dim: int | None = None  # d, where items have features
     prior: BetaPrior | None = None
     bias: FloatArray | None = None  # [K], probability that a slot is looked at, where known
+    lasting: bool = True  # items keep identity and features from round to round
+    context: int | None = None  # length of the visitor's context, where there is one
+    coverage: int | None = None  # number of topics, where items cover topics
+    rewards: FloatArray | None = None  # [K], reward of a success in slot 1, 2, ...
+    losses: FloatArray | None = None  # [K + 1], loss when all of 0, 1, 2, ... shown fail
+    objective: Objective = field(default_factory=AnyClick)
 
     def need_rounds(self, policy: str, instead: str) -> int:
         """The horizon, or a refusal that names what to give instead."""
@@ -64,6 +69,28 @@ class Setting:
             )
         return self.prior
 
+    def need_lasting(self, policy: str) -> None:
+        """Refuse where every round brings new items."""
+        if not self.lasting:
+            raise Unsupported(f"{policy} learns about each item, and in this world no item returns.")
+
+    def need_context(self, policy: str) -> int:
+        """The length of the context, or a refusal."""
+        if self.context is None:
+            raise Unsupported(f"{policy} needs a context of each visitor, and this world offers none.")
+        return self.context
+
+    def need_coverage(self, policy: str) -> int:
+        """The number of topics, or a refusal."""
+        if self.coverage is None:
+            raise Unsupported(f"{policy} needs items that cover topics, and this world offers none.")
+        return self.coverage
+
+    def scenario(self) -> tuple[FloatArray, FloatArray]:
+        """Rewards [K] and losses [K + 1]; 1 and 0 where the world has neither."""
+        rewards = np.ones(self.slots) if self.rewards is None else self.rewards
+        return rewards, np.zeros(self.slots + 1) if self.losses is None else self.losses
+
     def need_bias(self, policy: str) -> FloatArray:
         """The position biases, or a refusal."""
         if self.bias is None:
@@ -79,14 +106,9 @@ class Request:
     items: int  # L
     k: int  # slots to fill
     features: FloatArray | None = None  # [L, d] shared by all learners, or [B, L, d]
+    context: FloatArray | None = None  # [B, dx], who is asking
+    coverage: FloatArray | None = None  # [L, topics] or [B, L, topics], each in [0, 1]
     allowed: BoolArray | None = None  # [L] or [B, L]; None allows every item
-
-    @property
-    def dim(self) -> int:
-        """d, the number of features of an item."""
-        if self.features is None:
-            raise Unsupported("this policy scores items by their features, and the request has none.")
-        return int(self.features.shape[-1])
 
 
 Model = int | slice | IntArray

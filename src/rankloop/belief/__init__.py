@@ -2,19 +2,24 @@
 
 from rankloop.belief.base import Belief, Draws, Means, Quantiles, Summarises, Tallies, Tally
 from rankloop.belief.beta import Beta, BetaState
+from rankloop.belief.choice import ESTIMATORS, ChoiceEstimates, ChoiceState
 from rankloop.belief.counts import Counts, CountsState
 from rankloop.belief.gaussian import Gaussian, GaussianState
 from rankloop.belief.linear import LinearState, Ridge, RidgeState
-from rankloop.belief.logistic import LogisticFrozen, LogisticMAP, LogisticState
+from rankloop.belief.logistic import LogisticFrozen, LogisticGram, LogisticMAP, LogisticState
+from rankloop.belief.logistic_rows import LogisticRows, OnlineLogistic, OnlineState, RowsState
 from rankloop.belief.newton import NewtonState, OnlineNewton
 from rankloop.belief.nothing import Fixed, FixedState, Nothing
 from rankloop.belief.order import OrderState, PairwiseOrder
 from rankloop.belief.self_weighted import SelfWeightedRidge, SelfWeightedState
 
 __all__ = [
+    "ESTIMATORS",
     "Belief",
     "Beta",
     "BetaState",
+    "ChoiceEstimates",
+    "ChoiceState",
     "Counts",
     "CountsState",
     "Draws",
@@ -24,17 +29,22 @@ __all__ = [
     "GaussianState",
     "LinearState",
     "LogisticFrozen",
+    "LogisticGram",
     "LogisticMAP",
+    "LogisticRows",
     "LogisticState",
     "Means",
     "NewtonState",
     "Nothing",
+    "OnlineLogistic",
     "OnlineNewton",
+    "OnlineState",
     "OrderState",
     "PairwiseOrder",
     "Quantiles",
     "Ridge",
     "RidgeState",
+    "RowsState",
     "SelfWeightedRidge",
     "SelfWeightedState",
     "Summarises",

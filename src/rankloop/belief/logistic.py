@@ -61,6 +61,16 @@ class LogisticMAP:
 
 
 @dataclass(frozen=True)
+class LogisticGram(LogisticMAP):
+    """θ̂ as in LogisticMAP; V = ridge·I + Σ xxᵀ, as bounds of generalised linear bandits have it."""
+
+    def update(self, state: LogisticState, decision: Decision, evidence: Evidence) -> None:
+        """Rows as they are, then count and refit."""
+        factor.add_rows(state.F, decision.rows.model, features_of(decision.rows) * evidence.exposure[:, :, None])
+        self._refit(state, decision, evidence)
+
+
+@dataclass(frozen=True)
 class LogisticFrozen(LogisticMAP):
     """θ̂ as in LogisticMAP; V adds σ′(xᵀθ̂)xxᵀ at the θ̂ of the round and is never refreshed.
 

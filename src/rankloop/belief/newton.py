@@ -26,11 +26,15 @@ class NewtonState(LinearState):
 
 @dataclass(frozen=True)
 class OnlineNewton:
-    """For the observed slots in order, o = ±1: V += xxᵀ, θ += rate·σ(-o θᵀx)·o·V⁻¹x, from V = ridge·I."""
+    """For the observed slots in order, o = ±1: V += xxᵀ, θ += rate·σ(-o θᵀx)·o·V⁻¹x, from V = ridge·I.
+
+    With a bound D, θ is first projected on {|θᵀx| ≤ D} in the norm of V as it was before x.
+    """
 
     dim: int
     ridge: float
     rate: float
+    bound: float = np.inf  # D
     binary = True
     fractional = False
 
@@ -46,5 +50,12 @@ class OnlineNewton:
         theta = state.theta[:, 0]
         gain = factor.add_rows(state.F, decision.rows.model, x)
         for k in range(x.shape[1]):
-            step = self.rate * o[:, k] * sigmoid(-o[:, k] * np.vecdot(theta, x[:, k]))
+            z = np.vecdot(theta, x[:, k])
+            if np.isfinite(self.bound):
+                # V⁻¹x before and after x are parallel, so the projection moves θ along the gain.
+                excess = z - np.clip(z, -self.bound, self.bound)
+                reach = np.vecdot(gain[:, k], x[:, k])
+                theta -= np.where(excess != 0.0, excess / np.where(reach > 0.0, reach, 1.0), 0.0)[:, None] * gain[:, k]
+                z -= excess
+            step = self.rate * o[:, k] * sigmoid(-o[:, k] * z)
             theta += step[:, None] * gain[:, k]

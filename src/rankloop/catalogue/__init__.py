@@ -1,6 +1,18 @@
 """Every named policy: one function each, grouped by paper, and the lookup by id."""
 
-from rankloop.catalogue import cascade, prior
+from rankloop.catalogue import cascade, choice, long_sequences, prior, select_rank
 from rankloop.catalogue.registry import Entry, build, entries, find, policy, resolve
 
-__all__ = ["Entry", "build", "cascade", "entries", "find", "policy", "prior", "resolve"]
+__all__ = [
+    "Entry",
+    "build",
+    "cascade",
+    "choice",
+    "entries",
+    "find",
+    "long_sequences",
+    "policy",
+    "prior",
+    "resolve",
+    "select_rank",
+]

@@ -28,7 +28,7 @@ def random(setting: Setting) -> Policy[NoState]:
     return Policy(PerItem(), Nothing(), Indifferent(), Uniform(), Cascade())
 
 
-@policy("cascade-ucb1", paper="cascade")
+@policy("cascade-ucb1", paper="cascade", needs=("lasting",))
 def cascade_ucb1(setting: Setting) -> Policy[CountsState]:
     """CascadeUCB1: each item's click rate plus a confidence radius.
 
@@ -39,7 +39,7 @@ def cascade_ucb1(setting: Setting) -> Policy[CountsState]:
     return Policy(PerItem(), Counts(setting.items), Bound(ucb1), TopK(), Cascade())
 
 
-@policy("cascade-kl-ucb", paper="cascade")
+@policy("cascade-kl-ucb", paper="cascade", needs=("lasting",))
 def cascade_kl_ucb(setting: Setting) -> Policy[CountsState]:
     """CascadeKL-UCB: the largest click rate that the observations do not rule out.
 

@@ -36,10 +36,50 @@ class Range:
         return words + ", or a list of one for each item" if self.many else words
 
 
+@dataclass(frozen=True)
+class NumberOr:
+    """A number, or one word."""
+
+    range: Range
+    word: str
+
+    def check(self, field: str, value: Any) -> Any:
+        """The number or the word."""
+        if value == self.word:
+            return value
+        if isinstance(value, str):
+            raise InvalidInput(field, value, self.accepted)
+        return self.range.check(field, value)
+
+    @property
+    def accepted(self) -> str:
+        """In words."""
+        return f"{self.range.accepted}, or {self.word}"
+
+
+@dataclass(frozen=True)
+class WholeNumber:
+    """A whole number of at least `low`."""
+
+    low: int = 1
+
+    def check(self, field: str, value: Any) -> int:
+        """The number."""
+        return validate.integer(field, value, low=self.low)
+
+    @property
+    def accepted(self) -> str:
+        """In words."""
+        return f"a whole number of at least {self.low}"
+
+
+Kind = Range | NumberOr | WholeNumber
+
 Real = Annotated[float, Range()]
 Positive = Annotated[float, Range(low=0.0, open_low=True)]
 NonNegative = Annotated[float, Range(low=0.0)]
 Fraction = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
+Whole = Annotated[int, WholeNumber()]
 PositivePerItem = Annotated[Any, Range(low=0.0, open_low=True, many=True)]
 
 
@@ -49,21 +89,21 @@ class Param:
 
     name: str
     default: Any
-    kind: Range | tuple[str, ...]
+    kind: Kind | tuple[str, ...]
     optional: bool
 
     def check(self, value: Any) -> Any:
         """The value as the policy wants it."""
         if value is None and self.optional:
             return None
-        if isinstance(self.kind, Range):
-            return self.kind.check(self.name, value)
-        return validate.choice(self.name, value, self.kind)
+        if isinstance(self.kind, tuple):
+            return validate.choice(self.name, value, self.kind)
+        return self.kind.check(self.name, value)
 
     @property
     def accepted(self) -> str:
         """In words."""
-        words = self.kind.accepted if isinstance(self.kind, Range) else "one of " + ", ".join(self.kind)
+        words = "one of " + ", ".join(self.kind) if isinstance(self.kind, tuple) else self.kind.accepted
         return words + ", or null" if self.optional else words
 
 
@@ -84,13 +124,13 @@ def checked(params: tuple[Param, ...], given: Mapping[str, Any]) -> dict[str, An
     return {p.name: p.check(given[p.name]) if p.name in given else p.default for p in params}
 
 
-def _kind(hint: Any) -> tuple[Range | tuple[str, ...], bool]:
+def _kind(hint: Any) -> tuple[Kind | tuple[str, ...], bool]:
     optional = False
     if get_origin(hint) is not Annotated and type(None) in get_args(hint):
         optional = True
         hint = next(arg for arg in get_args(hint) if arg is not type(None))
     if get_origin(hint) is Annotated:
-        return next(m for m in get_args(hint) if isinstance(m, Range)), optional
+        return next(m for m in get_args(hint) if isinstance(m, Kind)), optional
     if get_origin(hint) is Literal:
         return get_args(hint), optional
     raise TypeError(f"a hyper-parameter is annotated {hint}; use an alias of params.py or a Literal")

@@ -55,7 +55,7 @@ def _beta_prior(setting: Setting, name: str, a: Any, b: Any) -> BetaPrior:
     return BetaPrior(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
 
 
-@policy("ts-beta", paper="prior", needs=("prior",))
+@policy("ts-beta", paper="prior", needs=("prior", "lasting"))
 def ts_beta(
     setting: Setting, *, a: PositivePerItem | None = None, b: PositivePerItem | None = None
 ) -> Policy[BetaState]:
@@ -69,7 +69,7 @@ def ts_beta(
     return Policy(PerItem(), Beta(prior, setting.items), Thompson(), TopK(), Cascade())
 
 
-@policy("bayes-ucb", paper="prior", needs=("prior",))
+@policy("bayes-ucb", paper="prior", needs=("prior", "lasting"))
 def bayes_ucb(
     setting: Setting, *, a: PositivePerItem | None = None, b: PositivePerItem | None = None
 ) -> Policy[BetaState]:
@@ -83,7 +83,7 @@ def bayes_ucb(
     return Policy(PerItem(), Beta(prior, setting.items), Quantile(lambda t: 1.0 - 1.0 / t), TopK(), Cascade())
 
 
-@policy("ensemble", paper="prior", needs=("prior",), learns=False)
+@policy("ensemble", paper="prior", needs=("prior", "lasting"), learns=False)
 def ensemble(
     setting: Setting, *, a: PositivePerItem | None = None, b: PositivePerItem | None = None
 ) -> Policy[FixedState]:
@@ -97,7 +97,7 @@ def ensemble(
     return Policy(PerItem(), Fixed(prior, setting.items), Greedy(), TopK(), Cascade())
 
 
-@policy("gts", paper="prior")
+@policy("gts", paper="prior", needs=("lasting",))
 def gts(
     setting: Setting,
     *,
@@ -134,7 +134,7 @@ def _ts_cascade_sd(tally: Tally, t: IntArray) -> FloatArray:
     return np.asarray(np.maximum(np.sqrt(variance * ratio), ratio))
 
 
-@policy("ts-cascade", paper="prior")
+@policy("ts-cascade", paper="prior", needs=("lasting",))
 def ts_cascade(setting: Setting) -> Policy[CountsState]:
     """TS-Cascade: Gaussian samples that share one standard normal variable.
 
@@ -146,7 +146,7 @@ def ts_cascade(setting: Setting) -> Policy[CountsState]:
     return Policy(PerItem(), Counts(setting.items), SharedNoise(_ts_cascade_sd), TopK(), Cascade())
 
 
-@policy("toprank", paper="prior", feedback="semi-bandit")
+@policy("toprank", paper="prior", feedback="semi-bandit", needs=("lasting",))
 def toprank(setting: Setting, *, delta: Fraction | None = None) -> Policy[OrderState]:
     """TopRank: blocks of items, split when a click difference is beyond doubt.
 
@@ -231,7 +231,7 @@ def cascade_woful(setting: Setting) -> Policy[SelfWeightedState]:
     return Policy(Shared(), belief, explore, TopK(), Cascade())
 
 
-@policy("log-ts-ltr", paper="prior", needs=("features",))
+@policy("log-ts-ltr", paper="prior", needs=("features", "lasting"))
 def log_ts_ltr(setting: Setting, *, mode: Literal["laplace", "paper"] = "laplace") -> Policy[LogisticState]:
     """LogTS-LTR: logistic Thompson sampling from a Gaussian approximation of the posterior.
 

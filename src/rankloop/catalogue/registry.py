@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from rankloop.catalogue.params import Param, checked, params_of
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
-from rankloop.policy import Policy
+from rankloop.policy import Policy, Ranks
 from rankloop.types import Setting
 
-Build = Callable[..., Policy[Any]]
+Build = Callable[..., Ranks]
 F = TypeVar("F", bound=Build)
 
 PLAIN_FEEDBACKS: dict[str, Feedback] = {f.name: f for f in (Cascade(), LastClick(), SemiBandit())}
@@ -28,7 +28,7 @@ class Entry:
     id: str
     paper: str
     feedback: str  # how it reads clicks unless told otherwise
-    needs: tuple[str, ...]  # of "features", "prior": what it cannot do without
+    needs: tuple[str, ...]  # of bias, context, coverage, features, lasting (items that return), prior
     learns: bool
     build: Build
     params: tuple[Param, ...]
@@ -83,18 +83,24 @@ def resolve(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return params
 
 
-def build(id: str, setting: Setting, **given: Any) -> Policy[Any]:
+def build(id: str, setting: Setting, **given: Any) -> Ranks:
     """The policy of this id for this setting.
 
     Besides its own parameters every policy takes `feedback`: how it reads clicks, if not in its own way.
 
-    >>> build("gts", Setting(items=30, slots=3), sigma=0.25).belief.sigma
-    0.25
+    >>> build("gts", Setting(items=30, slots=3)).feedback.name
+    'cascade'
     """
     params = resolve(id, given)
+    if "lasting" in find(id).needs:
+        setting.need_lasting(id)
     override = params.pop("feedback", None)
     built = find(id).build(setting, **params)
-    return built if override is None else _reading(built, id, override, setting)
+    if override is None:
+        return built
+    if not isinstance(built, Policy):
+        raise Unsupported(f"{id} reads clicks in its own way only; leave out 'feedback'.")
+    return _reading(built, id, override, setting)
 
 
 def _reading(built: Policy[Any], id: str, name: str, setting: Setting) -> Policy[Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from rankloop.math.arrays import take
-from rankloop.types import FloatArray, IntArray, Request, Rows
+from rankloop.types import EMPTY, FloatArray, IntArray, Request, Rows
 
-__all__ = ["Design", "PerItem", "PerSlot", "Shared", "features_at"]
+__all__ = ["Coverage", "Design", "Interaction", "PerItem", "PerItemSlot", "PerSlot", "Positional", "Shared", "SlotOnly"]
 
 
 class Design(Protocol):
@@ -24,11 +25,8 @@ class Design(Protocol):
 
 def features_at(request: Request, items: IntArray) -> FloatArray:
     """Features of listed items, [B, K, d]; those of an empty slot are arbitrary."""
-    if request.features is None:
-        raise TypeError("a design over features needs a request that has them")
-    if request.features.ndim == 2:
-        return request.features[items]
-    return take(request.features, items)
+    table = item_features(request)
+    return table[items] if table.ndim == 2 else take(table, items)
 
 
 class PerItem:
@@ -65,3 +63,120 @@ class PerSlot:
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Model k for slot k."""
         return Rows(model=np.arange(items.shape[1]), x=features_at(request, items))
+
+
+class SlotOnly:
+    """Rows that name their slot: for beliefs that keep all items of a slot together."""
+
+    def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
+        """Model `slot`."""
+        return Rows(model=slot)
+
+    def pick(self, request: Request, items: IntArray) -> Rows:
+        """Model k for slot k."""
+        return Rows(model=np.arange(items.shape[1]))
+
+
+@dataclass(frozen=True)
+class PerItemSlot:
+    """One model for each pair of item and slot: item i in slot k feeds model i·K + k."""
+
+    slots: int  # K
+
+    def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
+        """The models of all items in this slot."""
+        return Rows(model=slice(slot, None, self.slots))
+
+    def pick(self, request: Request, items: IntArray) -> Rows:
+        """The models of the listed pairs."""
+        model = items * self.slots + np.arange(items.shape[1])
+        return Rows(model=np.where(items != EMPTY, model, EMPTY))
+
+
+class Positional:
+    """One model for each item, fed with z = (k, x): the slot, counted from 1, and the visitor's context."""
+
+    def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
+        """Z is the same for all items, [B, 1, 1 + dx]."""
+        return Rows(model=slice(None), x=_with_position(context_of(request)[:, None, :], np.array([slot + 1.0])))
+
+    def pick(self, request: Request, items: IntArray) -> Rows:
+        """Z of each slot, [B, K, 1 + dx]."""
+        K = items.shape[1]
+        context = np.repeat(context_of(request)[:, None, :], K, axis=1)
+        return Rows(model=items, x=_with_position(context, np.arange(1.0, K + 1.0)))
+
+
+class Interaction:
+    """One model for all items, fed with z = (k, x, y, x⊗y): slot, context, item features and their products."""
+
+    def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
+        """Z of every item in this slot, [B, L, 1 + dx + dy + dx·dy]."""
+        y = np.broadcast_to(item_features(request), (request.learners, request.items, item_features(request).shape[-1]))
+        return Rows(model=0, x=_with_position(_crossed(context_of(request), y), np.full(request.items, slot + 1.0)))
+
+    def pick(self, request: Request, items: IntArray) -> Rows:
+        """Z of the listed items."""
+        z = _crossed(context_of(request), features_at(request, items))
+        return Rows(model=0, x=_with_position(z, np.arange(1.0, items.shape[1] + 1.0)))
+
+
+class Coverage:
+    """One model fed with what an item adds to the topics covered by the prefix.
+
+    c̄ = (2c′-1)/√topics with c′_i = c_i(x)·∏_{y in prefix}(1 - c_i(y)) (paper `long-sequences`, Section 4).
+    """
+
+    def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
+        """c̄ of every item after this prefix, [B, L, topics]."""
+        covered = _coverage_at(request, prefix)
+        left = np.prod(1.0 - covered, axis=1)[:, None, :]
+        return Rows(model=0, x=_centred(coverage_of(request) * left))
+
+    def pick(self, request: Request, items: IntArray) -> Rows:
+        """c̄ of each listed item after the items above it, [B, K, topics]."""
+        covered = _coverage_at(request, items)
+        left = np.cumprod(1.0 - covered, axis=1)
+        left = np.concatenate([np.ones_like(left[:, :1]), left[:, :-1]], axis=1)
+        return Rows(model=0, x=_centred(covered * left))
+
+
+def context_of(request: Request) -> FloatArray:
+    """The visitors' contexts, [B, dx]; none is an empty one."""
+    return np.empty((request.learners, 0)) if request.context is None else request.context
+
+
+def item_features(request: Request) -> FloatArray:
+    """Features of the items, [L, d] or [B, L, d]; without any, each item is its own (one-hot)."""
+    return np.eye(request.items) if request.features is None else request.features
+
+
+def coverage_of(request: Request) -> FloatArray:
+    """Topics covered by the items, [L, topics] or [B, L, topics]."""
+    if request.coverage is None:
+        raise TypeError("a design over coverage needs a request that has it")
+    return request.coverage
+
+
+def _coverage_at(request: Request, items: IntArray) -> FloatArray:
+    """Topics covered by listed items, [B, K, topics]; an empty slot covers none."""
+    table = coverage_of(request)
+    covered = table[items] if table.ndim == 2 else take(table, items)
+    return np.where((items != EMPTY)[:, :, None], covered, 0.0)
+
+
+def _centred(coverage: FloatArray) -> FloatArray:
+    return np.asarray((2.0 * coverage - 1.0) / np.sqrt(coverage.shape[-1]))
+
+
+def _with_position(x: FloatArray, position: FloatArray) -> FloatArray:
+    """(k, x): position [n] before x [B, n, d]."""
+    first = np.broadcast_to(position[:, None], (*x.shape[:2], 1))
+    return np.concatenate([first, x], axis=2)
+
+
+def _crossed(context: FloatArray, y: FloatArray) -> FloatArray:
+    """(x, y, x⊗y) for context x [B, dx] and features y [B, n, dy]."""
+    B, n, _ = y.shape
+    x = np.broadcast_to(context[:, None, :], (B, n, context.shape[1]))
+    return np.concatenate([x, y, (x[..., :, None] * y[..., None, :]).reshape(B, n, -1)], axis=2)

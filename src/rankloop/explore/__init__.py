@@ -1,7 +1,7 @@
 """Exploration rules: how does doubt become a score?"""
 
 from rankloop.explore.base import Explore, Schedule
-from rankloop.explore.bounds import kl_ucb, ucb1
+from rankloop.explore.bounds import epoch_ucb, kl_ucb, pbm_ucb, ucb1
 from rankloop.explore.rules import (
     Blocks,
     Bound,
@@ -9,9 +9,11 @@ from rankloop.explore.rules import (
     Greedy,
     Indifferent,
     Quantile,
+    Sensitive,
     SharedNoise,
     Thompson,
     Ucb,
+    UcbOutsideLink,
 )
 
 __all__ = [
@@ -23,9 +25,13 @@ __all__ = [
     "Indifferent",
     "Quantile",
     "Schedule",
+    "Sensitive",
     "SharedNoise",
     "Thompson",
     "Ucb",
+    "UcbOutsideLink",
+    "epoch_ucb",
     "kl_ucb",
+    "pbm_ucb",
     "ucb1",
 ]

@@ -25,3 +25,21 @@ def kl_ucb(tally: Tally, t: IntArray) -> FloatArray:
     seen = tally.exposure > 0
     per_observation = budget / np.where(seen, tally.exposure, 1.0)
     return np.where(seen, kl_upper(np.minimum(tally.mean, 1.0), per_observation), np.inf)
+
+
+def epoch_ucb(tally: Tally, log: FloatArray, factor: float) -> FloatArray:
+    """ᾱ + √(factor·min(1, 2ᾱ)·log/Λ) + factor·log/Λ, log [B, 1] (paper `choice`, Algorithm 1)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = factor * log / tally.exposure
+        bound = tally.mean + np.sqrt(np.minimum(1.0, 2.0 * tally.mean) * rate) + rate
+    return np.where(tally.exposure > 0, bound, np.inf)
+
+
+def pbm_ucb(tally: Tally, t: IntArray, epsilon: float) -> FloatArray:
+    """clicks/Ñ + √(N/Ñ)·√((1+ε) log t/(2Ñ)) with N rounds shown and Ñ the exposure (Lagrée et al. 2016)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        width = np.sqrt(tally.shown / tally.exposure) * np.sqrt(
+            (1.0 + epsilon) * np.log(t)[:, None] / (2.0 * tally.exposure)
+        )
+        bound = tally.mean + width
+    return np.where(tally.exposure > 0, bound, np.inf)

@@ -9,8 +9,10 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from rankloop.belief.base import Draws, Means, Quantiles, Summarises, Tallies, Tally
+from rankloop.belief.choice import ChoiceState
 from rankloop.belief.order import OrderState
 from rankloop.explore.base import Explore, Schedule
+from rankloop.math.logistic import sigmoid
 from rankloop.state import State
 from rankloop.types import FloatArray, IntArray, Rows, Score
 
@@ -139,3 +141,32 @@ class EpsilonList(Generic[S_contra]):
             return np.where(explores, noise[0], scores)
 
         return score
+
+
+@dataclass(frozen=True)
+class UcbOutsideLink:
+    """σ(mean) + radius·width: the bonus stands outside the link (GL-CDCM)."""
+
+    radius: float
+
+    def __call__(self, state: Summarises, t: IntArray, rng: np.random.Generator) -> Score:
+        """An upper bound on the probability itself."""
+        return lambda rows: np.asarray(sigmoid(state.mean(rows)) + self.radius * state.width(rows))
+
+
+@dataclass(frozen=True)
+class Sensitive:
+    """λ̂_k·(α̂ + radius(β², l)): an optimistic attraction, weighted by the estimated bias of the slot.
+
+    Never-shown items come before all others. Matching such products puts the item with the k-th largest index
+    into the slot with the k-th largest bias (rearrangement inequality). Rows name the slot as their model.
+    """
+
+    radius: Callable[[FloatArray, IntArray], FloatArray]  # (β² [B, J], l [B]) -> [B, J]
+    before_all: float = 1e6
+
+    def __call__(self, state: ChoiceState, t: IntArray, rng: np.random.Generator) -> Score:
+        """Products of bias and index."""
+        U = state.alpha + self.radius(state.beta2, t)
+        U = np.where(state.S.sum(axis=1) > 0, U, self.before_all)
+        return lambda rows: state.lam[:, rows.model][:, None] * U

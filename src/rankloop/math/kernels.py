@@ -17,7 +17,8 @@ from rankloop.types import BoolArray, FloatArray, IntArray
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-def _compiled(function: C, **options: Any) -> C:
+def compiled(function: C, **options: Any) -> C:
+    """The function compiled at first use, its machine code cached, without the interpreter's lock."""
     jitted: C = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     return jitted
 
@@ -56,7 +57,7 @@ def _potter(F: FloatArray, model: IntArray, x: FloatArray, gain: FloatArray) -> 
 
 
 # Sums may be reordered to use the vector units (half the time); features are finite, as the edge has checked.
-potter = _compiled(_potter, fastmath=True)
+potter = compiled(_potter, fastmath=True)
 
 
 def _shift(F: FloatArray, b: FloatArray, z: FloatArray, theta: FloatArray) -> None:
@@ -77,7 +78,7 @@ def _shift(F: FloatArray, b: FloatArray, z: FloatArray, theta: FloatArray) -> No
                 theta[n, m, i] = total
 
 
-shift = _compiled(_shift, fastmath=True)
+shift = compiled(_shift, fastmath=True)
 
 
 def _largest(scores: FloatArray, order: IntArray, values: FloatArray, tied: BoolArray) -> None:
@@ -106,7 +107,7 @@ def _largest(scores: FloatArray, order: IntArray, values: FloatArray, tied: Bool
                 tied[b] = True
 
 
-largest = _compiled(_largest)
+largest = compiled(_largest)
 
 
 def _repeats(items: IntArray) -> bool:
@@ -119,4 +120,4 @@ def _repeats(items: IntArray) -> bool:
     return False
 
 
-repeats = _compiled(_repeats)
+repeats = compiled(_repeats)

@@ -1,8 +1,9 @@
 """Planners: how do scores become a list?"""
 
-from rankloop.plan.base import Planner
+from rankloop.plan.base import Plan, Planner
 from rankloop.plan.greedy import GreedyBySlot
+from rankloop.plan.slots import Assignment, BestLength, BySlotBias
 from rankloop.plan.top_k import TopK, top_k
 from rankloop.plan.uniform import Uniform
 
-__all__ = ["GreedyBySlot", "Planner", "TopK", "Uniform", "top_k"]
+__all__ = ["Assignment", "BestLength", "BySlotBias", "GreedyBySlot", "Plan", "Planner", "TopK", "Uniform", "top_k"]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from rankloop.types import IntArray, Request, SlotScore
+from rankloop.types import FloatArray, IntArray, Request, SlotScore
+
+
+class Plan(NamedTuple):
+    """Lists, and the score that each item had for the slot it was given."""
+
+    items: IntArray  # [B, k], EMPTY where nothing is shown
+    scores: FloatArray  # [B, k], arbitrary in empty slots
 
 
 class Planner(Protocol):
@@ -16,5 +23,5 @@ class Planner(Protocol):
     Where fewer than k items are allowed, the last slots stay empty (-1).
     """
 
-    def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> IntArray:
+    def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """The lists for this request."""

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.plan.top_k import top_k
-from rankloop.types import EMPTY, IntArray, Request, SlotScore
+from rankloop.plan.base import Plan
+from rankloop.plan.top_k import best_k
+from rankloop.types import EMPTY, Request, SlotScore
 
 
 class GreedyBySlot:
     """Fills the slots from the top; each slot sees the prefix before it."""
 
-    def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> IntArray:
+    def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """The greedy lists."""
         B, L = request.learners, request.items
-        free = np.ones((B, L), dtype=np.bool_) if request.allowed is None else np.empty((B, L), dtype=np.bool_)
-        if request.allowed is not None:
-            free[...] = request.allowed
+        free = np.empty((B, L), dtype=np.bool_)
+        free[...] = True if request.allowed is None else request.allowed
         items = np.full((B, request.k), EMPTY, dtype=np.int64)
-        rows = np.arange(B)
+        scores = np.zeros((B, request.k))
         for slot in range(min(request.k, L)):
-            best = top_k(score(items[:, :slot], slot), 1, rng, allowed=free)[:, 0]
-            items[:, slot] = best
-            free[rows[best >= 0], best[best >= 0]] = False
-        return items
+            best = best_k(score(items[:, :slot], slot), 1, rng, allowed=free)
+            items[:, slot], scores[:, slot] = best.items[:, 0], best.scores[:, 0]
+            found = np.flatnonzero(items[:, slot] != EMPTY)
+            free[found, items[found, slot]] = False
+        return Plan(items, scores)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from rankloop.math.kernels import largest
+from rankloop.plan.base import Plan
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
 
 
 class TopK:
     """Scores every item once and takes the K best."""
 
-    def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> IntArray:
+    def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """The K best items of every learner."""
         nothing = np.empty((request.learners, 0), dtype=np.int64)
-        return top_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
+        return best_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
 
 
 def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: BoolArray | None = None) -> IntArray:
@@ -26,6 +27,11 @@ def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Bool
         rng: used only for rows in which a tie touches the list.
         allowed: [L] or [B, L].
     """
+    return best_k(scores, k, rng, allowed=allowed).items
+
+
+def best_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: BoolArray | None = None) -> Plan:
+    """As `top_k`, with the scores of what was listed."""
     if allowed is not None:
         scores = np.where(allowed, scores, -np.inf)
     L = scores.shape[1]
@@ -34,14 +40,15 @@ def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Bool
     values = np.empty(order.shape)
     tied = np.empty(len(scores), dtype=np.bool_)
     largest(np.ascontiguousarray(scores), order, values, tied)
-    listed = order[:, :n]
+    listed, values = order[:, :n], values[:, :n]
     if tied.any():
         listed[tied] = _shuffled_ties(scores[tied], n, rng)
     if allowed is not None:
-        listed[values[:, :n] == -np.inf] = EMPTY
+        listed[values == -np.inf] = EMPTY
     if n < k:
-        listed = np.pad(listed, ((0, 0), (0, k - n)), constant_values=EMPTY)
-    return listed
+        empty = ((0, 0), (0, k - n))
+        listed, values = np.pad(listed, empty, constant_values=EMPTY), np.pad(values, empty)
+    return Plan(listed, values)
 
 
 def _shuffled_ties(scores: FloatArray, n: int, rng: np.random.Generator) -> IntArray:

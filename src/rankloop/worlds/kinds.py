@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +10,13 @@ import numpy as np
 from rankloop import validate
 from rankloop.errors import InvalidInput
 from rankloop.types import BetaPrior, BoolArray
-from rankloop.worlds.attraction import BetaDraws, Given, LinearDraws, Shape, Source
+from rankloop.worlds import reward_kinds
 from rankloop.worlds.base import World
 from rankloop.worlds.click_world import ClickWorld
 from rankloop.worlds.clicks import CascadeClicks, ClickModel, DependentClicks, PositionClicks
+from rankloop.worlds.files import read_arrays
 from rankloop.worlds.matrix import MatrixWorld
+from rankloop.worlds.sources import shape, source
 
 COMMON = ("features", "prior")
 
@@ -81,6 +80,11 @@ KINDS: dict[str, Callable[[Mapping[str, Any]], World]] = {
     "dependent-click": dependent_click,
     "position-based": position_based,
     "matrix": matrix,
+    "cascade-rewards": reward_kinds.cascade_rewards,
+    "coverage-rewards": reward_kinds.coverage_rewards,
+    "choice": reward_kinds.choice,
+    "item-position": reward_kinds.item_position,
+    "pivot": reward_kinds.pivot,
 }
 
 
@@ -97,9 +101,9 @@ def from_spec(spec: Any) -> World:
 
 
 def _click_world(model: ClickModel, given: Mapping[str, Any], k: Any) -> World:
-    source = _source(given["attraction"], given.get("features"))
-    prior = _prior(given["prior"], source.items) if given.get("prior") is not None else None
-    return ClickWorld(model, source, validate.integer("world.k", k, high=source.items), prior)
+    arms = source(given["attraction"], given.get("features"))
+    prior = _prior(given["prior"], arms.items) if given.get("prior") is not None else None
+    return ClickWorld(model, arms, validate.integer("world.k", k, high=arms.items), prior)
 
 
 def _as_many_slots(given: Mapping[str, Any], field: str, length: int) -> int:
@@ -108,62 +112,19 @@ def _as_many_slots(given: Mapping[str, Any], field: str, length: int) -> int:
     return length
 
 
-def _source(attraction: Any, features: Any) -> Source:
-    field = "world.attraction"
-    if isinstance(attraction, Mapping):
-        if features is not None:
-            raise InvalidInput("world.features", features, "features only beside explicit attraction numbers")
-        if len(attraction) != 1:
-            raise InvalidInput(field, dict(attraction), "one generator: beta, linear or logistic")
-        ((name, options),) = attraction.items()
-        validate.choice(field, name, ("beta", "linear", "logistic"))
-        return _generator(f"{field}.{name}", name, options)
-    nu = validate.vector(field, attraction, low=0.0, high=1.0)
-    x = None if features is None else validate.matrix("world.features", features, rows=len(nu))
-    return Given(nu, x)
-
-
-def _generator(field: str, name: str, options: Any) -> Source:
-    if name == "beta":
-        given = validate.mapping(field, options, required=("items", "a", "b"))
-        items = validate.integer(f"{field}.items", given["items"])
-        return BetaDraws(items, _shape(f"{field}.a", given["a"], items), _shape(f"{field}.b", given["b"], items))
-    given = validate.mapping(field, options, required=("items", "dim"))
-    items = validate.integer(f"{field}.items", given["items"])
-    return LinearDraws(items, validate.integer(f"{field}.dim", given["dim"]), logistic=name == "logistic")
-
-
-def _shape(field: str, value: Any, items: int) -> Shape:
-    if isinstance(value, Mapping):
-        bounds = validate.mapping(field, value, required=("integers",))["integers"]
-        if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-            raise InvalidInput(f"{field}.integers", bounds, "two whole numbers, lowest and highest")
-        low = validate.integer(f"{field}.integers[0]", bounds[0])
-        return Shape(integers=(low, validate.integer(f"{field}.integers[1]", bounds[1], low=low)))
-    if isinstance(value, list | tuple | np.ndarray):
-        return Shape(validate.vector(field, value, low=0.0, open_low=True, length=items))
-    return Shape(np.asarray(validate.number(field, value, low=0.0, open_low=True)))
-
-
 def _prior(value: Any, items: int) -> BetaPrior:
     given = validate.mapping("world.prior", value, required=("a", "b"))
-    shapes = [_shape(f"world.prior.{name}", given[name], items) for name in ("a", "b")]
-    for name, shape in zip("ab", shapes, strict=True):
-        if shape.values is None:
+    shapes = [shape(f"world.prior.{name}", given[name], items) for name in ("a", "b")]
+    for name, one in zip("ab", shapes, strict=True):
+        if one.values is None:
             raise InvalidInput(f"world.prior.{name}", given[name], "a number or a list of numbers above 0")
-    a, b = (np.array(np.broadcast_to(np.asarray(shape.values), (items,))) for shape in shapes)
+    a, b = (np.array(np.broadcast_to(np.asarray(one.values), (items,))) for one in shapes)
     return BetaPrior(a, b)
 
 
 def _binary_matrix(file: Any) -> BoolArray:
     accepted = "the path of an .npz file with a binary array W, users x items"
-    try:
-        with Path(file).open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            W = arrays["W"]
-    except (OSError, EOFError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error):
-        raise InvalidInput("world.file", file, accepted) from None
-    if not isinstance(W, np.ndarray) or W.dtype.kind not in "biuf":
-        raise InvalidInput("world.file", file, accepted)
+    W = read_arrays(file, ("W",), accepted=accepted)["W"]
     if W.ndim != 2 or min(W.shape) < 2 or not ((W == 0) | (W == 1)).all():
         raise InvalidInput("world.file", f"{file} with W of shape {W.shape}", accepted)
     return np.asarray(W, dtype=np.bool_)

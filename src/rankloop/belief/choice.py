@@ -1,0 +1,82 @@
+"""Estimates of attraction and position bias from one choice among the whole list, with their sensitivity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankloop.math import mnl
+from rankloop.state import State
+from rankloop.types import Decision, Evidence, FloatArray
+
+Estimator = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+"""(N, S, α to start from, λ to start from) -> (α, λ)."""
+
+ESTIMATORS: dict[str, Estimator] = {"mle": mnl.fit_mle, "exclude": mnl.fit_exclude, "printed": mnl.fit_printed}
+
+
+@dataclass
+class ChoiceState(State):
+    """Epoch counts of item and slot, and what follows from them."""
+
+    N: FloatArray  # [B, K, J] clicks
+    S: FloatArray  # [B, K, J] epochs
+    alpha: FloatArray  # [B, J]
+    lam: FloatArray  # [B, K]
+    beta2: FloatArray  # [B, J] sensitivity β²
+
+
+@dataclass(frozen=True)
+class ChoiceEstimates:
+    """α and λ by an estimator; β_j² = Σ_{k,s} (α_j - α_j with one more click in (k, s))² S_ks.
+
+    All K·J perturbed fits of all learners whose epoch ended are one batch, started from the estimate.
+    """
+
+    items: int
+    slots: int
+    estimator: Estimator = mnl.fit_mle
+    binary = False
+    fractional = True
+
+    def init(self, learners: int) -> ChoiceState:
+        """No epochs; all biases equal."""
+        counts = (learners, self.slots, self.items)
+        return ChoiceState(
+            N=np.zeros(counts),
+            S=np.zeros(counts),
+            alpha=np.full((learners, self.items), mnl.FLOOR),
+            lam=np.ones((learners, self.slots)),
+            beta2=np.zeros((learners, self.items)),
+        )
+
+    def update(self, state: ChoiceState, decision: Decision, evidence: Evidence) -> None:
+        """Add the epochs that ended and estimate anew."""
+        b, k = np.nonzero(evidence.exposure > 0)
+        items = decision.items[b, k]
+        state.N[b, k, items] += evidence.y[b, k]
+        state.S[b, k, items] += 1.0
+        ended = np.unique(b)
+        N, S = state.N[ended], state.S[ended]
+        # Newton starts from anywhere inside the box; a clicked item must not start at the floor.
+        alpha, lam = self.estimator(N, S, np.maximum(state.alpha[ended], 0.1), np.maximum(state.lam[ended], 0.1))
+        state.alpha[ended], state.lam[ended] = alpha, lam
+        state.beta2[ended] = sensitivity(self.estimator, N, S, alpha, lam)
+
+
+def sensitivity(estimator: Estimator, N: FloatArray, S: FloatArray, alpha: FloatArray, lam: FloatArray) -> FloatArray:
+    """β² [B, J] from counts [B, K, J] and the estimates that belong to them."""
+    beta2 = np.zeros(alpha.shape)
+    b, k, j = perturbed = np.nonzero(S >= 1)
+    if not b.size:
+        return beta2
+    more = N[b]
+    more[np.arange(len(b)), k, j] += 1.0
+    start_a, start_l = alpha[b].copy(), lam[b].copy()
+    start_a[np.arange(len(b)), j] = np.maximum(start_a[np.arange(len(b)), j], 0.1)
+    start_l[np.arange(len(b)), k] = np.maximum(start_l[np.arange(len(b)), k], 0.1)
+    shifted, _ = estimator(more, S[b], start_a, start_l)
+    np.add.at(beta2, b, (alpha[b] - shifted) ** 2 * S[perturbed][:, None])
+    return beta2

@@ -1,0 +1,136 @@
+"""Paper `long-sequences`: Santara et al., On Learning to Rank Long Sequences with Contextual Bandits (2022)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from rankloop.belief import (
+    LogisticGram,
+    LogisticRows,
+    LogisticState,
+    NewtonState,
+    OnlineNewton,
+    Ridge,
+    RidgeState,
+    RowsState,
+)
+from rankloop.catalogue.params import NonNegative, NumberOr, Positive, Range
+from rankloop.catalogue.registry import policy
+from rankloop.design import Coverage, Shared
+from rankloop.explore import Greedy, Ucb, UcbOutsideLink
+from rankloop.feedback import Cascade
+from rankloop.plan import BestLength, GreedyBySlot, TopK
+from rankloop.policy import Policy
+from rankloop.types import Setting
+from rankloop.wrappers import RandomLists, with_chance
+
+Alpha = Annotated[Any, NumberOr(Range(low=0.0), "theory")]
+
+
+def theory_alpha(b: int, d: int, T: int, delta: float, D: float) -> float:
+    """α(b, d, T, δ) of Algorithm 1 for the logistic function on [-D, D]."""
+    c = 1.0 / (1.0 + np.exp(-D))  # c_σ, so that c/(1-c) = e^D
+    dc = c * (1.0 - c)  # c_σ′
+    ratio = (c / dc) ** 2
+    widening = np.log1p(2.0 / b * (T * np.exp(D) + 4.0 * np.log(4.0 * (T + 1) / delta)))
+    return float(
+        2.0 * b * D**2
+        + ratio * d * widening
+        + 2.0 * (12.0 * ratio + 36.0 * (1.0 + D) / dc) * np.log(2.0 * b * (T + 4) / delta)
+        + 20.0 * D**2 * np.log(2.0 * b * d * (T + 1) / delta)
+    )
+
+
+def _root_alpha(setting: Setting, name: str, alpha: Any, d: int, D: float) -> float:
+    if alpha == "theory":
+        T = setting.need_rounds(name, "a number for alpha")
+        alpha = theory_alpha(setting.slots, d, T, 1.0 / T, D)
+    return float(np.sqrt(alpha))
+
+
+def _newton(setting: Setting, d: int, rate: float, D: float) -> OnlineNewton:
+    return OnlineNewton(d, ridge=float(max(setting.slots, 1)), rate=rate, bound=D)
+
+
+@policy("ind", paper="long-sequences", needs=("features",))
+def ind(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positive = 5.0) -> Policy[NewtonState]:
+    """Ind: a logistic model by projected online Newton steps, and a list as long as it pays.
+
+    u = xᵀw + √(α xᵀM⁻¹x); items sorted by σ(u), the length in 0 … budget of largest expected value, ties to the
+    longest. M_0 = b·I with b the largest budget. `alpha: theory` is the paper's α(b, d, T, δ) with δ = 1/T.
+
+    Reference: Santara et al. (2022), Algorithm 1.
+    Deviates from the paper: `rate` replaces 1/c_σ′; the projection is on {|wᵀx| ≤ D}, print says |w|.
+    """
+    d = setting.need_dim("ind")
+    root = _root_alpha(setting, "ind", alpha, d, D)
+    explore = Ucb[NewtonState](lambda state, t: np.full(len(t), root))
+    return Policy(Shared(), _newton(setting, d, rate, D), explore, BestLength(TopK(), *setting.scenario()), Cascade())
+
+
+@policy("dep", paper="long-sequences", needs=("coverage",))
+def dep(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positive = 5.0) -> Policy[NewtonState]:
+    """Dep: as Ind, where an item's success depends on the topics that the items above it have covered.
+
+    Slot by slot the item with the largest c̄ᵀw + √(α c̄ᵀM⁻¹c̄) given the prefix, then the best length; updates use
+    c̄ as it was when shown.
+
+    Reference: Santara et al. (2022), Algorithm 2.
+    Deviates from the paper: as Ind.
+    """
+    d = setting.need_coverage("dep")
+    root = _root_alpha(setting, "dep", alpha, d, D)
+    explore = Ucb[NewtonState](lambda state, t: np.full(len(t), root))
+    plan = BestLength(GreedyBySlot(), *setting.scenario())
+    return Policy(Coverage(), _newton(setting, d, rate, D), explore, plan, Cascade())
+
+
+@policy("eps-ind", paper="long-sequences", needs=("features",))
+def eps_ind(
+    setting: Setting, *, eps: NonNegative = 0.1, rate: Positive = 4.0, D: Positive = 5.0
+) -> RandomLists[NewtonState]:
+    """ε-greedy Ind: with probability eps a uniformly random list of uniformly random length, else Ind without bonus.
+
+    It learns in both cases.
+
+    Reference: Santara et al. (2022), Section 5.
+    """
+    d = setting.need_dim("eps-ind")
+    plan = BestLength(TopK(), *setting.scenario())
+    greedy = Policy(Shared(), _newton(setting, d, rate, D), Greedy(), plan, Cascade())
+    return RandomLists(greedy, with_chance(eps), any_length=True)
+
+
+@policy("c-ucb1", paper="long-sequences", needs=("features",))
+def c_ucb1(setting: Setting, *, c: NonNegative = 1.0) -> Policy[RidgeState]:
+    """C-UCB1: linear cascade UCB, clipped at 1, always a full list.
+
+    M = I + Σxxᵀ, θ = M⁻¹Σxy, U = min(1, xᵀθ + c‖x‖) in the norm of M⁻¹.
+
+    Reference: Santara et al. (2022), Section 5.
+    Deviates from the paper: linear in features, since a count for each arm could not learn where no arm returns.
+    """
+    d = setting.need_dim("c-ucb1")
+    explore = Ucb[RidgeState](lambda state, t: np.full(len(t), c), cap=1.0)
+    return Policy(Shared(), Ridge(d), explore, TopK(), Cascade())
+
+
+@policy("gl-cdcm", paper="long-sequences", needs=("features",))
+def gl_cdcm(
+    setting: Setting, *, alpha: NonNegative = 0.1, lam: Positive = 1.0
+) -> Policy[LogisticState] | Policy[RowsState]:
+    """GL-CDCM: ridge logistic regression over all observed pairs, the bonus outside the link, always a full list.
+
+    V = λI + Σxxᵀ, U = σ(xᵀθ) + α‖x‖ in the norm of V⁻¹.
+
+    Reference: Liu et al., Contextual Dependent Click Bandit Algorithm (2018); Santara et al. (2022), Section 5.
+    """
+    d = setting.need_dim("gl-cdcm")
+    explore = UcbOutsideLink(alpha)
+    if setting.lasting:
+        return Policy(Shared(), LogisticGram(d, setting.items, ridge=lam), explore, TopK(), Cascade())
+    capacity = setting.need_rounds("gl-cdcm", "a world with a horizon") * max(setting.slots, 1)
+    rows = LogisticRows(d, models=1, capacity=capacity, ridge=lam, v_ridge=lam)
+    return Policy(Shared(), rows, explore, TopK(), Cascade())

@@ -1,0 +1,97 @@
+"""Objectives: what a list is worth, as H(Σ_k g(slot k)), and so what an assignment maximises.
+
+A score lives on the link scale: u with P(click) = σ(u), or the expected amount where outcomes are amounts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import expit
+
+from rankloop.arrays import FloatArray, IntArray
+
+
+class Objective(Protocol):
+    """A monotone H of a sum of gains, one for each slot."""
+
+    def gain(self, u: FloatArray) -> FloatArray:
+        """G of scores [B, L] of all items for one slot: the weights of an assignment."""
+
+    def value(self, p: FloatArray, items: IntArray) -> FloatArray:
+        """Expected worth [B] of lists [B, K] whose slots succeed with probability p [B, K], 0 where empty."""
+
+    def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
+        """Realised worth [B] of outcomes [B, K] on lists [B, K]."""
+
+
+@dataclass(frozen=True)
+class AnyClick:
+    """P(at least one click) = 1 - ∏(1-p): g = -log(1-σ(u)) = softplus(u), which does not saturate."""
+
+    def gain(self, u: FloatArray) -> FloatArray:
+        """softplus(u)."""
+        return np.logaddexp(0.0, u)
+
+    def value(self, p: FloatArray, items: IntArray) -> FloatArray:
+        """1 - ∏(1-p)."""
+        return np.asarray(1.0 - np.prod(1.0 - p, axis=1))
+
+    def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
+        """1 where anything was clicked."""
+        return np.asarray(outcomes.any(axis=1), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Clicks:
+    """Expected number of clicks: g = σ(u)."""
+
+    def gain(self, u: FloatArray) -> FloatArray:
+        """σ(u)."""
+        return np.asarray(expit(u))
+
+    def value(self, p: FloatArray, items: IntArray) -> FloatArray:
+        """Σp."""
+        return np.asarray(p.sum(axis=1))
+
+    def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
+        """The number of clicks."""
+        return np.asarray(outcomes.sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Revenue:
+    """Expected revenue: g = price·σ(u)."""
+
+    prices: FloatArray  # [L]
+
+    def gain(self, u: FloatArray) -> FloatArray:
+        """price·σ(u)."""
+        return np.asarray(self.prices * expit(u))
+
+    def value(self, p: FloatArray, items: IntArray) -> FloatArray:
+        """Σ price·p."""
+        return np.asarray((self.prices[items] * p).sum(axis=1))
+
+    def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
+        """The prices of what was clicked."""
+        return np.asarray((self.prices[items] * outcomes).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Expected total of a non-negative amount such as watch time: g = max(u, 0), the link is the identity."""
+
+    def gain(self, u: FloatArray) -> FloatArray:
+        """max(u, 0)."""
+        return np.maximum(u, 0.0)
+
+    def value(self, p: FloatArray, items: IntArray) -> FloatArray:
+        """The sum of expected amounts."""
+        return np.asarray(p.sum(axis=1))
+
+    def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
+        """The sum of amounts."""
+        return np.asarray(outcomes.sum(axis=1))

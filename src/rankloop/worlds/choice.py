@@ -1,0 +1,96 @@
+"""Visitors who choose one item of the whole list, or none (multinomial logit)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from rankloop.math.arrays import take
+from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
+from rankloop.worlds.attraction import Source
+from rankloop.worlds.clicks import most_attractive
+
+
+@dataclass(frozen=True)
+class ChoiceVisit:
+    """One visitor for each replication: a uniform number decides between the options."""
+
+    instance: ChoiceInstance
+    luck: FloatArray  # [B]
+
+    @property
+    def request(self) -> Request:
+        """The same question every round."""
+        return self.instance.request
+
+    @property
+    def best(self) -> FloatArray:
+        """Value of the best list, [B]."""
+        return self.instance.best
+
+    def value(self, items: IntArray) -> FloatArray:
+        """P(click), [B]."""
+        return np.asarray(self.instance.chances(items).sum(axis=1))
+
+    def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The chosen slot, if any."""
+        upper = np.cumsum(self.instance.chances(items), axis=1)
+        lower = np.concatenate([np.zeros((len(items), 1)), upper[:, :-1]], axis=1)
+        luck = self.luck[:, None]
+        clicks = ((lower <= luck) & (luck < upper)).astype(np.float64)
+        return clicks, clicks.sum(axis=1)
+
+
+@dataclass(frozen=True)
+class ChoiceInstance:
+    """B replications with their attractions."""
+
+    alpha: FloatArray  # [B, J]
+    bias: FloatArray  # [K]
+    best: FloatArray  # [B]
+    request: Request
+    setting: Setting
+
+    def visit(self, rng: np.random.Generator) -> ChoiceVisit:
+        """The next visitors."""
+        return ChoiceVisit(self, rng.random(self.request.learners))
+
+    def chances(self, items: IntArray) -> FloatArray:
+        """P(slot k) = λ_k α / (1 + Σ λ_v α), [B, K]."""
+        return chances(self.alpha, self.bias, items)
+
+
+def chances(alpha: FloatArray, bias: FloatArray, items: IntArray) -> FloatArray:
+    """P(slot k is chosen) of lists [B, K] for attractions [B, J] and biases [K]."""
+    pull = np.where(items != EMPTY, bias[: items.shape[1]] * take(alpha, items), 0.0)
+    return np.asarray(pull / (1.0 + pull.sum(axis=1, keepdims=True)))
+
+
+@dataclass(frozen=True)
+class ChoiceWorld:
+    """Attractions in (0, 1] and position biases in (0, 1]."""
+
+    source: Source
+    bias: FloatArray  # [K]
+
+    def prepare(self, rng: np.random.Generator) -> Self:
+        """Nothing is shared but what was given."""
+        return self
+
+    def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> ChoiceInstance:
+        """Attractions of each replication from its own stream."""
+        drawn = self.source.draw(streams)
+        B, J = drawn.nu.shape
+        K = len(self.bias)
+        best = most_attractive(drawn.nu, np.argsort(-self.bias, kind="stable"))
+        dim = None if drawn.features is None else drawn.features.shape[-1]
+        return ChoiceInstance(
+            alpha=drawn.nu,
+            bias=self.bias,
+            best=chances(drawn.nu, self.bias, best).sum(axis=1),
+            request=Request(B, J, K, drawn.features),
+            setting=Setting(J, K, rounds, dim, drawn.prior, bias=self.bias),
+        )

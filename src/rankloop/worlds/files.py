@@ -1,0 +1,32 @@
+"""Arrays from .npz files that somebody else made."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.errors import InvalidInput
+
+
+def read_arrays(
+    file: Any, required: Sequence[str], optional: Sequence[str] = (), *, accepted: str
+) -> dict[str, NDArray[Any]]:
+    """Numeric arrays by name; a file that cannot be read or lacks one is refused with what is accepted."""
+    found: dict[str, NDArray[Any]] = {}
+    try:
+        with Path(file).open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            for name in (*required, *optional):
+                if name in required or name in arrays.files:
+                    found[name] = arrays[name]
+    except (OSError, EOFError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error):
+        raise InvalidInput("world.file", file, accepted) from None
+    for array in found.values():
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+            raise InvalidInput("world.file", file, accepted)
+    return found

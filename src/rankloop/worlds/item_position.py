@@ -1,0 +1,105 @@
+"""Visitors with a context; every item loses attention down the list in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.math.arrays import take
+from rankloop.math.logistic import sigmoid
+from rankloop.math.luck import keys, uniforms
+from rankloop.objective import Objective
+from rankloop.plan import Assignment
+from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
+
+
+def in_unit_ball(rng: np.random.Generator, n: int, d: int) -> FloatArray:
+    """N points uniform in the unit ball of d dimensions: uniform direction, radius U^(1/d)."""
+    x = rng.standard_normal((n, d))
+    x /= np.linalg.vector_norm(x, axis=1, keepdims=True)
+    return np.asarray(x * rng.random((n, 1)) ** (1.0 / d))
+
+
+@dataclass(frozen=True)
+class ItemPositionVisit:
+    """One visitor for each replication."""
+
+    instance: ItemPositionInstance
+    request: Request
+    pull: FloatArray  # [B, N] intercept + xᵀβ
+    best: FloatArray  # [B]
+    luck: NDArray[np.uint64]  # [B]
+
+    def value(self, items: IntArray) -> FloatArray:
+        """Exact expected worth, [B]."""
+        return self.instance.objective.value(self.instance.chances(self.pull, items), items)
+
+    def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Each slot independently."""
+        clicks = (uniforms(self.luck, items) < self.instance.chances(self.pull, items)).astype(np.float64)
+        return clicks, self.instance.objective.reward(clicks, items)
+
+
+@dataclass(frozen=True)
+class ItemPositionInstance:
+    """B replications with their parameters."""
+
+    alpha: FloatArray  # [B, N]
+    beta: FloatArray  # [B, N, d]
+    intercept: FloatArray  # [N]
+    objective: Objective
+    features: FloatArray | None  # [N, dy]
+    setting: Setting
+
+    def visit(self, rng: np.random.Generator) -> ItemPositionVisit:
+        """The next visitors, with contexts uniform in the unit ball."""
+        B, N, d = self.beta.shape
+        x = in_unit_ball(rng, B, d)
+        pull = self.intercept + np.matvec(self.beta, x)
+        context = np.concatenate([x, np.ones((B, 1))], axis=1) if self.intercept.any() else x
+        request = Request(B, N, self.setting.slots, self.features, context=context)
+        plan = Assignment(self.objective)
+        items = plan(lambda prefix, slot: pull - self.alpha * (slot + 1.0), request, np.random.default_rng(0)).items
+        best = self.objective.value(self.chances(pull, items), items)
+        return ItemPositionVisit(self, request, pull, best, keys(B, rng))
+
+    def chances(self, pull: FloatArray, items: IntArray) -> FloatArray:
+        """P(click) = σ(intercept + xᵀβ_j - α_j k) in slot k = 1 …, 0 in empty slots, [B, K]."""
+        k = np.arange(1.0, items.shape[1] + 1.0)
+        return np.where(items != EMPTY, sigmoid(take(pull, items) - take(self.alpha, items) * k), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ItemPositionWorld:
+    """Given parameters, or α ~ U[0, 1] and β uniform in the unit ball for each replication."""
+
+    items: int
+    dim: int
+    k: int
+    objective: Objective
+    alpha: FloatArray | None = None  # [N]
+    beta: FloatArray | None = None  # [N, d]
+    intercept: FloatArray | None = None  # [N]
+    features: FloatArray | None = None  # [N, dy]
+
+    def prepare(self, rng: np.random.Generator) -> Self:
+        """Nothing is shared but what was given."""
+        return self
+
+    def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> ItemPositionInstance:
+        """α, then β, from each replication's stream, where they are not given."""
+        N, d = self.items, self.dim
+        drawn = [(rng.random(N), in_unit_ball(rng, N, d)) for rng in streams]
+        alpha, beta = (np.stack(parts) for parts in zip(*drawn, strict=True))
+        if self.alpha is not None:
+            alpha = np.broadcast_to(self.alpha, alpha.shape)
+        if self.beta is not None:
+            beta = np.broadcast_to(self.beta, beta.shape)
+        intercept = np.zeros(N) if self.intercept is None else self.intercept
+        dy = None if self.features is None else self.features.shape[1]
+        setting = Setting(N, self.k, rounds, dy, context=d + int(intercept.any()), objective=self.objective)
+        return ItemPositionInstance(alpha, beta, intercept, self.objective, self.features, setting)

@@ -1,0 +1,202 @@
+"""Specs of worlds with rewards, choices or contexts: functions from fields to a world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rankloop import validate
+from rankloop.errors import InvalidInput
+from rankloop.math.logistic import sigmoid
+from rankloop.objective import AnyClick, Clicks, Objective, Revenue
+from rankloop.types import FloatArray
+from rankloop.worlds.attraction import Given
+from rankloop.worlds.base import World
+from rankloop.worlds.choice import ChoiceWorld
+from rankloop.worlds.files import read_arrays
+from rankloop.worlds.item_position import ItemPositionWorld
+from rankloop.worlds.pivot import PivotWorld
+from rankloop.worlds.rewards import RewardWorld, Scenario, scenario
+from rankloop.worlds.sources import source
+
+SCENARIO = ("scenario", "rewards", "losses")
+
+
+def cascade_rewards(fields: Mapping[str, Any]) -> World:
+    """A cascade with reward r_j at the first success in place j, loss ℓ_s if all s shown fail; lists of 0 … budget.
+
+    attraction: L probabilities or a generator, as in cascade (with features beside numbers, optional); or
+    features and weights: L x d and d numbers, success σ(xᵀw); or
+    fresh and weights: {items, dim}, new unit-norm arms each round, success σ(xᵀw)
+    budget: a number, or a list that is cycled over the rounds
+    scenario: vanilla (r = 1, ℓ = 0) or exponential (r_j = 2^-(j-1), ℓ_j = 0.8·2^-j - 1), default vanilla
+    rewards, losses: instead of a scenario, numbers that do not increase, and numbers that are not positive, ℓ_0 first
+    """
+    given = validate.mapping(
+        "world", fields, required=("budget",), optional=("attraction", "features", "weights", "fresh", *SCENARIO)
+    )
+    budgets = _budgets(given["budget"])
+    chosen = _scenario(given, max(budgets))
+    if "fresh" in given:
+        items, weights = _fresh(given)
+        return RewardWorld(chosen, budgets, items, weights=weights)
+    if "weights" in given:
+        x = validate.matrix("world.features", given.get("features"))
+        weights = validate.vector("world.weights", given["weights"], length=x.shape[1])
+        return RewardWorld(chosen, budgets, len(x), source=Given(np.asarray(sigmoid(x @ weights)), x))
+    if "attraction" not in given:
+        raise InvalidInput("world.attraction", None, "attraction, or features and weights, or fresh and weights")
+    arms = source(given["attraction"], given.get("features"))
+    return RewardWorld(chosen, budgets, arms.items, source=arms)
+
+
+def coverage_rewards(fields: Mapping[str, Any]) -> World:
+    """As cascade-rewards, but what an item adds depends on the topics that the items above it cover.
+
+    coverage: L x topics numbers in [0, 1]; or fresh: {items, dim}, new Dirichlet(½) rows each round
+    weights: one number for each topic; success σ(c̄ᵀu), c̄ = (2c′-1)/√topics, c′ = c·∏(1 - c of those above)
+    budget, scenario, rewards, losses: as in cascade-rewards
+    The best list is approximated by greedy, then the best length.
+    """
+    given = validate.mapping("world", fields, required=("budget", "weights"), optional=("coverage", "fresh", *SCENARIO))
+    budgets = _budgets(given["budget"])
+    chosen = _scenario(given, max(budgets))
+    if "fresh" in given:
+        items, weights = _fresh(given)
+        return RewardWorld(chosen, budgets, items, weights=weights, covers=True)
+    c = validate.matrix("world.coverage", given.get("coverage"))
+    bad = np.argwhere((c < 0) | (c > 1))
+    if bad.size:
+        i, j = bad[0]
+        raise InvalidInput(f"world.coverage[{i}][{j}]", float(c[i, j]), "a number in [0, 1]")
+    weights = validate.vector("world.weights", given["weights"], length=c.shape[1])
+    return RewardWorld(chosen, budgets, len(c), weights=weights, coverage=c, covers=True)
+
+
+def choice(fields: Mapping[str, Any]) -> World:
+    """One choice among the whole list: P(slot k) = λ_k α/(1 + Σ λ_v α), else nothing; value P(click).
+
+    attraction: J numbers in (0, 1], or a generator as in cascade
+    bias: K numbers in (0, 1]
+    features: J x d numbers, beside an explicit attraction (optional)
+    """
+    given = validate.mapping("world", fields, required=("attraction", "bias"), optional=("features",))
+    bias = validate.vector("world.bias", given["bias"], low=0.0, high=1.0, open_low=True)
+    if not isinstance(given["attraction"], Mapping):
+        validate.vector("world.attraction", given["attraction"], low=0.0, high=1.0, open_low=True)
+    arms = source(given["attraction"], given.get("features"))
+    validate.integer("world.k", len(bias), high=arms.items)
+    return ChoiceWorld(arms, bias)
+
+
+def item_position(fields: Mapping[str, Any]) -> World:
+    """A context x each round; P(click) of item j in slot k = 1 … K is σ(xᵀβ_j - α_j k), independently.
+
+    alpha and beta: N and N x d numbers; or items and dim: sizes, α ~ U[0, 1] and β uniform in the unit ball
+    k: number of slots
+    objective: any-click (1 - ∏(1-p), default), clicks (Σp) or revenue (Σ price·p, with prices)
+    prices: N numbers of at least 0, for revenue
+    intercept: a number or N numbers, added to xᵀβ; policies then see a context with a last entry 1 (optional)
+    features: N x d numbers known of the items (optional)
+    """
+    optional = ("alpha", "beta", "items", "dim", "objective", "prices", "intercept", "features")
+    given = validate.mapping("world", fields, required=("k",), optional=optional)
+    alpha, beta = _parameters(given)
+    items = len(beta) if beta is not None else validate.integer("world.items", given.get("items"))
+    dim = beta.shape[1] if beta is not None else validate.integer("world.dim", given.get("dim"))
+    k = validate.integer("world.k", given["k"], high=items)
+    features = None if "features" not in given else validate.matrix("world.features", given["features"], rows=items)
+    return ItemPositionWorld(items, dim, k, _objective(given, items), alpha, beta, _intercept(given, items), features)
+
+
+def pivot(fields: Mapping[str, Any]) -> World:
+    """Each round a fresh chunk of labelled vectors, never repeated; success is to show one with the pivot's label.
+
+    file: an .npz with vectors x (n x d), labels label (n) and, optionally, coverage (n x topics)
+    pivot: the label that succeeds
+    chunk: vectors offered each round (default 100)
+    budget, scenario, rewards, losses: as in cascade-rewards
+    """
+    given = validate.mapping("world", fields, required=("file", "pivot", "budget"), optional=("chunk", *SCENARIO))
+    accepted = "the path of an .npz file with x (n x d), label (n) and, optionally, coverage (n x topics)"
+    arrays = read_arrays(given["file"], ("x", "label"), ("coverage",), accepted=accepted)
+    x, label, coverage = arrays["x"].astype(np.float64), arrays["label"], arrays.get("coverage")
+    if x.ndim != 2 or label.shape != x.shape[:1] or not np.isfinite(x).all():
+        raise InvalidInput("world.file", given["file"], accepted)
+    if coverage is not None and (coverage.ndim != 2 or len(coverage) != len(x)):
+        raise InvalidInput("world.file", given["file"], accepted)
+    hit = (label == given["pivot"]).astype(np.float64)
+    if not hit.any():
+        raise InvalidInput("world.pivot", given["pivot"], f"one of the labels, such as {label[0]}")
+    chunk = validate.integer("world.chunk", given.get("chunk", 100), high=len(x))
+    budgets = _budgets(given["budget"])
+    return PivotWorld(x, hit, chunk, budgets, _scenario(given, max(budgets)), coverage)
+
+
+def _budgets(value: Any) -> tuple[int, ...]:
+    if isinstance(value, list | tuple) and value:
+        return tuple(validate.integer(f"world.budget[{i}]", v, low=0) for i, v in enumerate(value))
+    return (validate.integer("world.budget", value, low=0),)
+
+
+def _scenario(given: Mapping[str, Any], slots: int) -> Scenario:
+    if "rewards" not in given and "losses" not in given:
+        return scenario(
+            validate.choice("world.scenario", given.get("scenario", "vanilla"), ("vanilla", "exponential")), slots
+        )
+    if "scenario" in given:
+        raise InvalidInput("world.scenario", given["scenario"], "either a scenario, or rewards and losses")
+    rewards = validate.vector("world.rewards", given.get("rewards"), low=0.0)
+    losses = validate.vector("world.losses", given.get("losses"))
+    if (np.diff(rewards) > 0).any():
+        raise InvalidInput("world.rewards", given["rewards"], "rewards that do not increase down the list")
+    if (losses > 0).any():
+        raise InvalidInput("world.losses", given["losses"], "losses that are not positive, ℓ_0 first")
+    for field, values, least in (("rewards", rewards, slots), ("losses", losses, slots + 1)):
+        if len(values) < least:
+            raise InvalidInput(f"world.{field}", f"a list of {len(values)}", f"a list of at least {least}")
+    return Scenario(rewards, losses)
+
+
+def _fresh(given: Mapping[str, Any]) -> tuple[int, FloatArray]:
+    sizes = validate.mapping("world.fresh", given["fresh"], required=("items", "dim"))
+    items = validate.integer("world.fresh.items", sizes["items"])
+    dim = validate.integer("world.fresh.dim", sizes["dim"])
+    return items, validate.vector("world.weights", given.get("weights"), length=dim)
+
+
+def _parameters(given: Mapping[str, Any]) -> tuple[FloatArray | None, FloatArray | None]:
+    alpha = None if "alpha" not in given else validate.vector("world.alpha", given["alpha"])
+    beta = None if "beta" not in given else validate.matrix("world.beta", given["beta"])
+    if (alpha is None) != (beta is None):
+        raise InvalidInput(
+            "world.alpha" if alpha is None else "world.beta", None, "both alpha and beta, or items and dim"
+        )
+    if alpha is not None and beta is not None:
+        if len(alpha) != len(beta):
+            raise InvalidInput("world.beta", f"{len(beta)} rows", f"{len(alpha)} rows, one for each entry of alpha")
+        for name, size in (("items", len(beta)), ("dim", beta.shape[1])):
+            if name in given and given[name] != size:
+                raise InvalidInput(f"world.{name}", given[name], f"{size}, as alpha and beta have it")
+    return alpha, beta
+
+
+def _objective(given: Mapping[str, Any], items: int) -> Objective:
+    name = validate.choice("world.objective", given.get("objective", "any-click"), ("any-click", "clicks", "revenue"))
+    if name == "revenue":
+        if "prices" not in given:
+            raise InvalidInput("world.prices", None, f"{items} prices of at least 0, since the objective is revenue")
+        return Revenue(validate.vector("world.prices", given["prices"], low=0.0, length=items))
+    if "prices" in given:
+        raise InvalidInput("world.prices", given["prices"], "prices only with the objective revenue")
+    return AnyClick() if name == "any-click" else Clicks()
+
+
+def _intercept(given: Mapping[str, Any], items: int) -> FloatArray | None:
+    if "intercept" not in given:
+        return None
+    if isinstance(given["intercept"], list | tuple):
+        return validate.vector("world.intercept", given["intercept"], length=items)
+    return np.full(items, validate.number("world.intercept", given["intercept"]))

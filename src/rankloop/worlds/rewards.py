@@ -1,0 +1,236 @@
+"""Cascades with rewards and losses by position, lists of chosen length, items that may change each round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.design import Coverage
+from rankloop.math.arrays import take
+from rankloop.math.linear import dot, features_of
+from rankloop.math.logistic import sigmoid
+from rankloop.math.luck import keys, uniforms
+from rankloop.plan import BestLength, GreedyBySlot, TopK
+from rankloop.plan.slots import values_by_length
+from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
+from rankloop.worlds.attraction import Source
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """What a success in each slot is worth, and what it costs when all that were shown fail."""
+
+    rewards: FloatArray  # [K] r_1 …, not increasing
+    losses: FloatArray  # [K + 1] ℓ_0 …, not positive
+
+    def value(self, p: FloatArray, items: IntArray) -> FloatArray:
+        """Σ r_i p_i ∏_{h<i}(1-p_h) + ℓ_s ∏(1-p) of lists [B, K] of s items, [B]."""
+        length = (items != EMPTY).sum(axis=1)
+        return np.asarray(values_by_length(p, self.rewards, self.losses)[np.arange(len(p)), length])
+
+    def reward(self, first: FloatArray, items: IntArray) -> FloatArray:
+        """The reward of the clicked slot, or the loss of the whole list, [B]."""
+        lost = self.losses[(items != EMPTY).sum(axis=1)]
+        return np.where(first.any(axis=1), first @ self.rewards[: first.shape[1]], lost)
+
+
+def scenario(name: str, slots: int) -> Scenario:
+    """`vanilla` (r = 1, ℓ = 0) or `exponential` (r_j = 2^-(j-1), ℓ_j = 0.8·2^-j - 1)."""
+    if name == "vanilla":
+        return Scenario(np.ones(slots), np.zeros(slots + 1))
+    return Scenario(2.0 ** -np.arange(float(slots)), 0.8 * 2.0 ** -np.arange(slots + 1.0) - 1.0)
+
+
+class Arms(Protocol):
+    """Where the items of a round come from, and how likely each of them succeeds."""
+
+    @property
+    def setting(self) -> Setting:
+        """What policies are told; rewards and losses are added by the world."""
+
+    def next(self, rng: np.random.Generator) -> Request:
+        """The items of the next round, for all learners."""
+
+    def success(self, request: Request, items: IntArray) -> FloatArray:
+        """Success probability [B, K] of each listed item after those above it failed."""
+
+    def score(self, request: Request, prefix: IntArray) -> FloatArray:
+        """True log-odds of every item after a failed prefix [B, j], [B, L]."""
+
+    @property
+    def dependent(self) -> bool:
+        """True where success depends on the prefix."""
+
+
+@dataclass(frozen=True)
+class RewardVisit:
+    """One visitor for each replication."""
+
+    request: Request
+    best: FloatArray  # [B]
+    arms: Arms
+    scenario: Scenario
+    luck: NDArray[np.uint64]  # [B]
+
+    def value(self, items: IntArray) -> FloatArray:
+        """Exact expected reward, [B]."""
+        return self.scenario.value(self.arms.success(self.request, items), items)
+
+    def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The first success, and what it is worth."""
+        succeeds = uniforms(self.luck, items) < self.arms.success(self.request, items)
+        first = (succeeds & (np.cumsum(succeeds, axis=1) == 1)).astype(np.float64)
+        return first, self.scenario.reward(first, items)
+
+
+@dataclass
+class RewardInstance:
+    """B replications; budgets are cycled over the rounds."""
+
+    arms: Arms
+    scenario: Scenario
+    budgets: tuple[int, ...]
+    setting: Setting
+    played: int = field(default=0)
+
+    def visit(self, rng: np.random.Generator) -> RewardVisit:
+        """The next visitors, with the items and the budget of their round."""
+        offered = self.arms.next(rng)
+        budget = self.budgets[self.played % len(self.budgets)]
+        self.played += 1
+        request = replace(offered, k=min(budget, offered.items))
+        return RewardVisit(request, self._best(request), self.arms, self.scenario, keys(request.learners, rng))
+
+    def _best(self, request: Request) -> FloatArray:
+        """The value of the best list: by Lemma 1 sorted and cut; where success depends on the prefix, greedy."""
+        inner = GreedyBySlot() if self.arms.dependent else TopK()
+        plan = BestLength(inner, self.scenario.rewards, self.scenario.losses)
+        items = plan(lambda prefix, slot: self.arms.score(request, prefix), request, np.random.default_rng(0)).items
+        return self.scenario.value(self.arms.success(request, items), items)
+
+
+def instance(arms: Arms, chosen: Scenario, budgets: tuple[int, ...]) -> RewardInstance:
+    """B replications of a world of these arms."""
+    setting = replace(arms.setting, slots=max(budgets), rewards=chosen.rewards, losses=chosen.losses)
+    return RewardInstance(arms, chosen, budgets, setting)
+
+
+@dataclass(frozen=True)
+class FixedArms:
+    """The same items in every round, each with its attraction."""
+
+    request: Request
+    setting: Setting
+    nu: FloatArray  # [B, L]
+    dependent = False
+
+    def next(self, rng: np.random.Generator) -> Request:
+        """The same question."""
+        return self.request
+
+    def success(self, request: Request, items: IntArray) -> FloatArray:
+        """ν of each listed item."""
+        return np.where(items != EMPTY, take(self.nu, items), 0.0)
+
+    def score(self, request: Request, prefix: IntArray) -> FloatArray:
+        """Logit ν."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.clip(np.log(self.nu) - np.log1p(-self.nu), -700.0, 700.0))
+
+
+@dataclass(frozen=True)
+class FreshArms:
+    """New items each round, unit-norm features, success σ(xᵀu)."""
+
+    learners: int
+    items: int
+    weights: FloatArray  # [d]
+    setting: Setting
+    dependent = False
+
+    def next(self, rng: np.random.Generator) -> Request:
+        """Directions drawn uniformly."""
+        x = rng.standard_normal((self.learners, self.items, len(self.weights)))
+        x /= np.linalg.vector_norm(x, axis=-1, keepdims=True)
+        return Request(self.learners, self.items, self.setting.slots, x)
+
+    def success(self, request: Request, items: IntArray) -> FloatArray:
+        """σ(xᵀu) of each listed item."""
+        return np.where(items != EMPTY, take(sigmoid(self.score(request, items)), items), 0.0)
+
+    def score(self, request: Request, prefix: IntArray) -> FloatArray:
+        """xᵀu."""
+        if request.features is None:
+            raise TypeError("fresh arms have features")
+        return np.asarray(request.features @ self.weights)
+
+
+@dataclass(frozen=True)
+class CoverageArms:
+    """Items that cover topics, the same in every round or fresh ones (Dirichlet(½) rows)."""
+
+    learners: int
+    items: int
+    weights: FloatArray  # [topics]
+    setting: Setting
+    coverage: FloatArray | None = None  # [L, topics]
+    dependent = True
+
+    def next(self, rng: np.random.Generator) -> Request:
+        """The items with their coverage; their features are what they cover when shown first."""
+        topics = len(self.weights)
+        c = self.coverage
+        if c is None:
+            c = rng.dirichlet(np.full(topics, 0.5), size=(self.learners, self.items))
+        x = (2.0 * c - 1.0) / np.sqrt(topics)
+        return Request(self.learners, self.items, self.setting.slots, features=x, coverage=c)
+
+    def success(self, request: Request, items: IntArray) -> FloatArray:
+        """σ(c̄ᵀu) after the prefix."""
+        x = features_of(Coverage().pick(request, items))
+        return np.where(items != EMPTY, sigmoid(x @ self.weights), 0.0)
+
+    def score(self, request: Request, prefix: IntArray) -> FloatArray:
+        """c̄ᵀu of every item after the prefix."""
+        x = features_of(Coverage().rows(request, prefix, prefix.shape[1]))
+        return dot(x, np.broadcast_to(self.weights, (request.learners, len(self.weights))))
+
+
+@dataclass(frozen=True)
+class RewardWorld:
+    """Fixed arms (from a source of attraction), fresh arms, or arms that cover topics."""
+
+    scenario: Scenario
+    budgets: tuple[int, ...]
+    items: int
+    source: Source | None = None
+    weights: FloatArray | None = None  # of fresh or covering arms
+    coverage: FloatArray | None = None
+    covers: bool = False
+
+    def prepare(self, rng: np.random.Generator) -> Self:
+        """Nothing is shared but what was given."""
+        return self
+
+    def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> RewardInstance:
+        """B replications."""
+        return instance(self._arms(streams, rounds), self.scenario, self.budgets)
+
+    def _arms(self, streams: Sequence[np.random.Generator], rounds: int | None) -> Arms:
+        B, K = len(streams), max(self.budgets)
+        if self.source is not None:
+            drawn = self.source.draw(streams)
+            dim = None if drawn.features is None else drawn.features.shape[-1]
+            setting = Setting(self.items, K, rounds, dim, drawn.prior)
+            return FixedArms(Request(B, self.items, K, drawn.features), setting, drawn.nu)
+        if self.weights is None:
+            raise TypeError("fresh arms need weights")
+        d = len(self.weights)
+        if self.covers:
+            setting = Setting(self.items, K, rounds, d, coverage=d, lasting=self.coverage is not None)
+            return CoverageArms(B, self.items, self.weights, setting, self.coverage)
+        return FreshArms(B, self.items, self.weights, Setting(self.items, K, rounds, d, lasting=False))

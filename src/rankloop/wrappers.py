@@ -1,0 +1,226 @@
+"""Wrappers: when do we decide and learn? A policy around a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop import feedback as reading
+from rankloop.feedback import Choice, Feedback
+from rankloop.math.arrays import take
+from rankloop.plan.top_k import top_k
+from rankloop.policy import Policy, PolicyState
+from rankloop.state import State
+from rankloop.types import EMPTY, BoolArray, Decision, Evidence, FloatArray, IntArray, Request, Rows
+
+S = TypeVar("S", bound=State)
+
+When = Callable[[IntArray, np.random.Generator], BoolArray]
+"""Which learners, [B], given their rounds t [B]."""
+
+
+def before(round: int) -> When:
+    """The rounds before this one: a warm-up."""
+    return lambda t, rng: t < round
+
+
+def with_chance(epsilon: float) -> When:
+    """Each learner in each round with this probability."""
+    return lambda t, rng: rng.random(len(t)) < epsilon
+
+
+@dataclass(frozen=True)
+class RandomLists(Generic[S]):
+    """Uniformly random lists at times, another policy's otherwise; both are learned from."""
+
+    policy: Policy[S]
+    when: When
+    any_length: bool = False  # a length uniform on 0 … k instead of k
+
+    @property
+    def feedback(self) -> Feedback:
+        """The inner policy's."""
+        return self.policy.feedback
+
+    def init(self, learners: int) -> PolicyState[S]:
+        """The inner policy's state."""
+        return self.policy.init(learners)
+
+    def decide(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> Decision:
+        """Random lists for the learners whose time it is."""
+        random = self.when(state.t, rng)
+        if not random.any():
+            return self.policy.decide(state, request, rng)
+        lists = top_k(rng.random((request.learners, request.items)), request.k, rng, allowed=request.allowed)
+        if self.any_length:
+            length = rng.integers(0, (lists != EMPTY).sum(axis=1), endpoint=True)
+            lists[np.arange(request.k) >= length[:, None]] = EMPTY
+        if not random.all():
+            own = self.policy.decide(state, request, rng).items
+            lists = np.where(random[:, None], lists, own)
+        return self.policy.adopt(request, lists)
+
+    def learn(self, state: PolicyState[S], decision: Decision, clicks: ArrayLike) -> None:
+        """As the inner policy."""
+        self.policy.learn(state, decision, clicks)
+
+    def adopt(self, request: Request, items: ArrayLike) -> Decision:
+        """As the inner policy."""
+        return self.policy.adopt(request, items)
+
+
+@dataclass
+class EpochState(State, Generic[S]):
+    """A policy's state, and the epoch that each learner is in."""
+
+    inner: PolicyState[S]
+    items: IntArray  # [B, K] the list that is kept
+    clicks: FloatArray  # [B, K] on it so far
+    open: BoolArray  # [B] the epoch has begun and not ended
+
+    @property
+    def t(self) -> IntArray:
+        """l, the number of the epoch that each learner is in, [B]."""
+        return self.inner.t
+
+
+@dataclass(frozen=True, eq=False)
+class EpochRepeat(Generic[S]):
+    """Keep a list until nobody clicks; only then learn, from the clicks of the whole epoch (paper `choice`).
+
+    An epoch exposes slot k once with weight exposure_k. An unfinished epoch teaches nothing. Learners of one
+    batch are at different phases.
+    """
+
+    policy: Policy[S]
+    exposure: FloatArray  # [K]
+
+    @property
+    def feedback(self) -> Feedback:
+        """One choice, or none."""
+        return Choice()
+
+    def init(self, learners: int) -> EpochState[S]:
+        """No epoch has begun."""
+        K = len(self.exposure)
+        return EpochState(
+            inner=self.policy.init(learners),
+            items=np.full((learners, K), EMPTY, dtype=np.int64),
+            clicks=np.zeros((learners, K)),
+            open=np.zeros(learners, dtype=np.bool_),
+        )
+
+    def decide(self, state: EpochState[S], request: Request, rng: np.random.Generator) -> Decision:
+        """The kept list, or a new one where no epoch is open (or the kept one is no longer allowed)."""
+        kept = state.open & _still_allowed(state.items[:, : request.k], request)
+        if kept.all():
+            return self.policy.adopt(request, state.items[:, : request.k])
+        new = self.policy.decide(state.inner, request, rng)
+        if not kept.any():
+            return new
+        return self.policy.adopt(request, np.where(kept[:, None], state.items[:, : request.k], new.items))
+
+    def learn(self, state: EpochState[S], decision: Decision, clicks: ArrayLike) -> None:
+        """Add the click to the epoch, or end it and learn."""
+        y = reading.check(decision, clicks, learners=len(state.open), single=True, binary=True)
+        k = y.shape[1]
+        same = state.open & (state.items[:, :k] == decision.items).all(axis=1)
+        state.clicks[~same] = 0.0
+        state.items[:, :k] = decision.items
+        state.items[:, k:] = EMPTY
+        state.clicks[:, :k] += y
+        ended: BoolArray = ~np.any(y, axis=1)
+        state.open[...] = ~ended
+        if not ended.any():
+            return
+        shown = np.where((decision.items != EMPTY) & ended[:, None], self.exposure[:k], 0.0)
+        evidence = Evidence(np.where(ended[:, None], state.clicks[:, :k], 0.0), shown)
+        self.policy.belief.update(state.inner.belief, decision, evidence)
+        state.inner.t[ended] += 1
+
+    def adopt(self, request: Request, items: ArrayLike) -> Decision:
+        """As the inner policy."""
+        return self.policy.adopt(request, items)
+
+
+@dataclass
+class BatchState(State, Generic[S]):
+    """A policy's state, and what has been seen since it last learned."""
+
+    inner: PolicyState[S]
+    t: IntArray  # [B] rounds seen, the next one's number
+    items: IntArray  # [B, n, K]
+    x: FloatArray  # [B, n, K, d]
+    clicks: FloatArray  # [B, n, K]
+
+
+@dataclass(frozen=True)
+class EveryN(Generic[S]):
+    """Learn in batches: n rounds are collected, then taken in together. Decisions use the last update."""
+
+    policy: Policy[S]
+    every: int
+    slots: int
+    dim: int  # features of a row, 0 where there are none
+
+    @property
+    def feedback(self) -> Feedback:
+        """The inner policy's."""
+        return self.policy.feedback
+
+    def init(self, learners: int) -> BatchState[S]:
+        """Nothing collected."""
+        shape = (learners, self.every, self.slots)
+        return BatchState(
+            inner=self.policy.init(learners),
+            t=np.ones(learners, dtype=np.int64),
+            items=np.full(shape, EMPTY, dtype=np.int64),
+            x=np.zeros((*shape, self.dim)),
+            clicks=np.zeros(shape),
+        )
+
+    def decide(self, state: BatchState[S], request: Request, rng: np.random.Generator) -> Decision:
+        """As the inner policy, with what it knew at its last update."""
+        return self.policy.decide(state.inner, request, rng)
+
+    def learn(self, state: BatchState[S], decision: Decision, clicks: ArrayLike) -> None:
+        """Collect; every n rounds, let the inner policy learn all of them in order."""
+        y = reading.check(
+            decision,
+            clicks,
+            learners=len(state.t),
+            single=self.policy.feedback.single,
+            binary=self.policy.belief.binary,
+        )
+        b, k = np.arange(len(state.t)), y.shape[1]
+        at = (state.t - 1) % self.every
+        state.items[b, at, :k], state.items[b, at, k:] = decision.items, EMPTY
+        state.clicks[b, at, :k] = y
+        if decision.rows.x is not None:
+            state.x[b, at, :k] = decision.rows.x
+        state.t += 1
+        full = (state.t - 1) % self.every == 0
+        for r in range(self.every if full.any() else 0):
+            items = np.where(full[:, None], state.items[:, r], EMPTY)
+            picked = self.policy.design.pick(decision.request, items)
+            rows = Rows(picked.model, state.x[:, r] if self.dim else None)
+            seen = self.policy.feedback.read(items, np.where(full[:, None], state.clicks[:, r], 0.0))
+            self.policy.belief.update(state.inner.belief, Decision(items, rows, decision.request), seen)
+            state.inner.t[full] += 1
+
+    def adopt(self, request: Request, items: ArrayLike) -> Decision:
+        """As the inner policy."""
+        return self.policy.adopt(request, items)
+
+
+def _still_allowed(items: IntArray, request: Request) -> BoolArray:
+    """Whether these lists [B, k] are still what may be shown, and as long as they can be, [B]."""
+    allowed = np.broadcast_to(True if request.allowed is None else request.allowed, (len(items), request.items))
+    shown = (items != EMPTY) & (items < request.items)
+    fine = take(allowed, np.where(shown, items, 0)) | ~shown
+    longest = np.minimum(request.k, allowed.sum(axis=1))
+    return np.asarray(fine.all(axis=1) & (shown.sum(axis=1) == longest))
