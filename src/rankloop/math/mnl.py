@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.math.logistic import sigmoid
+from rankloop.math.kernels import compiled
 from rankloop.types import BoolArray, FloatArray
 
 FLOOR, CAP = 1e-3, 1e3
@@ -17,7 +17,7 @@ RIDGE = 1e-6
 
 
 def fit_mle(
-    N: FloatArray, S: FloatArray, alpha: FloatArray, lam: FloatArray, *, steps: int = 60, tolerance: float = 1e-10
+    N: FloatArray, S: FloatArray, alpha: FloatArray, lam: FloatArray, *, steps: int = 200, tolerance: float = 1e-9
 ) -> tuple[FloatArray, FloatArray]:
     """The maximisers of P likelihoods in the box [FLOOR, CAP], from counts N and S [P, K, J].
 
@@ -38,59 +38,105 @@ def fit_mle(
     a = np.log(np.where(free_a, np.clip(alpha, FLOOR, CAP), FLOOR))
     v = np.log(np.where(free_l, np.clip(lam, FLOOR, CAP), FLOOR))
     v[:, 0] = 0.0
-    active = np.arange(len(N))
-    loss = _loss(N, S, a, v)
-    for _ in range(steps):
-        moved, new = _newton_step(
-            N[active], S[active], a[active], v[active], free_a[active], free_l[active], loss[active]
-        )
-        a[active], v[active], loss[active] = new
-        active = active[moved > tolerance]
-        if not active.size:
-            break
+    _newton(N, S, a, v, free_a, free_l, steps, tolerance)
     return np.exp(a), np.exp(v)
 
 
-def _loss(N: FloatArray, S: FloatArray, a: FloatArray, v: FloatArray) -> FloatArray:
-    eta = v[:, :, None] + a[:, None, :]
-    likelihood = (N + S) * np.logaddexp(0.0, eta) - N * eta
-    return np.asarray(likelihood.sum(axis=(1, 2)) + 0.5 * RIDGE * ((a**2).sum(axis=1) + (v**2).sum(axis=1)))
+def _newton_loop(
+    N: FloatArray,
+    S: FloatArray,
+    a: FloatArray,
+    v: FloatArray,
+    free_a: BoolArray,
+    free_l: BoolArray,
+    steps: int,
+    tolerance: float,
+) -> None:
+    """Newton's method for each problem, on a = log α [P, J] and v = log λ [P, K] in place.
 
-
-def _newton_step(
-    N: FloatArray, S: FloatArray, a: FloatArray, v: FloatArray, free_a: BoolArray, free_l: BoolArray, loss: FloatArray
-) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray]]:
-    """One projected and damped step: how far each problem moved, and where it is now."""
-    p = sigmoid(v[:, :, None] + a[:, None, :])
-    error = (N + S) * p - N
-    W = (N + S) * p * (1.0 - p)
-    ga, gv = error.sum(axis=1) + RIDGE * a, error.sum(axis=2) + RIDGE * v
+    A step changes no logarithm by more than 1, which is what keeps it from overshooting where the likelihood is
+    flat; a coordinate at a wall of the box that the gradient pushes into stays there.
+    """
+    P, K, J = N.shape
     low, high = np.log(FLOOR), np.log(CAP)
-    # A coordinate at a wall that the gradient pushes into stays there.
-    free_a = free_a & ~((a <= low) & (ga > 0)) & ~((a >= high) & (ga < 0))
-    free_l = free_l & ~((v <= low) & (gv > 0)) & ~((v >= high) & (gv < 0))
-    ga, gv = np.where(free_a, ga, 0.0), np.where(free_l, gv, 0.0)
-    Da = np.where(free_a, W.sum(axis=1) + RIDGE, 1.0)
-    Dv = np.where(free_l, W.sum(axis=2) + RIDGE, 1.0)
-    W = W * free_l[:, :, None] * free_a[:, None, :]
-    scaled = W / Da[:, None, :]
-    schur = -scaled @ W.swapaxes(1, 2)
-    k = np.arange(N.shape[1])
-    schur[:, k, k] += Dv
-    dv = np.linalg.solve(schur, (gv - np.vecdot(scaled, ga[:, None, :]))[:, :, None])[:, :, 0]
-    da = (ga - np.vecmat(dv, W)) / Da
-    size = np.ones(len(N))
-    for _ in range(40):
-        new_a = np.clip(a - size[:, None] * da, low, high)
-        new_v = np.clip(v - size[:, None] * dv, low, high)
-        new_a, new_v = np.where(free_a, new_a, a), np.where(free_l, new_v, v)
-        new_loss = _loss(N, S, new_a, new_v)
-        worse = new_loss > loss + 1e-12 * (1.0 + np.abs(loss))
-        if not worse.any():
-            break
-        size[worse] *= 0.5
-    moved = np.maximum(np.abs(new_a - a).max(axis=1), np.abs(new_v - v).max(axis=1))
-    return moved, (new_a, new_v, new_loss)
+    W = np.empty((K, J))
+    ga, Da, go_a = np.empty(J), np.empty(J), np.empty(J, dtype=np.bool_)
+    gv, go_l = np.empty(K), np.empty(K, dtype=np.bool_)
+    schur = np.empty((K, K))
+    for n in range(P):
+        for _ in range(steps):
+            for j in range(J):
+                ga[j], Da[j] = RIDGE * a[n, j], RIDGE
+            for k in range(K):
+                gv[k], schur[k, k] = RIDGE * v[n, k], RIDGE
+                for j in range(J):
+                    trials = N[n, k, j] + S[n, k, j]
+                    if trials == 0.0:
+                        W[k, j] = 0.0
+                        continue
+                    p = 1.0 / (1.0 + np.exp(-v[n, k] - a[n, j]))
+                    error = trials * p - N[n, k, j]
+                    W[k, j] = trials * p * (1.0 - p)
+                    ga[j] += error
+                    Da[j] += W[k, j]
+                    gv[k] += error
+                    schur[k, k] += W[k, j]
+            for j in range(J):
+                wall = (a[n, j] <= low and ga[j] > 0.0) or (a[n, j] >= high and ga[j] < 0.0)
+                go_a[j] = free_a[n, j] and not wall
+            for k in range(K):
+                wall = (v[n, k] <= low and gv[k] > 0.0) or (v[n, k] >= high and gv[k] < 0.0)
+                go_l[k] = free_l[n, k] and not wall
+            # Eliminate the items, whose block is diagonal; what stays is a system of the slots.
+            for k in range(K):
+                if not go_l[k]:
+                    gv[k], schur[k, k] = 0.0, 1.0
+                    for i in range(K):
+                        if i != k:
+                            schur[k, i] = schur[i, k] = 0.0
+                    continue
+                for i in range(k):
+                    schur[k, i] = schur[i, k] = 0.0
+                for j in range(J):
+                    if go_a[j] and W[k, j] != 0.0:
+                        scaled = W[k, j] / Da[j]
+                        gv[k] -= scaled * ga[j]
+                        schur[k, k] -= scaled * W[k, j]
+                        for i in range(k):
+                            if go_l[i]:
+                                schur[k, i] -= scaled * W[i, j]
+                                schur[i, k] = schur[k, i]
+            dv = np.linalg.solve(schur, gv)
+            largest = 0.0
+            for j in range(J):
+                if go_a[j]:
+                    step = ga[j]
+                    for k in range(K):
+                        if go_l[k]:
+                            step -= W[k, j] * dv[k]
+                    ga[j] = step / Da[j]
+                    largest = max(largest, abs(ga[j]))
+                else:
+                    ga[j] = 0.0
+            for k in range(K):
+                largest = max(largest, abs(dv[k]))
+            size = min(1.0, 1.0 / largest) if largest > 0.0 else 1.0
+            moved = 0.0
+            for j in range(J):
+                if go_a[j]:
+                    new = min(max(a[n, j] - size * ga[j], low), high)
+                    moved = max(moved, abs(new - a[n, j]))
+                    a[n, j] = new
+            for k in range(K):
+                if go_l[k]:
+                    new = min(max(v[n, k] - size * dv[k], low), high)
+                    moved = max(moved, abs(new - v[n, k]))
+                    v[n, k] = new
+            if moved < tolerance:
+                break
+
+
+_newton = compiled(_newton_loop)
 
 
 def fit_exclude(
