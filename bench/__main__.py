@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from bench import blas, catalogue, kernels, lin_ts, memory
+from bench import blas, catalogue, kernels, lin_ts, memory, slots
 from rankloop import __version__
 from rankloop.simulator.parallel import one_blas_thread
 
@@ -20,6 +20,8 @@ if __name__ == "__main__":
         lin_ts.main()
         print("\n== Compiled kernels beside NumPy")
         kernels.main()
+        print("\n== Slots: assignment, choice, select-rank")
+        slots.main()
     print("\n== BLAS threads")
     blas.main()
     print("\n== Memory")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from rankloop import catalogue, simulate
 from rankloop.worlds import from_spec
 
+PROBLEM_A = {"attraction": [0.3, 0.28, 0.26, 0.24, 0.22, 0.2], "bias": [1.0, 0.3, 0.2, 0.1]}
 SETTINGS = {
     "cascade": ({"linear": {"items": 256, "dim": 20}}, 4, 64),
     "baseline": ({"logistic": {"items": 30, "dim": 5}}, 3, 100),

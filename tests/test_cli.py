@@ -249,9 +249,9 @@ WRONG: list[tuple[str, Any, str, str, str]] = [
     ("policies.1.id", None, "policies[1].id", "None", "one of random"),
     ("policies.1.id", ["gts"], "policies[1].id", "['gts']", "one of random"),
     ("policies.1.id", {"gts": 1}, "policies[1].id", "{'gts': 1}", "one of random"),
-    ("policies.0", 5, "policies[0]", "5", "a policy id, or a mapping with 'id'"),
-    ("policies.0", None, "policies[0]", "None", "a policy id, or a mapping with 'id'"),
-    ("policies.0", {"sigma": 1}, "policies[0]", "{'sigma': 1}", "a policy id, or a mapping with 'id'"),
+    ("policies.0", 5, "policies[0]", "5", "a policy id, a mapping with 'id', or a function"),
+    ("policies.0", None, "policies[0]", "None", "a policy id, a mapping with 'id', or a function"),
+    ("policies.0", {"sigma": 1}, "policies[0]", "{'sigma': 1}", "a policy id, a mapping with 'id', or a function"),
     ("policies", "gts", "policies", "'gts'", "a list of policy ids"),
     ("policies", [], "policies", "[]", "a list of policy ids"),
     ("policies", {"id": "gts"}, "policies", "{'id': 'gts'}", "a list of policy ids"),
@@ -286,7 +286,7 @@ WRONG: list[tuple[str, Any, str, str, str]] = [
     ("world.kind", "waterfall", "world.kind", "'waterfall'", "one of cascade, dependent-click"),
     ("world.kind", 5, "world.kind", "5", "one of cascade, dependent-click"),
     ("world.kind", ["cascade"], "world.kind", "['cascade']", "one of cascade, dependent-click"),
-    ("world", {"kind": "cascade", "k": 2}, "world.attraction", "None", "world needs attraction, k"),
+    ("world", {"kind": "cascade", "k": 2}, "world.attraction", "missing", "world needs attraction, k"),
     ("world.attraction", "high", "world.attraction", "'high'", "a list, each entry a number in [0, 1]"),
     ("world.attraction", 0.5, "world.attraction", "0.5", "a list, each entry a number in [0, 1]"),
     ("world.attraction", [], "world.attraction", "[]", "a list, each entry a number in [0, 1]"),
@@ -356,18 +356,18 @@ WRONG: list[tuple[str, Any, str, str, str]] = [
     ("world.features", [[True], [False], [True], [True], [True]], "world.features", "True", "number"),
     ("world.features", [[10**400], [2], [3], [4], [5]], "world.features", "1000", "number"),
     ("world.prior", 5, "world.prior", "5", "a mapping with a, b"),
-    ("world.prior", {"a": 1}, "world.prior.b", "None", "world.prior needs a, b"),
+    ("world.prior", {"a": 1}, "world.prior.b", "missing", "world.prior needs a, b"),
     ("world.prior", {"a": 1, "b": -1}, "world.prior.b", "-1", "a finite number above 0"),
     ("world.prior", {"a": 1, "b": [1, 2]}, "world.prior.b", "a list of 2", "a list of 5"),
     ("world.prior", {"a": {"integers": [1, 2]}, "b": 1}, "world.prior.a", "integers", "a number or a list"),
-    ("rounds", 0, "rounds", "0", "a whole number from 1 to 1"),
-    ("rounds", 10.0, "rounds", "10.0", "a whole number from 1 to 1"),
-    ("rounds", "many", "rounds", "'many'", "a whole number from 1 to 1"),
-    ("rounds", True, "rounds", "True", "a whole number from 1 to 1"),
+    ("rounds", 0, "rounds", "0", "a whole number of at least 1"),
+    ("rounds", 10.0, "rounds", "10.0", "a whole number of at least 1"),
+    ("rounds", "many", "rounds", "'many'", "a whole number of at least 1"),
+    ("rounds", True, "rounds", "True", "a whole number of at least 1"),
     ("rounds", 10**30, "rounds", "1000", "a whole number"),
-    ("replications", 0, "replications", "0", "a whole number from 1 to 1"),
-    ("replications", None, "replications", "None", "a whole number from 1 to 1"),
-    ("replications", [5], "replications", "[5]", "a whole number from 1 to 1"),
+    ("replications", 0, "replications", "0", "a whole number of at least 1"),
+    ("replications", None, "replications", "None", "a whole number of at least 1"),
+    ("replications", [5], "replications", "[5]", "a whole number of at least 1"),
     ("seed", -1, "seed", "-1", "a whole number of at least 0"),
     ("seed", "x", "seed", "'x'", "a whole number of at least 0"),
     ("chunk", 0, "chunk", "0", "a whole number of at least 1"),
@@ -394,7 +394,7 @@ def test_a_wrong_value_is_named(
 def test_a_missing_field_is_named(name: str, tmp_path: Path, capsys: Capture) -> None:
     spec = yaml.safe_load(EXAMPLE)
     del spec[name]
-    assert refused(tmp_path, capsys, yaml.safe_dump(spec)).startswith(f"{name} is None; accepted: a value")
+    assert refused(tmp_path, capsys, yaml.safe_dump(spec)).startswith(f"{name} is missing; accepted: a value")
 
 
 @pytest.mark.parametrize("where", ["world.a\nb", "a\nb", "policies.1.a\nb"])
@@ -411,7 +411,7 @@ def test_a_name_of_two_lines_is_reported_on_one(where: str, tmp_path: Path, caps
 )
 def test_what_a_policy_needs_of_the_world_is_said(id: str, needs: str, tmp_path: Path, capsys: Capture) -> None:
     line = refused(tmp_path, capsys, yaml.safe_dump(spec_with("policies", ["random", id])))
-    assert line.startswith(f"policies[1]: {id} needs {needs}, and this world offers none; give ")
+    assert line.startswith(f"policies[1]: {id} needs {needs}, and this world offers none")
 
 
 @pytest.mark.parametrize("prior", ["mean", "full"])
@@ -430,7 +430,7 @@ def test_position_based_feedback_needs_biases(tmp_path: Path, capsys: Capture) -
     ("content", "reason"),
     [
         ("- cascade\n- gts\n", "spec is ['cascade', 'gts']; accepted: a mapping with world, policies"),
-        ("", "spec is None; accepted: a mapping with world, policies"),
+        ("", "spec is missing; accepted: a mapping with world, policies"),
         ("just words\n", "spec is 'just words'; accepted: a mapping with world, policies"),
         ("world: [1, 2\n", "valid YAML (line 2: "),
         ("a: 1\n\tb: 2\n", "valid YAML (line 2: "),

@@ -1,8 +1,8 @@
 """rankloop: an online learning-to-rank engine. It shows a list, watches the clicks and learns from each."""
 
-from rankloop.catalogue import build, entries, policy
+from rankloop.catalogue import build, entries
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError, Unsupported
-from rankloop.policy import Policy
+from rankloop.policy import Policy, Ranks
 from rankloop.simulator import Result, simulate
 from rankloop.types import Decision, Request, Setting
 from rankloop.version import __version__
@@ -13,6 +13,7 @@ __all__ = [
     "MissingExtra",
     "Policy",
     "RankloopError",
+    "Ranks",
     "Request",
     "Result",
     "Setting",
@@ -20,6 +21,5 @@ __all__ = [
     "__version__",
     "build",
     "entries",
-    "policy",
     "simulate",
 ]

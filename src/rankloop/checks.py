@@ -23,7 +23,7 @@ from rankloop.math.logistic import sigmoid
 from rankloop.objective import Clicks
 from rankloop.policy import Policy, Ranks
 from rankloop.simulator import simulate
-from rankloop.types import EMPTY, BetaPrior, Decision, FloatArray, IntArray, Request, Setting
+from rankloop.types import EMPTY, BetaPrior, BoolArray, Decision, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.attraction import Given
 from rankloop.worlds.base import World
 from rankloop.worlds.choice import ChoiceWorld
@@ -64,7 +64,7 @@ def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
         a_batch_of_two_learns_as_two_batches_of_one,
         impossible_clicks_are_refused,
     ]
-    if is_deterministic(make):
+    if settled_learners(make).mean() > 0.5:
         checks.append(a_batch_of_two_decides_as_two_batches_of_one)
     if without_doubt(make(_Trial().setting)) is not None:
         checks.append(zero_radius_equals_greedy)
@@ -197,17 +197,18 @@ def relabelling_items_relabels_lists(make: Make) -> None:
     B = 2000
     order = np.random.default_rng(7).permutation(L)  # item i is called order[i]
     plain, renamed = _Trial(), _Trial(order=np.argsort(order))
-    frequencies = []
-    for trial, names in ((plain, None), (renamed, order)):
-        policy = make(trial.setting)
-        state = policy.init(1)
-        trial.teach(policy, state, ROUNDS, seed=8, order=names)
-        many = _repeat(policy, state, B)
-        items = policy.decide(many, trial.request(B), np.random.default_rng(9)).items
-        frequencies.append((items[:, :, None] == np.arange(L)).mean(axis=0))
-    f, g = frequencies[0], frequencies[1][:, order]
-    error = np.sqrt((f * (1 - f) + g * (1 - g)) / B)
-    assert (np.abs(f - g) <= 5.0 * error + 1e-12).all(), "the same share of every slot"
+    for history in (0, 1, ROUNDS):  # all items tie, some tie, few tie
+        frequencies = []
+        for trial, names in ((plain, None), (renamed, order)):
+            policy = make(trial.setting)
+            state = policy.init(1)
+            trial.teach(policy, state, history, seed=8, order=names)
+            many = _repeat(policy, state, B)
+            items = policy.decide(many, trial.request(B), np.random.default_rng(9)).items
+            frequencies.append((items[:, :, None] == np.arange(L)).mean(axis=0))
+        f, g = frequencies[0], frequencies[1][:, order]
+        error = np.sqrt((f * (1 - f) + g * (1 - g)) / B)
+        assert (np.abs(f - g) <= 5.0 * error + 1e-12).all(), f"the same share of every slot after {history} rounds"
 
 
 def save_load_go_on_equals_go_on(make: Make) -> None:
@@ -243,15 +244,13 @@ def a_batch_of_two_learns_as_two_batches_of_one(make: Make) -> None:
 
 
 def a_batch_of_two_decides_as_two_batches_of_one(make: Make) -> None:
-    """For rules without randomness, the lists are the same too."""
+    """For rules without randomness of their own, a learner alone gets the list that it gets in the batch."""
     trial = _Trial()
     policy = make(trial.setting)
-    state = policy.init(2)
-    trial.teach(policy, state, ROUNDS, seed=13)
-    both = policy.decide(state, trial.request(2), np.random.default_rng(14)).items
-    for b in range(2):
-        alone = policy.decide(state.view(slice(b, b + 1)), trial.request(1), np.random.default_rng(15 + b)).items
-        np.testing.assert_array_equal(both[b], alone[0])
+    state, lists = _decided(make)
+    for b in np.flatnonzero(settled_learners(make))[:20]:
+        alone = policy.decide(state.view(slice(b, b + 1)), trial.request(1), np.random.default_rng(99)).items
+        np.testing.assert_array_equal(lists[0, b], alone[0])
 
 
 def impossible_clicks_are_refused(make: Make) -> None:
@@ -303,7 +302,7 @@ def beats_random_by_a_wide_margin(make: Make) -> None:
     """Less than half of the random policy's regret after 4,000 rounds of an easy problem, 20 replications."""
     result = simulate([make], own_world(make), rounds=4000, replications=20, seed=19)
     share = result.traces[0].final.mean() / result.random.final.mean()
-    assert share < 0.5, f"{share:.0%} of the random policy's regret"
+    assert share < 0.5, f"{share:.0%} of the random policy's regret on an easy problem; below 50 % is asked"
 
 
 def own_world(make: Make) -> World:
@@ -326,14 +325,22 @@ def own_world(make: Make) -> World:
     raise Unsupported("none of the easy worlds offers what the policy needs.")
 
 
-def is_deterministic(make: Make) -> bool:
-    """True where two generators give the same lists once learners have a history."""
+def settled_learners(make: Make) -> BoolArray:
+    """Which of 100 learners with a history get the same list from every generator.
+
+    All of them, but for ties, if a rule uses no randomness of its own.
+    """
+    lists = _decided(make)[1]
+    return np.asarray((lists == lists[:1]).all(axis=(0, 2)))
+
+
+def _decided(make: Make) -> tuple[Any, IntArray]:
     trial = _Trial()
     policy = make(trial.setting)
-    state = policy.init(200)
-    trial.teach(policy, state, ROUNDS, seed=20)
-    lists = [policy.decide(state, trial.request(200), np.random.default_rng(s)).items for s in range(4)]
-    return all(np.array_equal(lists[0], other) for other in lists)
+    state = policy.init(100)
+    trial.teach(policy, state, ROUNDS, seed=13)
+    lists = [policy.decide(state, trial.request(100), np.random.default_rng(s)).items for s in range(6)]
+    return state, np.stack(lists)
 
 
 def without_doubt(policy: Ranks) -> Policy[Any] | None:

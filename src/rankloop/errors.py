@@ -22,9 +22,26 @@ class InvalidInput(RankloopError):
         self.field, self.value, self.accepted = field, value, accepted
         super().__init__(f"{_one_line(field)} is {_brief(value)}; accepted: {accepted}.")
 
+    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, Any, str]]:
+        """How it travels from a worker process."""
+        return type(self), (self.field, self.value, self.accepted)
+
     def within(self, prefix: str) -> InvalidInput:
         """The same error seen from outside: ``k`` becomes ``world.k``."""
         return InvalidInput(f"{prefix}.{self.field}", self.value, self.accepted)
+
+
+class Words(str):
+    """A description in place of a value: shown as it is, not as a quoted text."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+MISSING = Words("missing")
+"""In place of a value that was not given."""
 
 
 class Unsupported(RankloopError):
@@ -35,7 +52,12 @@ class MissingExtra(RankloopError):
     """An optional dependency is needed and not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs the optional dependencies: pip install 'rankloop[{extra}]'.")
+        self.what, self.extra = what, extra
+        super().__init__(f"{what} needs the optional dependencies; in a checkout: pip install '.[{extra}]'.")
+
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
+        """How it travels from a worker process."""
+        return type(self), (self.what, self.extra)
 
 
 def _brief(value: Any, limit: int = 80) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankloop.errors import InvalidInput
+from rankloop.errors import InvalidInput, Words
 from rankloop.math.kernels import repeats
 from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray
 
@@ -58,9 +58,13 @@ def check(decision: Decision, given: ArrayLike, *, learners: int, single: bool, 
     items = decision.items
     clicks = numbers("clicks", given, kinds="biuf").astype(np.float64)
     if clicks.shape != items.shape:
-        raise InvalidInput("clicks", f"an array of shape {clicks.shape}", f"shape {items.shape}, one for each slot")
+        raise InvalidInput(
+            "clicks", Words(f"an array of shape {clicks.shape}"), f"shape {items.shape}, one for each slot"
+        )
     if len(items) != learners:
-        raise InvalidInput("decision", f"a decision of {len(items)} learners", f"one of {learners}, as the state has")
+        raise InvalidInput(
+            "decision", Words(f"a decision of {len(items)} learners"), f"one of {learners}, as the state has"
+        )
     distinct(items)
     clicked = clicks != 0
     if (clicked & (items == EMPTY)).any():
@@ -137,7 +141,8 @@ class PositionBased:
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
         """Exposure bias_k in slot k."""
-        return Evidence(clicks, np.where(items != EMPTY, self.bias[: items.shape[1]], 0.0))
+        exposure = np.where(items != EMPTY, self.bias[: items.shape[1]], 0.0)
+        return Evidence(np.where(exposure > 0, clicks, 0.0), exposure)
 
     def keep(self, clicks: FloatArray) -> FloatArray:
         """All clicks."""

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from rankloop import feedback as reading
 from rankloop.belief.base import Belief
 from rankloop.design import Design
-from rankloop.errors import InvalidInput
+from rankloop.errors import InvalidInput, Words
 from rankloop.explore.base import Explore
 from rankloop.feedback import Feedback
+from rankloop.math.arrays import take
 from rankloop.plan.base import Planner
 from rankloop.state import State
 from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Request
@@ -65,10 +66,16 @@ class Policy(Generic[S]):
 
     def decide(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> Decision:
         """Lists [B, k] for this request; the state is only read."""
+        if request.learners != len(state.t):
+            raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
         score = self.explore(state.belief, state.t, rng)
 
         def score_slot(prefix: IntArray, slot: int) -> FloatArray:
-            return score(self.design.rows(request, prefix, slot))
+            scores = score(self.design.rows(request, prefix, slot))
+            if scores.shape != (request.learners, request.items):
+                known = scores.shape[1]
+                raise InvalidInput("request.items", request.items, f"{known}, the items that this policy was built for")
+            return scores
 
         items = self.plan(score_slot, request, rng).items
         return Decision(items, self.design.pick(request, items), request)
@@ -85,9 +92,13 @@ class Policy(Generic[S]):
         """The decision that shows these lists [B, k], made elsewhere, so that it can be learned from."""
         lists = reading.numbers("items", items, kinds="iu").astype(np.int64)
         if lists.shape != (request.learners, request.k):
-            raise InvalidInput("items", f"an array of shape {lists.shape}", f"({request.learners}, {request.k})")
+            raise InvalidInput("items", Words(f"an array of shape {lists.shape}"), f"({request.learners}, {request.k})")
         shown = lists[lists != EMPTY]
         if shown.size and not (shown.min() >= 0 and shown.max() < request.items):
             raise InvalidInput("items", lists.tolist(), f"items 0 to {request.items - 1}, -1 for an empty slot")
         reading.distinct(lists)
+        if request.allowed is not None:
+            may = np.broadcast_to(request.allowed, (request.learners, request.items))
+            if not (take(may, np.maximum(lists, 0)) | (lists == EMPTY)).all():
+                raise InvalidInput("items", lists.tolist(), "items that the request allows")
         return Decision(lists, self.design.pick(request, lists), request)

@@ -5,6 +5,8 @@ That makes a snapshot, a copy and a one-learner view the same few lines for ever
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.errors import InvalidInput
+from rankloop.errors import MISSING, InvalidInput, Words
 
 
 @dataclass
@@ -48,10 +50,14 @@ class State:
     def assign(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Overwrite every leaf in place with the array of the same name and shape."""
         own = dict(self.arrays())
+        for name in arrays:
+            if name not in own:
+                raise InvalidInput(f"state.{name}", Words("an array"), f"only {', '.join(own)}, which this policy has")
         for name, array in own.items():
-            if name not in arrays or arrays[name].shape != array.shape:
-                found = arrays[name].shape if name in arrays else None
-                raise InvalidInput(f"state.{name}", found, f"an array of shape {array.shape}")
+            given = arrays.get(name)
+            if given is None or given.shape != array.shape or not np.can_cast(given.dtype, array.dtype, "same_kind"):
+                found = MISSING if given is None else Words(f"an array of {given.dtype} of shape {given.shape}")
+                raise InvalidInput(f"state.{name}", found, f"an array of {array.dtype} of shape {array.shape}")
         for name, array in own.items():
             array[...] = arrays[name]
 
@@ -62,11 +68,20 @@ class NoState(State):
 
 
 def save(path: str | Path, state: State) -> None:
-    """Write a state to an .npz file."""
-    np.savez(path, allow_pickle=False, **dict(state.arrays()))
+    """Write a state to an .npz file of exactly this name, whole or not at all."""
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.part")
+    with beside.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **dict(state.arrays()))
+    beside.replace(target)
 
 
 def load(path: str | Path, into: State) -> None:
     """Read an .npz file into a state of the same structure (``policy.init`` makes one)."""
-    with np.load(path, allow_pickle=False) as arrays:
-        into.assign(arrays)
+    try:
+        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, EOFError, ValueError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is something else"
+        raise InvalidInput("path", str(path), f"a file that `save` wrote ({reason})") from None
+    into.assign(arrays)

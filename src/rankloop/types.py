@@ -13,7 +13,7 @@ import numpy as np
 from rankloop.arrays import BoolArray as BoolArray
 from rankloop.arrays import FloatArray as FloatArray
 from rankloop.arrays import IntArray as IntArray
-from rankloop.errors import Unsupported
+from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.objective import AnyClick, Objective
 
 EMPTY = -1
@@ -54,19 +54,13 @@ class Setting:
     def need_dim(self, policy: str) -> int:
         """The number of features, or a refusal."""
         if self.dim is None:
-            raise Unsupported(
-                f"{policy} needs item features, and this world offers none; "
-                "give 'features' (L x d) or a linear or logistic generator."
-            )
+            raise Unsupported(f"{policy} needs item features, and this world offers none.")
         return self.dim
 
-    def need_prior(self, policy: str) -> BetaPrior:
+    def need_prior(self, policy: str, instead: str = "") -> BetaPrior:
         """The Beta prior, or a refusal."""
         if self.prior is None:
-            raise Unsupported(
-                f"{policy} needs a Beta prior, and this world offers none; "
-                "give the world 'prior: {a: ..., b: ...}' or the policy 'a' and 'b'."
-            )
+            raise Unsupported(f"{policy} needs a Beta prior, and this world offers none{instead}.")
         return self.prior
 
     def need_lasting(self, policy: str) -> None:
@@ -109,6 +103,39 @@ class Request:
     context: FloatArray | None = None  # [B, dx], who is asking
     coverage: FloatArray | None = None  # [L, topics] or [B, L, topics], each in [0, 1]
     allowed: BoolArray | None = None  # [L] or [B, L]; None allows every item
+
+    def __post_init__(self) -> None:
+        """Refuse what no policy could rank: compiled loops trust these shapes."""
+        B, L = self.learners, self.items
+        for name, number, least in (("learners", B, 1), ("items", L, 1), ("k", self.k, 0)):
+            if not isinstance(number, int | np.integer) or number < least:
+                raise InvalidInput(f"request.{name}", number, f"a whole number of at least {least}")
+        tables = (("features", self.features, L), ("coverage", self.coverage, L), ("context", self.context, None))
+        for name, table, rows in tables:
+            if table is not None:
+                _check_table(f"request.{name}", table, B, rows)
+        may = self.allowed
+        if may is not None and (
+            not isinstance(may, np.ndarray) or may.dtype != bool or may.shape not in ((L,), (B, L))
+        ):
+            raise InvalidInput("request.allowed", Words(_shape(may)), f"booleans of shape ({L},) or ({B}, {L})")
+
+
+def _check_table(field: str, table: FloatArray, learners: int, rows: int | None) -> None:
+    """Finite numbers of shape [rows, d] or [B, rows, d], or [B, d] where there are no rows."""
+    lead = [(learners,)] if rows is None else [(rows,), (learners, rows)]
+    wanted = " or ".join(f"({', '.join(map(str, (*shape, 'd')))})" for shape in lead)
+    if not isinstance(table, np.ndarray) or table.dtype != np.float64 or table.shape[:-1] not in lead:
+        raise InvalidInput(field, Words(_shape(table)), f"an array of floats of shape {wanted}")
+    # A sum is finite where all entries are, unless they are too large to add: only then look at each.
+    if not np.isfinite(table.sum()) and not np.isfinite(table).all():
+        raise InvalidInput(field, Words("an array with NaN or infinity"), "finite numbers")
+
+
+def _shape(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {value.shape}"
+    return f"a {type(value).__name__}"
 
 
 Model = int | slice | IntArray

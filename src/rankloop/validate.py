@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rankloop.errors import InvalidInput
+from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.types import FloatArray
 
 LARGEST = sys.float_info.max
@@ -44,7 +46,9 @@ def integer(field: str, value: Any, *, low: int = 1, high: int | None = None) ->
     """A whole number in [low, high]."""
     good = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not good or value < low or (high is not None and value > high):
-        accepted = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+        # A generous upper bound is news only to those who passed it.
+        bounded = high is not None and (high < 10**6 or (good and value > high))
+        accepted = f"a whole number from {low} to {high}" if bounded else f"a whole number of at least {low}"
         raise InvalidInput(field, value, accepted)
     return int(value)
 
@@ -68,7 +72,7 @@ def mapping(
             raise InvalidInput(f"{field}.{key}", value[key], f"only the fields {', '.join(known)}")
     for key in required:
         if key not in value:
-            raise InvalidInput(f"{field}.{key}", None, f"a value, since {field} needs {', '.join(required)}")
+            raise InvalidInput(f"{field}.{key}", MISSING, f"a value, since {field} needs {', '.join(required)}")
     return dict(value)
 
 
@@ -88,7 +92,7 @@ def vector(
         raise InvalidInput(field, value, f"a list, each entry {interval(low, high, open_low)}")
     entries = [number(f"{field}[{i}]", v, low=low, high=high, open_low=open_low) for i, v in enumerate(value)]
     if length is not None and len(entries) != length:
-        raise InvalidInput(field, f"a list of {len(entries)}", f"a list of {length}")
+        raise InvalidInput(field, Words(f"a list of {len(entries)}"), f"a list of {length}")
     return np.array(entries)
 
 
@@ -102,5 +106,18 @@ def matrix(field: str, value: Any, *, rows: int | None = None) -> FloatArray:
     if len({len(row) for row in entries}) > 1:
         raise InvalidInput(field, value, "a list of rows of numbers, all of one length")
     if rows is not None and len(entries) != rows:
-        raise InvalidInput(field, f"{len(entries)} rows", f"{rows} rows, one for each item")
+        raise InvalidInput(field, Words(f"{len(entries)} rows"), f"{rows} rows, one for each item")
     return np.stack(entries)
+
+
+def writable_folder(field: str, folder: Path) -> None:
+    """Refuse a folder that could not be written, before the work and not after it; create nothing yet."""
+    parent = folder
+    try:
+        while not parent.exists() and not parent.is_symlink():
+            parent = parent.parent
+        fine = parent.is_dir() and os.access(parent, os.W_OK)
+    except OSError:
+        fine = False
+    if not fine:
+        raise InvalidInput(field, str(folder), "a folder that can be written")

@@ -116,7 +116,8 @@ class EpochRepeat(Generic[S]):
 
     def decide(self, state: EpochState[S], request: Request, rng: np.random.Generator) -> Decision:
         """The kept list, or a new one where no epoch is open (or the kept one is no longer allowed)."""
-        kept = state.open & _still_allowed(state.items[:, : request.k], request)
+        whole = (state.items != EMPTY).sum(axis=1) <= request.k
+        kept = state.open & whole & _still_allowed(state.items[:, : request.k], request)
         if kept.all():
             return self.policy.adopt(request, state.items[:, : request.k])
         new = self.policy.decide(state.inner, request, rng)
@@ -128,7 +129,9 @@ class EpochRepeat(Generic[S]):
         """Add the click to the epoch, or end it and learn."""
         y = reading.check(decision, clicks, learners=len(state.open), single=True, binary=True)
         k = y.shape[1]
-        same = state.open & (state.items[:, :k] == decision.items).all(axis=1)
+        same = (
+            state.open & (state.items[:, :k] == decision.items).all(axis=1) & (state.items[:, k:] == EMPTY).all(axis=1)
+        )
         state.clicks[~same] = 0.0
         state.items[:, :k] = decision.items
         state.items[:, k:] = EMPTY

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.belief.linear import LinearState
+from rankloop.errors import Unsupported
 from rankloop.math import factor, logistic
 from rankloop.math.arrays import add_at
 from rankloop.math.linear import features_of
@@ -51,11 +52,11 @@ class LogisticMAP:
         state.F[:, 0] = factor.from_precision(H)
 
     def _refit(self, state: LogisticState, decision: Decision, evidence: Evidence) -> FloatArray:
+        x = decision.request.features
+        if x is None or x.shape[-1] != self.dim:
+            raise Unsupported(f"this policy needs {self.dim} features of every item, as when it was built.")
         add_at(state.n, decision.items, evidence.exposure)
         add_at(state.s, decision.items, evidence.y)
-        x = decision.request.features
-        if x is None:
-            raise TypeError("a logistic belief needs a request that has features")
         state.theta[:, 0], H = logistic.fit(state.theta[:, 0], x, state.n, state.s, self.ridge)
         return H
 

@@ -1,11 +1,12 @@
 """Every named policy: one function each, grouped by paper, and the lookup by id."""
 
 from rankloop.catalogue import cascade, choice, long_sequences, prior, select_rank
-from rankloop.catalogue.registry import Entry, build, entries, find, policy, resolve
+from rankloop.catalogue.registry import Entry, build, build_entry, entries, find, policy, resolve
 
 __all__ = [
     "Entry",
     "build",
+    "build_entry",
     "cascade",
     "choice",
     "entries",

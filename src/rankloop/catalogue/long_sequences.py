@@ -16,7 +16,7 @@ from rankloop.belief import (
     RidgeState,
     RowsState,
 )
-from rankloop.catalogue.params import NonNegative, NumberOr, Positive, Range
+from rankloop.catalogue.params import NonNegative, NumberOr, Positive, Probability, Range
 from rankloop.catalogue.registry import policy
 from rankloop.design import Coverage, Shared
 from rankloop.explore import Greedy, Ucb, UcbOutsideLink
@@ -89,7 +89,7 @@ def dep(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positi
 
 @policy("eps-ind", paper="long-sequences", needs=("features",))
 def eps_ind(
-    setting: Setting, *, eps: NonNegative = 0.1, rate: Positive = 4.0, D: Positive = 5.0
+    setting: Setting, *, eps: Probability = 0.1, rate: Positive = 4.0, D: Positive = 5.0
 ) -> RandomLists[NewtonState]:
     """ε-greedy Ind: with probability eps a uniformly random list of uniformly random length, else Ind without bonus.
 

@@ -78,6 +78,7 @@ Kind = Range | NumberOr | WholeNumber
 Real = Annotated[float, Range()]
 Positive = Annotated[float, Range(low=0.0, open_low=True)]
 NonNegative = Annotated[float, Range(low=0.0)]
+Probability = Annotated[float, Range(low=0.0, high=1.0)]
 Fraction = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
 Whole = Annotated[int, WholeNumber()]
 PositivePerItem = Annotated[Any, Range(low=0.0, open_low=True, many=True)]

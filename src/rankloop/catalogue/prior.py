@@ -34,7 +34,7 @@ from rankloop.belief import (
 from rankloop.catalogue.params import Fraction, NonNegative, Positive, PositivePerItem, Real
 from rankloop.catalogue.registry import policy
 from rankloop.design import PerItem, Shared
-from rankloop.errors import InvalidInput, Unsupported
+from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.explore import Blocks, Greedy, Quantile, Schedule, SharedNoise, Thompson, Ucb
 from rankloop.feedback import Cascade, SemiBandit
 from rankloop.math.logistic import curvature
@@ -46,12 +46,12 @@ from rankloop.types import BetaPrior, FloatArray, IntArray, Setting
 def _beta_prior(setting: Setting, name: str, a: Any, b: Any) -> BetaPrior:
     """The prior that a policy is given, or else the world's."""
     if a is None and b is None:
-        return setting.need_prior(name)
+        return setting.need_prior(name, "; give the policy 'a' and 'b'")
     if a is None or b is None:
         raise Unsupported(f"{name} needs both a and b of its Beta prior, or neither to take the world's.")
     for field, value in (("a", a), ("b", b)):
         if np.size(value) not in (1, setting.items):
-            raise InvalidInput(field, f"a list of {np.size(value)}", f"a number or a list of {setting.items}")
+            raise InvalidInput(field, Words(f"a list of {np.size(value)}"), f"a number or a list of {setting.items}")
     return BetaPrior(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
 
 

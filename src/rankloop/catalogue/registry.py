@@ -44,6 +44,8 @@ class Entry:
         return self.doc.split("\n\n")[0].replace("\n", " ")
 
 
+PAPERS = ("baseline", "cascade", "prior", "long-sequences", "select-rank", "choice")
+
 _ENTRIES: dict[str, Entry] = {}
 
 
@@ -53,6 +55,8 @@ def policy(
     """Enter a function `(setting, *, ...) -> Policy` into the catalogue under this id."""
 
     def enter(build: F) -> F:
+        if id in _ENTRIES:
+            raise InvalidInput("id", id, "an id that no other policy has")
         _ENTRIES[id] = Entry(id, paper, feedback, needs, learns, build, params_of(build))
         return build
 
@@ -61,13 +65,15 @@ def policy(
 
 def entries() -> tuple[Entry, ...]:
     """Every named policy, in the order of the papers."""
-    return tuple(_ENTRIES.values())
+    return tuple(
+        sorted(_ENTRIES.values(), key=lambda entry: PAPERS.index(entry.paper) if entry.paper in PAPERS else 99)
+    )
 
 
 def find(id: str) -> Entry:
     """The entry of this id."""
     if not isinstance(id, str) or id not in _ENTRIES:
-        raise InvalidInput("id", id, "one of " + ", ".join(_ENTRIES))
+        raise InvalidInput("id", id, "one of " + ", ".join(entry.id for entry in entries()))
     return _ENTRIES[id]
 
 
@@ -91,11 +97,16 @@ def build(id: str, setting: Setting, **given: Any) -> Ranks:
     >>> build("gts", Setting(items=30, slots=3)).feedback.name
     'cascade'
     """
-    params = resolve(id, given)
-    if "lasting" in find(id).needs:
+    return build_entry(find(id), setting, resolve(id, given))
+
+
+def build_entry(entry: Entry, setting: Setting, params: Mapping[str, Any]) -> Ranks:
+    """The policy of an entry, from parameters that `resolve` has checked."""
+    id, own = entry.id, dict(params)
+    if "lasting" in entry.needs:
         setting.need_lasting(id)
-    override = params.pop("feedback", None)
-    built = find(id).build(setting, **params)
+    override = own.pop("feedback", None)
+    built = entry.build(setting, **own)
     if override is None:
         return built
     if not isinstance(built, Policy):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from rankloop.cli import listing, simulate
+import numpy as np
+
+from rankloop.cli import listing, matrix, simulate
 from rankloop.errors import RankloopError
 from rankloop.version import __version__
 
-COMMANDS = (simulate, listing)
+COMMANDS = (simulate, matrix, listing)
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,11 +41,17 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. 0: done; 2: something given was wrong; 130: interrupted."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without ± should not lose a whole run
     given = parser().parse_args(arguments)
     try:
         given.run(given)
+        sys.stdout.flush()
     except RankloopError as error:
         print(f"rankloop: {error}", file=sys.stderr)
+        return 2
+    except (ArithmeticError, MemoryError, np.linalg.LinAlgError) as error:
+        print(f"rankloop: some number given is too large or too small to compute with ({error}).", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("rankloop: interrupted, nothing written.", file=sys.stderr)
@@ -50,4 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of our output has left, as `head` does; keep the interpreter's last flush quiet too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        print(f"rankloop: {error.filename or 'the output'} could not be written ({error.strerror}).", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0

@@ -38,7 +38,9 @@ def run(given: argparse.Namespace) -> None:
     validate.integer("--jobs", given.jobs)
     spec = load_spec(given.spec)
     if given.out is not None:
-        _writable(Path(given.out))
+        if not given.out.strip():
+            raise InvalidInput("--out", given.out, "the name of a folder")
+        validate.writable_folder("--out", Path(given.out))
     total = spec.rounds * spec.replications * len(with_yardstick(spec))
     with _progress(total, quiet=given.quiet) as bar:
         result = run_spec(spec, jobs=given.jobs, report=bar.update)
@@ -54,15 +56,6 @@ def run(given: argparse.Namespace) -> None:
         print(result)
         if given.out is not None:
             print(f"Written to {given.out}.")
-
-
-def _writable(folder: Path) -> None:
-    """Find out before the run, not after it, and create nothing yet."""
-    parent = folder
-    while not parent.exists():
-        parent = parent.parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InvalidInput("--out", str(folder), "a folder that can be written")
 
 
 def _progress(total: int, *, quiet: bool) -> Any:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.math.kernels import potter
+from rankloop.math.kernels import norms, potter
+from rankloop.math.linear import stacked
 from rankloop.types import FloatArray, Model
 
 
@@ -37,7 +38,7 @@ def add_rows(F: FloatArray, model: Model, x: FloatArray) -> FloatArray:
     index = np.empty(x.shape[:2], dtype=np.int64)
     index[...] = model
     B, M, d, _ = F.shape
-    if x.shape[0] != B or x.shape[2] != d or index.max(initial=0) >= M:
+    if x.shape[0] != B or x.shape[2] != d or index.max(initial=0) >= M or index.min(initial=0) < -1:
         # Compiled loops do not check their bounds.
         raise ValueError(f"rows of shape {x.shape} for models 0 to {index.max(initial=0)} do not fit F {F.shape}")
     potter(F, index, np.ascontiguousarray(x), gain)
@@ -51,7 +52,10 @@ def solve(F: FloatArray, b: FloatArray) -> FloatArray:
 
 def width(F: FloatArray, x: FloatArray) -> FloatArray:
     """‖x‖ in the norm of V⁻¹, [B, L], for F [B, d, d] and x [L, d] or [B, L, d]."""
-    return np.asarray(np.linalg.vector_norm(x @ F, axis=-1))
+    x = stacked(x)
+    out = np.empty((len(F), x.shape[1]))
+    norms(x, np.ascontiguousarray(F), out)
+    return out
 
 
 def from_precision(V: FloatArray) -> FloatArray:

@@ -1,6 +1,6 @@
 """Compiled loops, where NumPy's passes over memory were measured to cost more than the arithmetic.
 
-`python -m bench.kernels` shows each of them beside its NumPy form. They are compiled at first use and
+`python -m bench.kernels` shows the costly ones beside their NumPy forms. They are compiled at first use and
 cached beside the source.
 """
 
@@ -79,6 +79,66 @@ def _shift(F: FloatArray, b: FloatArray, z: FloatArray, theta: FloatArray) -> No
 
 
 shift = compiled(_shift, fastmath=True)
+
+
+def _dots(x: FloatArray, theta: FloatArray, out: FloatArray) -> None:
+    """out[b, i] = x_iᵀθ_b for x [1 or B, L, d] and θ [B, d].
+
+    Every row is summed in the same order wherever it stands, so that equal rows tie exactly; a matrix product
+    treats its last rows differently.
+    """
+    B, d = theta.shape
+    shared = x.shape[0] == 1
+    for b in range(B):
+        n = 0 if shared else b
+        for i in range(x.shape[1]):
+            total = 0.0
+            for j in range(d):
+                total += x[n, i, j] * theta[b, j]
+            out[b, i] = total
+
+
+dots = compiled(_dots, fastmath=True)
+
+
+def _norms(x: FloatArray, F: FloatArray, out: FloatArray) -> None:
+    """out[b, i] = ‖F_bᵀx_i‖ for x [1 or B, L, d] and F [B, d, d], without a copy of x for each learner."""
+    B, d, _ = F.shape
+    shared = x.shape[0] == 1
+    f = np.empty(d)
+    for b in range(B):
+        n = 0 if shared else b
+        for i in range(x.shape[1]):
+            for j in range(d):
+                f[j] = 0.0
+            for k in range(d):
+                for j in range(d):
+                    f[j] += x[n, i, k] * F[b, k, j]
+            total = 0.0
+            for j in range(d):
+                total += f[j] * f[j]
+            out[b, i] = np.sqrt(total)
+
+
+norms = compiled(_norms, fastmath=True)
+
+
+def _gram(x: FloatArray, weight: FloatArray, H: FloatArray) -> None:
+    """H_b += Σ_i weight[b, i] x_i x_iᵀ for x [1 or B, R, d] and H [B, d, d]; rows of weight 0 cost nothing."""
+    B, R = weight.shape
+    d = x.shape[2]
+    shared = x.shape[0] == 1
+    for b in range(B):
+        n = 0 if shared else b
+        for i in range(R):
+            if weight[b, i] != 0.0:
+                for j in range(d):
+                    scaled = weight[b, i] * x[n, i, j]
+                    for k in range(d):
+                        H[b, j, k] += scaled * x[n, i, k]
+
+
+gram = compiled(_gram, fastmath=True)
 
 
 def _largest(scores: FloatArray, order: IntArray, values: FloatArray, tied: BoolArray) -> None:

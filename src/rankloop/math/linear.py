@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankloop.errors import InvalidInput, Unsupported, Words
+from rankloop.math.kernels import dots
 from rankloop.types import FloatArray, Rows
 
 
 def features_of(rows: Rows) -> FloatArray:
     """The rows' features; a linear belief without features is a mistake in the composition."""
     if rows.x is None:
-        raise TypeError("a belief over features needs a design that supplies them")
+        raise Unsupported("this policy scores items by their features, and the request has none.")
     return rows.x
 
 
@@ -18,6 +20,16 @@ def dot(x: FloatArray, theta: FloatArray) -> FloatArray:
     """xᵀθ [B, L] for x [L, d] or [B, L, d] and θ [B, d] or, one for each item, [B, L, d]."""
     if theta.ndim == 3:
         return np.asarray(np.vecdot(x, theta))
-    if x.ndim == 2:
-        return theta @ x.T
-    return np.asarray(np.matvec(x, theta))
+    x = stacked(x)
+    if x.shape[-1] != theta.shape[-1]:
+        raise InvalidInput(
+            "request.features", Words(f"{x.shape[-1]} numbers a row"), f"{theta.shape[-1]} numbers a row"
+        )
+    out = np.empty((len(theta), x.shape[1]))
+    dots(x, np.ascontiguousarray(theta), out)
+    return out
+
+
+def stacked(x: FloatArray) -> FloatArray:
+    """Rows [L, d] or [B, L, d] as a contiguous [1 or B, L, d]."""
+    return np.ascontiguousarray(x[None] if x.ndim == 2 else x)

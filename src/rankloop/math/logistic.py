@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit as sigmoid
 
-from rankloop.math.linear import dot
+from rankloop.math.kernels import gram
+from rankloop.math.linear import dot, stacked
 from rankloop.types import FloatArray
 
 __all__ = ["curvature", "fit", "hessian", "sigmoid", "softplus"]
@@ -23,11 +24,11 @@ def curvature(z: FloatArray | float) -> FloatArray:
 
 def hessian(theta: FloatArray, x: FloatArray, n: FloatArray, ridge: float) -> FloatArray:
     """ridge·I + Σ_i n_i σ′(x_iᵀθ) x_i x_iᵀ, [B, d, d]; shapes as in `fit`."""
-    weighted = x * (n * curvature(dot(x, theta)))[:, :, None]
-    H = x.swapaxes(-1, -2) @ weighted
-    i = np.arange(theta.shape[-1])
-    H[:, i, i] += ridge
-    return np.asarray(H)
+    B, d = theta.shape
+    H = np.zeros((B, d, d))
+    H[:, np.arange(d), np.arange(d)] = ridge
+    gram(stacked(x), n * curvature(dot(x, theta)), H)
+    return H
 
 
 def fit(

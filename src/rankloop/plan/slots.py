@@ -11,7 +11,7 @@ from rankloop.math.assignment import assign
 from rankloop.math.logistic import sigmoid
 from rankloop.objective import Objective
 from rankloop.plan.base import Plan, Planner
-from rankloop.plan.top_k import best_k
+from rankloop.plan.top_k import best_k, top_k
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, SlotScore
 
 
@@ -36,27 +36,35 @@ class Assignment:
     """A maximum-weight matching of items and slots, every slot filled; weights are the objective's gains.
 
     An infinite gain (a pair never tried) counts before any finite one. Exact for any number of items: an
-    optimal matching needs only the K best items of each slot, so only those are matched.
+    optimal matching needs only the K best items of each slot, so where items are many only those are matched.
     """
 
     objective: Objective
+    whole: int = 4096  # up to so many items the whole matrix is matched: measured faster than looking for the best
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """The optimal lists."""
-        B, k = request.learners, request.k
+        B, k, L = request.learners, request.k, request.items
+        if k == 0:
+            return Plan(np.empty((B, 0), dtype=np.int64), np.empty((B, 0)))
         nothing = np.empty((B, 0), dtype=np.int64)
-        n = min(k, request.items)
-        scores = [score(nothing, slot) for slot in range(k)]
-        gains = [_finite(self.objective.gain(u), n) for u in scores]
-        best = [best_k(gain, n, rng, allowed=request.allowed).items for gain in gains]
-        candidates = _shuffled_union(np.concatenate(best, axis=1) if best else nothing, rng)
-        weights = np.stack([_listed(gain, candidates) for gain in gains], axis=1) if gains else np.empty((B, 0, 0))
-        chosen = np.empty((B, k), dtype=np.int64)
-        _match(weights, candidates, chosen)
-        used = (
-            np.stack([take(u, chosen[:, [j]])[:, 0] for j, u in enumerate(scores)], axis=1) if k else np.empty((B, 0))
-        )
-        return Plan(chosen, used)
+        scores = np.stack([np.broadcast_to(score(nothing, slot), (B, L)) for slot in range(k)], axis=1)
+        gains = _finite(np.stack([self.objective.gain(scores[:, slot]) for slot in range(k)], axis=1), min(k, L))
+        candidates = _shuffled(self._candidates(gains, request, rng), rng)
+        weights = np.take_along_axis(gains, np.maximum(candidates, 0)[:, None, :], axis=2)
+        items = _match(weights, candidates, rng)
+        return Plan(items, np.take_along_axis(scores, np.maximum(items, 0)[:, :, None], axis=2)[:, :, 0])
+
+    def _candidates(self, gains: FloatArray, request: Request, rng: np.random.Generator) -> IntArray:
+        """Items that an optimal matching may need, [B, C], each once; EMPTY beside them."""
+        B, k, L = gains.shape
+        if self.whole >= L:
+            everything = np.broadcast_to(np.arange(L), (B, L))
+            return np.where(True if request.allowed is None else request.allowed, everything, EMPTY)
+        best = [top_k(gains[:, slot], k, rng, allowed=request.allowed) for slot in range(k)]
+        ordered = np.sort(np.concatenate(best, axis=1), axis=1)
+        ordered[:, 1:][ordered[:, 1:] == ordered[:, :-1]] = EMPTY
+        return ordered
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,39 +102,36 @@ def best_length(p: FloatArray, most: IntArray, rewards: FloatArray, losses: Floa
     return np.asarray(values.shape[1] - 1 - values[:, ::-1].argmax(axis=1))
 
 
-def _finite(gain: FloatArray, slots: int) -> FloatArray:
-    """Gains with each infinite one made larger than any sum of `slots` finite ones."""
-    endless = np.isposinf(gain)
+def _finite(gains: FloatArray, slots: int) -> FloatArray:
+    """Gains [B, k, L] with each infinite one made larger than any sum of `slots` finite ones of its learner."""
+    endless = np.isposinf(gains)
     if not endless.any():
-        return gain
-    spread = np.where(endless, 0.0, np.abs(gain)).max(axis=1, keepdims=True)
-    return np.where(endless, 1e6 * (1.0 + spread), gain)
+        return gains
+    spread = np.where(endless, 0.0, np.abs(gains)).max(axis=(1, 2), keepdims=True)
+    return np.where(endless, 1e3 * slots * (1.0 + spread), gains)
 
 
-def _shuffled_union(items: IntArray, rng: np.random.Generator) -> IntArray:
-    """The distinct items of each row in random order, [B, C], EMPTY where a row has fewer."""
-    ordered = np.sort(items, axis=1)
-    repeated = np.zeros(items.shape, dtype=np.bool_)
-    repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
-    ordered[repeated] = EMPTY
-    keys = np.where(ordered == EMPTY, 2.0, rng.random(ordered.shape))
-    shuffled = np.take_along_axis(ordered, np.argsort(keys, axis=1), axis=1)
+def _shuffled(items: IntArray, rng: np.random.Generator) -> IntArray:
+    """The items of each row in random order, so that which of equal items is matched is random; EMPTY cut off."""
+    keys = np.where(items == EMPTY, 2.0, rng.random(items.shape))
+    shuffled = np.take_along_axis(items, np.argsort(keys, axis=1), axis=1)
     most = int((shuffled != EMPTY).sum(axis=1).max(initial=0))
-    return shuffled[:, :most]
+    return np.asarray(shuffled[:, :most])
 
 
-def _listed(table: FloatArray, items: IntArray) -> FloatArray:
-    return np.where(items != EMPTY, take(np.broadcast_to(table, (len(items), table.shape[1])), items), 0.0)
-
-
-def _match(weights: FloatArray, candidates: IntArray, chosen: IntArray) -> None:
-    """Fill chosen [B, k] with the best matching; the last slots stay empty where candidates are too few."""
-    k = weights.shape[1]
+def _match(weights: FloatArray, candidates: IntArray, rng: np.random.Generator) -> IntArray:
+    """The best matching [B, k] of candidates [B, C]; the last slots stay empty where candidates are too few."""
+    B, k, _ = weights.shape
+    items = np.full((B, k), EMPTY, dtype=np.int64)
     counts = (candidates != EMPTY).sum(axis=1)
     for count in np.unique(counts):
         rows = np.flatnonzero(counts == count)
         n = min(int(count), k)
+        # Slots in random order too: equal slots would otherwise always be filled in the same way.
+        slots = np.argsort(rng.random((len(rows), n)), axis=1)
         index = np.empty((len(rows), n), dtype=np.int64)
-        assign(np.ascontiguousarray(weights[rows, :n, :count]), index)
-        chosen[rows, :n] = take(candidates[rows], index)
-        chosen[rows, n:] = EMPTY
+        assign(np.take_along_axis(weights[rows, :n, :count], slots[:, :, None], axis=1), index)
+        placed = np.empty_like(index)
+        np.put_along_axis(placed, slots, index, axis=1)
+        items[rows, :n] = take(candidates[rows], placed)
+    return items

@@ -58,7 +58,7 @@ def simulate(
     """
     given = {
         "world": world,
-        "policies": list(policies),
+        "policies": policies,
         "rounds": rounds,
         "replications": replications,
         "seed": seed,

@@ -40,11 +40,12 @@ class Task:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS inside the block."""
+    """Limit BLAS inside the block, where threadpoolctl is installed."""
     try:
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError:
-        raise MissingExtra("simulate", "experiments") from None
+        yield
+        return
     with threadpool_limits(1):
         yield
 
@@ -63,10 +64,33 @@ def run_all(tasks: Sequence[Task], jobs: int, report: Report) -> list[ChunkResul
         with _watching(path, report):
             calls = (joblib.delayed(_in_worker)(task, path, i) for i, task in enumerate(tasks))
             try:
-                return list(joblib.Parallel(n_jobs=jobs)(calls))
+                return list(joblib.Parallel(n_jobs=jobs, backend="loky")(calls))
             except KeyboardInterrupt:
                 _stop_workers()
                 raise
+
+
+def as_done(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, ChunkResult]]:
+    """Index and result of every task, each as soon as it is there."""
+    if jobs == 1 or len(tasks) <= 1:
+        for i, task in enumerate(tasks):
+            yield i, task.run(lambda t: None)
+        return
+    try:
+        import joblib
+    except ModuleNotFoundError:
+        raise MissingExtra("more than one job", "experiments") from None
+    calls = (joblib.delayed(_numbered)(i, task) for i, task in enumerate(tasks))
+    try:
+        yield from joblib.Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered")(calls)
+    except KeyboardInterrupt:
+        _stop_workers()
+        raise
+
+
+def _numbered(index: int, task: Task) -> tuple[int, ChunkResult]:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return index, task.run(lambda t: None)
 
 
 def _in_worker(task: Task, path: Path, index: int) -> ChunkResult:

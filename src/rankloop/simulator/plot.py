@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankloop import catalogue
@@ -59,3 +60,11 @@ def regret_figure(result: Result) -> Figure:
 def _as_text(label: str) -> str:
     """A label as it is: no mathematics between dollars, and not hidden for a leading underscore."""
     return (" " if label.startswith("_") else "") + label.replace("$", r"\$")
+
+
+def save_svg(figure: Figure, path: Path) -> None:
+    """The same figure as the same bytes, whenever it is drawn."""
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": "rankloop"}):
+        figure.savefig(path, format="svg", metadata={"Date": None})

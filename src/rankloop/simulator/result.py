@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from rankloop.errors import InvalidInput
 from rankloop.simulator import stats
+from rankloop.simulator.files import replace_file
 from rankloop.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -103,16 +103,17 @@ class Result:
 
     def save(self, folder: str | Path) -> None:
         """Write result.json, trace.parquet, regret.png and regret.svg, each of them whole or not at all."""
+        from rankloop.simulator.plot import save_svg
         from rankloop.simulator.trace_file import write_traces
 
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=True)
         figure = self.plot()
-        _replace(where / "trace.parquet", lambda p: write_traces(p, (*self.traces, self.random)))
-        _replace(where / "regret.png", lambda p: figure.savefig(p, format="png"))
-        _replace(where / "regret.svg", lambda p: figure.savefig(p, format="svg", metadata={"Date": None}))
+        replace_file(where / "trace.parquet", lambda p: write_traces(p, (*self.traces, self.random)))
+        replace_file(where / "regret.png", lambda p: figure.savefig(p, format="png"))
+        replace_file(where / "regret.svg", lambda p: save_svg(figure, p))
         text = json.dumps(self.as_json(), indent=1, allow_nan=False)
-        _replace(where / "result.json", lambda p: p.write_text(text + "\n", encoding="utf-8"))
+        replace_file(where / "result.json", lambda p: p.write_text(text + "\n", encoding="utf-8"))
 
     @classmethod
     def load(cls, folder: str | Path) -> Result:
@@ -141,13 +142,3 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return getattr(value, "__name__", type(value).__name__)
-
-
-def _replace(path: Path, write: Any) -> None:
-    """Write beside the path, then move into place: a reader never sees half a file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rankloop import catalogue, validate
-from rankloop.errors import InvalidInput, MissingExtra
+from rankloop.errors import MISSING, InvalidInput, MissingExtra
 from rankloop.policy import Ranks
 from rankloop.types import Setting
 from rankloop.worlds import World, from_spec
 
-FIELDS = {"required": ("world", "policies", "rounds", "replications"), "optional": ("seed", "chunk")}
+REQUIRED, OPTIONAL = ("world", "policies", "rounds", "replications"), ("seed", "chunk")
 CHUNK = 128
 """Replications that share a batch and a stream; part of an experiment's identity."""
 
@@ -26,12 +26,13 @@ class PolicySpec:
     label: str
     params: Mapping[str, Any] = field(default_factory=dict)
     function: Callable[[Setting], Ranks] | None = None
+    entry: catalogue.Entry | None = None  # carried along, so that a worker process knows it too
 
     def build(self, setting: Setting) -> Ranks:
         """The policy for this setting."""
         if self.function is not None:
             return self.function(setting)
-        return catalogue.build(self.id, setting, **self.params)
+        return catalogue.build_entry(self.entry or catalogue.find(self.id), setting, self.params)
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,13 @@ class Spec:
     def of(cls, given: Mapping[str, Any]) -> Spec:
         """Check a mapping as in the documentation and make a spec of it."""
         if not isinstance(given, Mapping):
-            raise InvalidInput("spec", given, f"a mapping with {', '.join(FIELDS['required'])}")
+            raise InvalidInput("spec", MISSING if given is None else given, f"a mapping with {', '.join(REQUIRED)}")
         for name in given:
-            if name not in (*FIELDS["required"], *FIELDS["optional"]):
-                accepted = f"only the fields {', '.join((*FIELDS['required'], *FIELDS['optional']))}"
-                raise InvalidInput(str(name), given[name], accepted)
-        for name in FIELDS["required"]:
+            if name not in (*REQUIRED, *OPTIONAL):
+                raise InvalidInput(str(name), given[name], f"only the fields {', '.join((*REQUIRED, *OPTIONAL))}")
+        for name in REQUIRED:
             if name not in given:
-                raise InvalidInput(name, None, f"a value, since a spec needs {', '.join(FIELDS['required'])}")
+                raise InvalidInput(name, MISSING, f"a value, since a spec needs {', '.join(REQUIRED)}")
         world = given["world"]
         return cls(
             world=world if hasattr(world, "prepare") and hasattr(world, "draw") else from_spec(world),
@@ -73,7 +73,7 @@ class Spec:
 def policy_specs(given: Any) -> tuple[PolicySpec, ...]:
     """A list of ids, mappings with 'id', or functions."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        raise InvalidInput("policies", given, "a list of policy ids or mappings with 'id'")
+        raise InvalidInput("policies", given, "a list of policy ids, mappings with 'id', or functions of a Setting")
     specs = tuple(_policy_spec(f"policies[{i}]", one) for i, one in enumerate(given))
     labels = [spec.label for spec in specs]
     for i, label in enumerate(labels):
@@ -86,21 +86,27 @@ def _policy_spec(where: str, one: Any) -> PolicySpec:
     if isinstance(one, PolicySpec):
         return one
     if callable(one):
-        name = getattr(one, "__name__", type(one).__name__)
-        return PolicySpec(id=name, label=name, function=one)
+        one = {"id": one}
     if isinstance(one, str):
         one = {"id": one}
     if not isinstance(one, Mapping) or "id" not in one:
-        raise InvalidInput(where, one, "a policy id, or a mapping with 'id'")
+        raise InvalidInput(where, one, "a policy id, a mapping with 'id', or a function of a Setting")
+    if callable(one["id"]):
+        name = getattr(one["id"], "__name__", type(one["id"]).__name__)
+        return PolicySpec(id=name, label=_label(where, one.get("label", name)), function=one["id"])
     params = {name: value for name, value in one.items() if name not in ("id", "label")}
     try:
         resolved = catalogue.resolve(one["id"], params)
     except InvalidInput as error:
         raise error.within(where) from None
-    label = one.get("label", one["id"])
+    label = _label(where, one.get("label", one["id"]))
+    return PolicySpec(id=one["id"], label=label, params=resolved, entry=catalogue.find(one["id"]))
+
+
+def _label(where: str, label: Any) -> str:
     if not isinstance(label, str) or not label.strip() or not label.isprintable():
         raise InvalidInput(f"{where}.label", label, "a text of one line")
-    return PolicySpec(id=one["id"], label=label, params=resolved)
+    return label
 
 
 def load_spec(path: str | Path) -> Spec:
@@ -114,12 +120,26 @@ def load_spec(path: str | Path) -> Spec:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput("spec", str(path), f"a readable YAML file ({_reason(error)})") from None
     try:
-        given = yaml.safe_load(text)
+        given = yaml.load(text, Loader=_strict_loader(yaml))  # noqa: S506 (a SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}: {getattr(error, 'problem', 'not YAML')})" if mark else ""
         raise InvalidInput("spec", str(path), f"a file that is valid YAML{where}") from None
     return Spec.of(given)
+
+
+def _strict_loader(yaml: Any) -> Any:
+    """YAML's safe loader, but a key that stands twice is an error and not the last one."""
+
+    class Strict(yaml.SafeLoader):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [key.value for key, _ in node.value]
+            for key in keys:
+                if keys.count(key) > 1:
+                    raise yaml.constructor.ConstructorError(None, None, f"{key} stands twice", node.start_mark)
+            return super().construct_mapping(node, deep)
+
+    return Strict
 
 
 def _reason(error: Exception) -> str:

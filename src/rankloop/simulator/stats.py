@@ -22,6 +22,12 @@ def half_width(values: FloatArray, confidence: float = 0.95) -> FloatArray:
     return sem(values) * (student.ppf(0.5 + confidence / 2.0, n - 1) if n > 1 else np.nan)
 
 
+def share_of(own: FloatArray, random: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
+    """Ratio of the means of paired finals [R], and half its confidence interval (delta method)."""
+    ratio = float(own.mean() / random.mean())
+    return ratio, float(half_width(own - ratio * random, confidence) / random.mean())
+
+
 def like_the_best(finals: FloatArray, confidence: float = 0.95) -> BoolArray:
     """Which of P policies are not credibly worse than the one of least mean, from finals [P, R].
 
@@ -30,4 +36,5 @@ def like_the_best(finals: FloatArray, confidence: float = 0.95) -> BoolArray:
     best = finals[np.argmin(finals.mean(axis=1))]
     difference = finals - best
     bound = half_width(difference, confidence)
-    return np.asarray(np.isnan(bound) | (difference.mean(axis=1) <= bound))
+    noise = 1e-9 * np.abs(finals).max()
+    return np.asarray(np.isnan(bound) | (difference.mean(axis=1) <= bound + noise))

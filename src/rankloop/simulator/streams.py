@@ -29,7 +29,7 @@ def visitors(seed: int, chunk: int) -> np.random.Generator:
 
 def policy(seed: int, chunk: int, id: str, params: Mapping[str, Any]) -> np.random.Generator:
     """For a policy's own draws; it depends on what the policy is, not on its place in a list."""
-    name = zlib.crc32(json.dumps([id, params], sort_keys=True, default=repr).encode())
+    name = zlib.crc32(json.dumps([id, params], sort_keys=True, default=lambda value: type(value).__name__).encode())
     return _stream(seed, _POLICY, chunk, name)
 
 

@@ -50,7 +50,7 @@ class ItemPositionInstance:
 
     alpha: FloatArray  # [B, N]
     beta: FloatArray  # [B, N, d]
-    intercept: FloatArray  # [N]
+    intercept: FloatArray | None  # [N]
     objective: Objective
     features: FloatArray | None  # [N, dy]
     setting: Setting
@@ -59,8 +59,9 @@ class ItemPositionInstance:
         """The next visitors, with contexts uniform in the unit ball."""
         B, N, d = self.beta.shape
         x = in_unit_ball(rng, B, d)
-        pull = self.intercept + np.matvec(self.beta, x)
-        context = np.concatenate([x, np.ones((B, 1))], axis=1) if self.intercept.any() else x
+        pull, context = np.matvec(self.beta, x), x
+        if self.intercept is not None:
+            pull, context = pull + self.intercept, np.concatenate([x, np.ones((B, 1))], axis=1)
         request = Request(B, N, self.setting.slots, self.features, context=context)
         plan = Assignment(self.objective)
         items = plan(lambda prefix, slot: pull - self.alpha * (slot + 1.0), request, np.random.default_rng(0)).items
@@ -99,7 +100,7 @@ class ItemPositionWorld:
             alpha = np.broadcast_to(self.alpha, alpha.shape)
         if self.beta is not None:
             beta = np.broadcast_to(self.beta, beta.shape)
-        intercept = np.zeros(N) if self.intercept is None else self.intercept
         dy = None if self.features is None else self.features.shape[1]
-        setting = Setting(N, self.k, rounds, dy, context=d + int(intercept.any()), objective=self.objective)
-        return ItemPositionInstance(alpha, beta, intercept, self.objective, self.features, setting)
+        context = d + (self.intercept is not None)
+        setting = Setting(N, self.k, rounds, dy, context=context, objective=self.objective)
+        return ItemPositionInstance(alpha, beta, self.intercept, self.objective, self.features, setting)

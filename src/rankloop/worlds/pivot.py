@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from rankloop.errors import InvalidInput
 from rankloop.math.arrays import take
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
-from rankloop.worlds.rewards import RewardInstance, Scenario, instance
+from rankloop.worlds.rewards import Arms, RewardInstance, Scenario, instance
 
 
 @dataclass
@@ -20,29 +20,29 @@ class PivotArms:
 
     x: FloatArray  # [n, d]
     coverage: FloatArray | None  # [n, topics]
-    hit: FloatArray  # [n] 1 where the label is the pivot
+    hit: FloatArray  # [n] 1 where the label is the pivot; of one round: [B, chunk]
     order: IntArray  # [B, n]
     chunk: int
     setting: Setting
-    at: IntArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))  # [B, chunk], this round's
     played: int = 0
     dependent = False
 
-    def next(self, rng: np.random.Generator) -> Request:
+    def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
         """The next chunk."""
         start = self.played * self.chunk
         self.played += 1
-        self.at = self.order[:, start : start + self.chunk]
-        covered = None if self.coverage is None else self.coverage[self.at]
-        return Request(len(self.at), self.chunk, self.setting.slots, self.x[self.at], coverage=covered)
+        at = self.order[:, start : start + self.chunk]
+        covered = None if self.coverage is None else self.coverage[at]
+        request = Request(len(at), self.chunk, self.setting.slots, self.x[at], coverage=covered)
+        return request, replace(self, hit=self.hit[at])
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
         """1 where the listed vector has the pivot's label."""
-        return np.where(items != EMPTY, take(self.hit[self.at], items), 0.0)
+        return np.where(items != EMPTY, take(self.hit, items), 0.0)
 
     def score(self, request: Request, prefix: IntArray) -> FloatArray:
         """Certain success or failure."""
-        return np.where(self.hit[self.at] > 0, 700.0, -700.0)
+        return np.where(self.hit > 0, 700.0, -700.0)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankloop import validate
-from rankloop.errors import InvalidInput
+from rankloop.errors import InvalidInput, Words
 from rankloop.math.logistic import sigmoid
 from rankloop.objective import AnyClick, Clicks, Objective, Revenue
 from rankloop.types import FloatArray
@@ -40,9 +40,11 @@ def cascade_rewards(fields: Mapping[str, Any]) -> World:
     budgets = _budgets(given["budget"])
     chosen = _scenario(given, max(budgets))
     if "fresh" in given:
+        _not_beside(given, "fresh", ("attraction", "features"))
         items, weights = _fresh(given)
         return RewardWorld(chosen, budgets, items, weights=weights)
     if "weights" in given:
+        _not_beside(given, "weights", ("attraction",))
         x = validate.matrix("world.features", given.get("features"))
         weights = validate.vector("world.weights", given["weights"], length=x.shape[1])
         return RewardWorld(chosen, budgets, len(x), source=Given(np.asarray(sigmoid(x @ weights)), x))
@@ -64,6 +66,7 @@ def coverage_rewards(fields: Mapping[str, Any]) -> World:
     budgets = _budgets(given["budget"])
     chosen = _scenario(given, max(budgets))
     if "fresh" in given:
+        _not_beside(given, "fresh", ("coverage",))
         items, weights = _fresh(given)
         return RewardWorld(chosen, budgets, items, weights=weights, covers=True)
     c = validate.matrix("world.coverage", given.get("coverage"))
@@ -87,7 +90,8 @@ def choice(fields: Mapping[str, Any]) -> World:
     if not isinstance(given["attraction"], Mapping):
         validate.vector("world.attraction", given["attraction"], low=0.0, high=1.0, open_low=True)
     arms = source(given["attraction"], given.get("features"))
-    validate.integer("world.k", len(bias), high=arms.items)
+    if len(bias) > arms.items:
+        raise InvalidInput("world.bias", Words(f"a list of {len(bias)}"), f"at most {arms.items}, one for each item")
     return ChoiceWorld(arms, bias)
 
 
@@ -123,22 +127,31 @@ def pivot(fields: Mapping[str, Any]) -> World:
     accepted = "the path of an .npz file with x (n x d), label (n) and, optionally, coverage (n x topics)"
     arrays = read_arrays(given["file"], ("x", "label"), ("coverage",), accepted=accepted)
     x, label, coverage = arrays["x"].astype(np.float64), arrays["label"], arrays.get("coverage")
-    if x.ndim != 2 or label.shape != x.shape[:1] or not np.isfinite(x).all():
+    if x.ndim != 2 or 0 in x.shape or label.shape != x.shape[:1] or not np.isfinite(x).all():
         raise InvalidInput("world.file", given["file"], accepted)
-    if coverage is not None and (coverage.ndim != 2 or len(coverage) != len(x)):
-        raise InvalidInput("world.file", given["file"], accepted)
-    hit = (label == given["pivot"]).astype(np.float64)
+    if coverage is not None:
+        coverage = coverage.astype(np.float64)
+        if coverage.ndim != 2 or len(coverage) != len(x) or not ((coverage >= 0) & (coverage <= 1)).all():
+            raise InvalidInput("world.file", given["file"], accepted + ", coverage in [0, 1]")
+    wanted = given["pivot"]
+    hit = np.zeros(len(x)) if isinstance(wanted, list | tuple | dict) else (label == wanted).astype(np.float64)
     if not hit.any():
-        raise InvalidInput("world.pivot", given["pivot"], f"one of the labels, such as {label[0]}")
+        raise InvalidInput("world.pivot", wanted, f"one of the labels, such as {label[0]}")
     chunk = validate.integer("world.chunk", given.get("chunk", 100), high=len(x))
     budgets = _budgets(given["budget"])
     return PivotWorld(x, hit, chunk, budgets, _scenario(given, max(budgets)), coverage)
 
 
+def _not_beside(given: Mapping[str, Any], field: str, others: tuple[str, ...]) -> None:
+    for other in others:
+        if other in given:
+            raise InvalidInput(f"world.{other}", given[other], f"no {other} beside world.{field}")
+
+
 def _budgets(value: Any) -> tuple[int, ...]:
     if isinstance(value, list | tuple) and value:
-        return tuple(validate.integer(f"world.budget[{i}]", v, low=0) for i, v in enumerate(value))
-    return (validate.integer("world.budget", value, low=0),)
+        return tuple(validate.integer(f"world.budget[{i}]", v, low=0, high=10**6) for i, v in enumerate(value))
+    return (validate.integer("world.budget", value, low=0, high=10**6),)
 
 
 def _scenario(given: Mapping[str, Any], slots: int) -> Scenario:
@@ -156,7 +169,7 @@ def _scenario(given: Mapping[str, Any], slots: int) -> Scenario:
         raise InvalidInput("world.losses", given["losses"], "losses that are not positive, ℓ_0 first")
     for field, values, least in (("rewards", rewards, slots), ("losses", losses, slots + 1)):
         if len(values) < least:
-            raise InvalidInput(f"world.{field}", f"a list of {len(values)}", f"a list of at least {least}")
+            raise InvalidInput(f"world.{field}", Words(f"a list of {len(values)}"), f"a list of at least {least}")
     return Scenario(rewards, losses)
 
 
@@ -176,7 +189,9 @@ def _parameters(given: Mapping[str, Any]) -> tuple[FloatArray | None, FloatArray
         )
     if alpha is not None and beta is not None:
         if len(alpha) != len(beta):
-            raise InvalidInput("world.beta", f"{len(beta)} rows", f"{len(alpha)} rows, one for each entry of alpha")
+            raise InvalidInput(
+                "world.beta", Words(f"{len(beta)} rows"), f"{len(alpha)} rows, one for each entry of alpha"
+            )
         for name, size in (("items", len(beta)), ("dim", beta.shape[1])):
             if name in given and given[name] != size:
                 raise InvalidInput(f"world.{name}", given[name], f"{size}, as alpha and beta have it")

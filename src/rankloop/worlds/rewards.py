@@ -15,7 +15,6 @@ from rankloop.math.linear import dot, features_of
 from rankloop.math.logistic import sigmoid
 from rankloop.math.luck import keys, uniforms
 from rankloop.plan import BestLength, GreedyBySlot, TopK
-from rankloop.plan.slots import values_by_length
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.attraction import Source
 
@@ -29,8 +28,9 @@ class Scenario:
 
     def value(self, p: FloatArray, items: IntArray) -> FloatArray:
         """Σ r_i p_i ∏_{h<i}(1-p_h) + ℓ_s ∏(1-p) of lists [B, K] of s items, [B]."""
-        length = (items != EMPTY).sum(axis=1)
-        return np.asarray(values_by_length(p, self.rewards, self.losses)[np.arange(len(p)), length])
+        failed = np.concatenate([np.ones((len(p), 1)), np.cumprod(1.0 - p, axis=1)], axis=1)
+        won = (self.rewards[: p.shape[1]] * p * failed[:, :-1]).sum(axis=1)
+        return np.asarray(won + self.losses[(items != EMPTY).sum(axis=1)] * failed[:, -1])
 
     def reward(self, first: FloatArray, items: IntArray) -> FloatArray:
         """The reward of the clicked slot, or the loss of the whole list, [B]."""
@@ -52,8 +52,8 @@ class Arms(Protocol):
     def setting(self) -> Setting:
         """What policies are told; rewards and losses are added by the world."""
 
-    def next(self, rng: np.random.Generator) -> Request:
-        """The items of the next round, for all learners."""
+    def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
+        """The items of the next round, for all learners, and who knows their truth."""
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
         """Success probability [B, K] of each listed item after those above it failed."""
@@ -99,23 +99,24 @@ class RewardInstance:
 
     def visit(self, rng: np.random.Generator) -> RewardVisit:
         """The next visitors, with the items and the budget of their round."""
-        offered = self.arms.next(rng)
+        offered, arms = self.arms.next(rng)
         budget = self.budgets[self.played % len(self.budgets)]
         self.played += 1
         request = replace(offered, k=min(budget, offered.items))
-        return RewardVisit(request, self._best(request), self.arms, self.scenario, keys(request.learners, rng))
+        return RewardVisit(request, self._best(request, arms), arms, self.scenario, keys(request.learners, rng))
 
-    def _best(self, request: Request) -> FloatArray:
+    def _best(self, request: Request, arms: Arms) -> FloatArray:
         """The value of the best list: by Lemma 1 sorted and cut; where success depends on the prefix, greedy."""
-        inner = GreedyBySlot() if self.arms.dependent else TopK()
+        inner = GreedyBySlot() if arms.dependent else TopK()
         plan = BestLength(inner, self.scenario.rewards, self.scenario.losses)
-        items = plan(lambda prefix, slot: self.arms.score(request, prefix), request, np.random.default_rng(0)).items
-        return self.scenario.value(self.arms.success(request, items), items)
+        items = plan(lambda prefix, slot: arms.score(request, prefix), request, np.random.default_rng(0)).items
+        return self.scenario.value(arms.success(request, items), items)
 
 
 def instance(arms: Arms, chosen: Scenario, budgets: tuple[int, ...]) -> RewardInstance:
     """B replications of a world of these arms."""
-    setting = replace(arms.setting, slots=max(budgets), rewards=chosen.rewards, losses=chosen.losses)
+    # A policy of no slots would divide by their number; with a budget of 0 it is simply never asked for an item.
+    setting = replace(arms.setting, slots=max(*budgets, 1), rewards=chosen.rewards, losses=chosen.losses)
     return RewardInstance(arms, chosen, budgets, setting)
 
 
@@ -128,9 +129,9 @@ class FixedArms:
     nu: FloatArray  # [B, L]
     dependent = False
 
-    def next(self, rng: np.random.Generator) -> Request:
+    def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
         """The same question."""
-        return self.request
+        return self.request, self
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
         """ν of each listed item."""
@@ -152,11 +153,11 @@ class FreshArms:
     setting: Setting
     dependent = False
 
-    def next(self, rng: np.random.Generator) -> Request:
+    def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
         """Directions drawn uniformly."""
         x = rng.standard_normal((self.learners, self.items, len(self.weights)))
         x /= np.linalg.vector_norm(x, axis=-1, keepdims=True)
-        return Request(self.learners, self.items, self.setting.slots, x)
+        return Request(self.learners, self.items, self.setting.slots, x), self
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
         """σ(xᵀu) of each listed item."""
@@ -180,14 +181,14 @@ class CoverageArms:
     coverage: FloatArray | None = None  # [L, topics]
     dependent = True
 
-    def next(self, rng: np.random.Generator) -> Request:
+    def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
         """The items with their coverage; their features are what they cover when shown first."""
         topics = len(self.weights)
         c = self.coverage
         if c is None:
             c = rng.dirichlet(np.full(topics, 0.5), size=(self.learners, self.items))
         x = (2.0 * c - 1.0) / np.sqrt(topics)
-        return Request(self.learners, self.items, self.setting.slots, features=x, coverage=c)
+        return Request(self.learners, self.items, self.setting.slots, features=x, coverage=c), self
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
         """σ(c̄ᵀu) after the prefix."""

@@ -31,10 +31,10 @@ def source(attraction: Any, features: Any) -> Source:
 def _generator(field: str, name: str, options: Any) -> Source:
     if name == "beta":
         given = validate.mapping(field, options, required=("items", "a", "b"))
-        items = validate.integer(f"{field}.items", given["items"])
+        items = validate.integer(f"{field}.items", given["items"], high=10**7)
         return BetaDraws(items, shape(f"{field}.a", given["a"], items), shape(f"{field}.b", given["b"], items))
     given = validate.mapping(field, options, required=("items", "dim"))
-    items = validate.integer(f"{field}.items", given["items"])
+    items = validate.integer(f"{field}.items", given["items"], high=10**7)
     return LinearDraws(items, validate.integer(f"{field}.dim", given["dim"]), logistic=name == "logistic")
 
 
@@ -45,7 +45,7 @@ def shape(field: str, value: Any, items: int) -> Shape:
         if not isinstance(bounds, list | tuple) or len(bounds) != 2:
             raise InvalidInput(f"{field}.integers", bounds, "two whole numbers, lowest and highest")
         low = validate.integer(f"{field}.integers[0]", bounds[0])
-        return Shape(integers=(low, validate.integer(f"{field}.integers[1]", bounds[1], low=low)))
+        return Shape(integers=(low, validate.integer(f"{field}.integers[1]", bounds[1], low=low, high=2**53)))
     if isinstance(value, list | tuple | np.ndarray):
         return Shape(validate.vector(field, value, low=0.0, open_low=True, length=items))
     return Shape(np.asarray(validate.number(field, value, low=0.0, open_low=True)))

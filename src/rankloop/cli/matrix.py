@@ -1,0 +1,44 @@
+"""`rankloop matrix`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rankloop import validate
+from rankloop.experiments import matrix, matrix_report
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "matrix",
+        help="every policy in every world: which one fits?",
+        description="Final regret of every policy in every world where it can run, as a share of the random policy's.",
+    )
+    command.add_argument("--quick", action="store_true", help="fewer rounds and replications: minutes, not an hour")
+    command.add_argument("--out", default="results/matrix", metavar="DIR", help="default: results/matrix")
+    command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
+    command.add_argument("--quiet", action="store_true", help="no progress")
+    command.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> None:
+    """Run what is missing, then write everything."""
+    validate.integer("--jobs", given.jobs)
+    folder = Path(given.out)
+    validate.writable_folder("--out", folder)
+
+    def told(done: int, total: int) -> None:
+        if not given.quiet and sys.stderr.isatty():
+            print(f"\r{done} of {total} cells", end="\n" if done == total else "", file=sys.stderr)
+
+    size = matrix.QUICK if given.quick else matrix.FULL
+    result = matrix.run(size, folder, jobs=given.jobs, told=told)
+    matrix_report.write(result, folder)
+    print(matrix_report.table(result))
+    print(f"\n{size.rounds:,} rounds, {size.replications} replications, seed {matrix.SEED}; ± half a 95 % interval.")
+    print(f"Written to {folder}. An interrupted run goes on where it stopped.")

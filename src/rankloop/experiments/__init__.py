@@ -1,0 +1,1 @@
+"""Experiments as data: fixed worlds, a fixed interaction, a fixed analysis."""
