@@ -46,8 +46,8 @@ def assignment(N: int, K: int, repeats: int = 15) -> None:
     scoring, whole, union = np.median(times, axis=1) * 1e6
     used = whole if Assignment(AnyClick()).whole >= N else union
     print(
-        f"assignment (N, K) = ({N:,}, {K}): scores {scoring:,.0f} µs, whole matrix {whole:,.0f} µs, union of the K best "
-        f"{union:,.0f} µs; the one in use costs {used / scoring:.2f} of the scores"
+        f"assignment (N, K) = ({N:,}, {K}): scores {scoring:,.0f} µs, whole matrix {whole:,.0f} µs, "
+        f"union of the K best {union:,.0f} µs; the one in use costs {used / scoring:.2f} of the scores"
     )
 
 
@@ -74,7 +74,8 @@ def perturbed_fits(repeats: int = 5) -> None:
         raise AssertionError("batch and loop differ")
     ours, plain = np.median(times, axis=1) * 1e3
     print(
-        f"choice (c), {K * J} perturbed fits: batch {ours:.1f} ms, plain loop {plain:,.0f} ms: {plain / ours:.0f} times (at least 20 asked)"
+        f"choice (c), {K * J} perturbed fits: batch {ours:.1f} ms, plain loop {plain:,.0f} ms: "
+        f"{plain / ours:.0f} times (at least 20 asked)"
     )
 
 
@@ -125,7 +126,8 @@ def rounds_of_select_rank() -> None:
             spent[t] = time.perf_counter() - started
         early, late = np.median(spent[100:300]) * 1e6 / 16, np.median(spent[1300:]) * 1e6 / 16
         print(
-            f"ucr, fit {fit}: a round costs {early:.0f} µs at round 200, {late:.0f} µs at round 1,400: {late / early:.1f} times"
+            f"ucr, fit {fit}: a round costs {early:.0f} µs at round 200, {late:.0f} µs at round 1,400: "
+            f"{late / early:.1f} times"
         )
 
 

@@ -21,14 +21,21 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/add-a-policy.md"])
+@pytest.mark.parametrize(
+    ("page", "printed"),
+    [
+        ("README.md", "of random's"),
+        ("docs/add-a-policy.md", "of random's"),
+        ("docs/embed.md", "at most one click in a list"),
+    ],
+)
 def test_the_first_python_example_runs(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # Documentation of this repository, run as a reader would paste it.
     exec(compile(blocks(page, "python")[0], page, "exec"), {"__name__": page})
-    assert "of random's" in capsys.readouterr().out
+    assert printed in capsys.readouterr().out
 
 
 def test_the_readme_spec_is_valid() -> None:

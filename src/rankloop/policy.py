@@ -31,7 +31,7 @@ class PolicyState(State, Generic[S]):
 
 
 class Ranks(Protocol):
-    """What a simulator or a service needs of a policy: three verbs, and how it reads clicks."""
+    """What a simulator or a service needs of a policy: how it starts, decides, learns and reads clicks."""
 
     @property
     def feedback(self) -> Feedback:

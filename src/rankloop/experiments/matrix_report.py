@@ -85,7 +85,7 @@ def heat_map(matrix: Matrix) -> Figure:
             dark = shown[i, j] < 0.15
             text = f"{shares[i, j]:.0%}" if shares[i, j] >= 0.0995 else f"{shares[i, j]:.1%}"
             axes.text(j, i, text, ha="center", va="center", fontsize=7, color="white" if dark else "black")
-    axes.set_xticks(range(len(matrix.worlds)), matrix.worlds, fontsize=8)
+    axes.set_xticks(range(len(matrix.worlds)), [w.replace("-", "-\n") for w in matrix.worlds], fontsize=8)
     axes.xaxis.tick_top()
     axes.set_yticks(range(len(matrix.policies)), matrix.policies, fontsize=8)
     for edge in _paper_edges(matrix.policies):
