@@ -8,7 +8,8 @@ of a run meet the same visitors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, Self
+from dataclasses import dataclass
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -42,6 +43,38 @@ class Instance(Protocol):
 
     def visit(self, rng: np.random.Generator) -> Visit:
         """The next visitors."""
+
+
+class Steady(Protocol):
+    """An instance whose question and best list are the same in every round."""
+
+    @property
+    def request(self) -> Request:
+        """What the policy is asked."""
+
+    @property
+    def best(self) -> FloatArray:
+        """Value of the best list, [B]."""
+
+
+S = TypeVar("S", bound=Steady)
+
+
+@dataclass(frozen=True)
+class SteadyVisit(Generic[S]):
+    """A visit to a steady instance: only the visitors change."""
+
+    instance: S
+
+    @property
+    def request(self) -> Request:
+        """The same question every round."""
+        return self.instance.request
+
+    @property
+    def best(self) -> FloatArray:
+        """Value of the best list, [B]."""
+        return self.instance.best
 
 
 class World(Protocol):

@@ -11,25 +11,15 @@ import numpy as np
 from rankloop.math.arrays import take
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.attraction import Source
+from rankloop.worlds.base import SteadyVisit
 from rankloop.worlds.clicks import most_attractive
 
 
 @dataclass(frozen=True)
-class ChoiceVisit:
+class ChoiceVisit(SteadyVisit["ChoiceInstance"]):
     """One visitor for each replication: a uniform number decides between the options."""
 
-    instance: ChoiceInstance
     luck: FloatArray  # [B]
-
-    @property
-    def request(self) -> Request:
-        """The same question every round."""
-        return self.instance.request
-
-    @property
-    def best(self) -> FloatArray:
-        """Value of the best list, [B]."""
-        return self.instance.best
 
     def value(self, items: IntArray) -> FloatArray:
         """P(click), [B]."""

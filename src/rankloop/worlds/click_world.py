@@ -13,26 +13,16 @@ from rankloop.math.arrays import take
 from rankloop.math.luck import keys, uniforms
 from rankloop.types import BetaPrior, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.attraction import Source
+from rankloop.worlds.base import SteadyVisit
 from rankloop.worlds.clicks import ClickModel, listed
 
 
 @dataclass(frozen=True)
-class ClickVisit:
+class ClickVisit(SteadyVisit["ClickInstance"]):
     """One visitor for each replication: a uniform number for each item decides what attracts."""
 
-    instance: ClickInstance
     luck: NDArray[np.uint64]  # [B], the key to each item's uniform number
     moods: FloatArray  # [B, K] or [B, 0]
-
-    @property
-    def request(self) -> Request:
-        """The same question every round."""
-        return self.instance.request
-
-    @property
-    def best(self) -> FloatArray:
-        """Value of the best list, [B]."""
-        return self.instance.best
 
     def value(self, items: IntArray) -> FloatArray:
         """Exact expected reward, [B]."""

@@ -11,25 +11,15 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, Setting
+from rankloop.worlds.base import SteadyVisit
 from rankloop.worlds.clicks import CascadeClicks
 
 
 @dataclass(frozen=True)
-class MatrixVisit:
+class MatrixVisit(SteadyVisit["MatrixInstance"]):
     """A random user of the test half for each replication."""
 
-    instance: MatrixInstance
     user: IntArray  # [B]
-
-    @property
-    def request(self) -> Request:
-        """The same question every round."""
-        return self.instance.request
-
-    @property
-    def best(self) -> FloatArray:
-        """Share of users whom the greedy cover attracts, [B]."""
-        return self.instance.best
 
     def value(self, items: IntArray) -> FloatArray:
         """Share of the test users whom at least one of the items attracts, [B]."""
