@@ -593,8 +593,12 @@ def wait_for(condition: Any, seconds: float) -> bool:
     return bool(condition())
 
 
-@pytest.mark.parametrize("whole_group", [False, True], ids=["the-command", "as-a-terminal-does"])
-def test_ctrl_c_ends_everything_quietly(whole_group: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sent", "whole_group"),
+    [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False)],
+    ids=["the-command", "as-a-terminal-does", "terminated"],
+)
+def test_ctrl_c_ends_everything_quietly(sent: signal.Signals, whole_group: bool, tmp_path: Path) -> None:
     """Interrupted while two workers play; a terminal sends the signal to the workers too."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -620,9 +624,9 @@ def test_ctrl_c_ends_everything_quietly(whole_group: bool, tmp_path: Path) -> No
         workers = children(process.pid)
         assert len(workers) >= 2
         if whole_group:
-            os.killpg(process.pid, signal.SIGINT)
+            os.killpg(process.pid, sent)
         else:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(sent)
         out, err = process.communicate(timeout=30)
         assert process.returncode == 130
         assert out == ""

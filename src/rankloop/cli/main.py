@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -39,10 +41,17 @@ def parser() -> argparse.ArgumentParser:
     return main_parser
 
 
+def _interrupt(number: int, frame: object) -> NoReturn:
+    """End on SIGTERM as on Ctrl-C: workers and temporary files go too."""
+    raise KeyboardInterrupt
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. 0: done; 2: something given was wrong; 130: interrupted."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without ± should not lose a whole run
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _interrupt)
     given = parser().parse_args(arguments)
     try:
         given.run(given)
