@@ -10,7 +10,7 @@ from rankloop.belief.linear import LinearState
 from rankloop.errors import Unsupported
 from rankloop.math import factor, logistic
 from rankloop.math.linear import features_of
-from rankloop.types import Decision, Evidence, FloatArray, IntArray, Model
+from rankloop.types import Decision, Evidence, FloatArray, IntArray
 
 
 @dataclass
@@ -56,7 +56,7 @@ class LogisticRows:
     def update(self, state: RowsState, decision: Decision, evidence: Evidence) -> None:
         """Keep the observed rows and refit the models that they feed."""
         x = features_of(decision.rows)
-        models = list_models(decision.rows.model, evidence.y.shape)
+        models = factor.slot_models(decision.rows.model, evidence.y.shape)
         seen = evidence.exposure > 0
         for k in range(x.shape[1]):
             b = np.flatnonzero(seen[:, k])
@@ -110,7 +110,7 @@ class OnlineLogistic:
     def update(self, state: OnlineState, decision: Decision, evidence: Evidence) -> None:
         """One step for each observed slot."""
         x = features_of(decision.rows)
-        models = list_models(decision.rows.model, evidence.y.shape)
+        models = factor.slot_models(decision.rows.model, evidence.y.shape)
         seen = evidence.exposure > 0
         models = np.where(seen, models, 0)
         x = x * seen[:, :, None]
@@ -123,10 +123,3 @@ class OnlineLogistic:
             gain = factor.add_rows(state.H, m[:, None], (root * xk)[:, None, :])[:, 0] / np.maximum(root, 1e-150)
             error = np.where(seen[:, k], evidence.y[:, k] - logistic.sigmoid(z), 0.0)
             state.theta[b, m] += error[:, None] * gain
-
-
-def list_models(model: Model, shape: tuple[int, ...]) -> IntArray:
-    """The model of each slot of a list, [B, K]."""
-    if isinstance(model, slice):
-        raise TypeError("the models of a list are an index, one for each slot")
-    return np.array(np.broadcast_to(model, shape))

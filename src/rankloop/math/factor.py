@@ -11,7 +11,7 @@ import numpy as np
 
 from rankloop.math.kernels import norms, potter
 from rankloop.math.linear import stacked
-from rankloop.types import FloatArray, Model
+from rankloop.types import FloatArray, IntArray, Model
 
 
 def initial(learners: int, models: int, dim: int, precision: float) -> FloatArray:
@@ -32,17 +32,23 @@ def add_rows(F: FloatArray, model: Model, x: FloatArray) -> FloatArray:
     Returns:
         V_m⁻¹x right after each row was added, [B, K, d].
     """
-    if isinstance(model, slice):
-        raise TypeError("the models of a list are an index, one for each slot")
     gain = np.zeros(x.shape)
-    index = np.empty(x.shape[:2], dtype=np.int64)
-    index[...] = model
+    index = slot_models(model, x.shape[:2])
     B, M, d, _ = F.shape
     if x.shape[0] != B or x.shape[2] != d or index.max(initial=0) >= M or index.min(initial=0) < -1:
         # Compiled loops do not check their bounds.
         raise ValueError(f"rows of shape {x.shape} for models 0 to {index.max(initial=0)} do not fit F {F.shape}")
     potter(F, index, np.ascontiguousarray(x), gain)
     return gain
+
+
+def slot_models(model: Model, shape: tuple[int, ...]) -> IntArray:
+    """The model of each slot of a list, [B, K], as an array of its own."""
+    if isinstance(model, slice):
+        raise TypeError("the models of a list are an index, one for each slot")
+    index = np.empty(shape, dtype=np.int64)
+    index[...] = model
+    return index
 
 
 def solve(F: FloatArray, b: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ from rankloop.math.linear import dot, features_of
 from rankloop.math.logistic import sigmoid
 from rankloop.math.luck import keys, uniforms
 from rankloop.plan import BestLength, GreedyBySlot, TopK
+from rankloop.plan.slots import values_by_length
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.attraction import Source
 
@@ -28,9 +29,8 @@ class Scenario:
 
     def value(self, p: FloatArray, items: IntArray) -> FloatArray:
         """Σ r_i p_i ∏_{h<i}(1-p_h) + ℓ_s ∏(1-p) of lists [B, K] of s items, [B]."""
-        failed = np.concatenate([np.ones((len(p), 1)), np.cumprod(1.0 - p, axis=1)], axis=1)
-        won = (self.rewards[: p.shape[1]] * p * failed[:, :-1]).sum(axis=1)
-        return np.asarray(won + self.losses[(items != EMPTY).sum(axis=1)] * failed[:, -1])
+        won = values_by_length(p, self.rewards, np.zeros(p.shape[1] + 1))[:, -1]
+        return np.asarray(won + self.losses[(items != EMPTY).sum(axis=1)] * np.prod(1.0 - p, axis=1))
 
     def reward(self, first: FloatArray, items: IntArray) -> FloatArray:
         """The reward of the clicked slot, or the loss of the whole list, [B]."""
