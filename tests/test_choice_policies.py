@@ -18,6 +18,7 @@ from rankloop import catalogue
 from rankloop.belief import ESTIMATORS, ChoiceEstimates
 from rankloop.belief.choice import sensitivity
 from rankloop.design import PerItemSlot
+from rankloop.errors import InvalidInput
 from rankloop.explore import Bound
 from rankloop.math import mnl
 from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray, Request, Rows, Setting
@@ -435,7 +436,7 @@ def test_an_epoch_teaches_its_clicks_and_one_exposure_of_each_slot() -> None:
     assert state.t.tolist() == [2]
 
 
-def test_a_kept_list_that_may_no_longer_be_shown_gives_way_and_its_clicks_are_forgotten() -> None:
+def test_a_kept_list_that_may_no_longer_be_shown_gives_way_and_its_clicks_count_without_exposure() -> None:
     policy = epochs_of("epoch-ucb", Setting(5, 3, bias=BIAS))
     state, request = policy.init(1), Request(1, 5, 3)
     policy.learn(state, policy.adopt(request, [[0, 1, 2]]), [[1, 0, 0]])
@@ -444,8 +445,9 @@ def test_a_kept_list_that_may_no_longer_be_shown_gives_way_and_its_clicks_are_fo
     assert 0 not in decision.items[0].tolist()
     assert EMPTY not in decision.items[0].tolist()
     policy.learn(state, decision, [[0, 0, 0]])
-    assert not state.inner.belief.clicks.any()
+    assert state.inner.belief.clicks.tolist() == [[1.0, 0.0, 0.0, 0.0, 0.0]]
     assert state.inner.belief.exposure[0, 0] == 0.0
+    assert state.t.tolist() == [2]
 
 
 # ---------------------------------------------------------------------------- indices
@@ -604,3 +606,68 @@ def test_mnl_bandit_tries_every_pair_of_item_and_slot_before_any_again() -> None
         tried[np.arange(B)[:, None], np.arange(K), decision.items] += 1
         policy.learn(state, decision, np.zeros((B, K)))
     assert (tried == 1.0).all()
+
+
+# ---------------------------------------------------------------------------- epochs that a request breaks
+
+
+def test_an_epoch_that_the_next_request_breaks_counts_its_clicks_without_exposure() -> None:
+    """Budgets 2, 1, 2, 1, …: no epoch with clicks ends by itself, yet the estimates stay near (±0.15).
+
+    Without the clicks of broken epochs they would all be 0.
+    """
+    alpha, bias = np.array([0.9, 0.8, 0.3, 0.1]), np.array([1.0, 0.6])
+    for id in ("epoch-ucb", "epoch-ucb-upb-star"):
+        policy = epochs_of(id, Setting(4, 2, 4000, bias=bias))
+        state, draws = policy.init(8), rng(5)
+        for t in range(1500):
+            decision = policy.decide(state, Request(8, 4, 2 - t % 2), draws)
+            shown = decision.items
+            weight = np.where(shown != EMPTY, alpha[shown] * bias[: shown.shape[1]], 0.0)
+            chance = weight / (1.0 + weight.sum(axis=1, keepdims=True))
+            u = draws.random((8, 1))
+            below = np.cumsum(chance, axis=1)
+            policy.learn(state, decision, ((u < below) & (u >= below - chance)).astype(float))
+        belief = state.inner.belief
+        found = belief.clicks / belief.exposure if id == "epoch-ucb" else belief.alpha
+        assert np.abs(found[:, :2].mean(axis=0) - alpha[:2]).max() < 0.15
+
+
+def test_an_empty_list_is_no_epoch() -> None:
+    policy = catalogue.build("epoch-ucb", Setting(3, 2, 10, bias=np.array([1.0, 0.5])))
+    state = policy.init(1)
+    for _ in range(5):
+        policy.learn(state, policy.decide(state, Request(1, 3, 0), rng(0)), np.empty((1, 0)))
+    assert state.t.tolist() == [1]
+
+
+@pytest.mark.parametrize("id", ["epoch-ucb", "epoch-ucb-upb", "mnl-bandit", "pbm-ucb"])
+def test_more_slots_than_it_was_built_for_are_refused_in_words(id: str) -> None:
+    policy = catalogue.build(id, Setting(4, 2, 10, bias=np.array([1.0, 0.5])))
+    with pytest.raises(InvalidInput, match=r"request\.k is 3; accepted: at most 2"):
+        policy.decide(policy.init(1), Request(1, 4, 3), rng(0))
+
+
+@pytest.mark.parametrize("bias", [[1.0], [1.0, 2.0], [1.0, -0.1], [[1.0, 0.5]]])
+def test_a_malformed_bias_is_refused(bias: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"setting\.bias"):
+        catalogue.build("epoch-ucb", Setting(4, 2, 10, bias=np.array(bias)))
+
+
+@pytest.mark.parametrize("estimator", ["exclude", "printed"])
+def test_estimates_depend_on_the_counts_alone_not_on_their_history(estimator: str) -> None:
+    """The same counts, arrived at one epoch at a time or at once, give the same estimates."""
+    belief = ChoiceEstimates(3, 2, ESTIMATORS[estimator])
+    slow, draws = belief.init(1), rng(2)
+    request = Request(1, 3, 2)
+    for _ in range(12):
+        items = draws.permutation(3)[None, :2]
+        evidence = Evidence(draws.integers(0, 3, (1, 2)).astype(float), np.ones((1, 2)))
+        belief.update(slow, Decision(items, Rows(items), request), evidence)
+    fast = belief.init(1)
+    fast.N[...], fast.S[...] = slow.N, slow.S
+    nothing = Decision(np.array([[0, EMPTY]]), Rows(np.array([[0, EMPTY]])), request)
+    fast.S[0, 0, 0] -= 1.0
+    belief.update(fast, nothing, Evidence(np.zeros((1, 2)), np.array([[1.0, 0.0]])))
+    agree(fast.alpha, slow.alpha, 1e-12)
+    agree(fast.beta2, slow.beta2, 1e-12)

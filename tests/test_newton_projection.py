@@ -265,7 +265,7 @@ def test_dep_learns_from_what_an_item_added_when_it_was_shown() -> None:
 # ---------------------------------------------------------------------------- eps-ind
 
 
-def eps_ind(setting: Setting, **params: Any) -> RandomLists[NewtonState]:
+def eps_ind(setting: Setting, **params: Any) -> RandomLists[Policy[NewtonState]]:
     policy = catalogue.build("eps-ind", setting, **params)
     assert isinstance(policy, RandomLists)
     return policy
@@ -350,3 +350,13 @@ def test_without_exploring_eps_ind_is_ind_without_its_bonus() -> None:
     assert state.belief.theta.any()
     lists = [policy.decide(state, request, rng(13)).items.tolist() for policy in (greedy, ind)]
     assert lists[0] == lists[1]
+
+
+def test_counts_of_items_refuse_other_items_with_nothing_changed() -> None:
+    """gl-cdcm counts per item where items last: a request with another number of them is another problem."""
+    policy = catalogue.build("gl-cdcm", Setting(4, 2, 10, 3))
+    state, x = policy.init(1), np.ones((6, 3))
+    before = snapshot(state)
+    with pytest.raises(Unsupported, match="lasting=False"):
+        policy.learn(state, policy.decide(state, Request(1, 6, 2, x), np.random.default_rng(0)), [[1, 0]])
+    assert snapshot(state) == before

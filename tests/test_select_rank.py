@@ -445,3 +445,14 @@ def test_a_value_is_increasing_in_the_sum_of_gains(scores: list[float], seed: in
     agree(Clicks().value(p, items), Clicks().gain(u).sum(axis=1))
     agree(Revenue(prices).value(p, items), Revenue(prices).gain(u).sum(axis=1))
     agree(Amount().value(np.abs(u), items), Amount().gain(np.abs(u)).sum(axis=1))
+
+
+def test_rows_beyond_the_capacity_are_refused_with_nothing_changed() -> None:
+    policy = select_rank("ucr", Setting(3, 2, 2, context=1), fit="mle")
+    state, request = policy.init(1), Request(1, 3, 2, context=np.ones((1, 1)))
+    for _ in range(2):
+        policy.learn(state, policy.adopt(request, [[0, 1]]), [[1, 0]])
+    before = snapshot(state)
+    with pytest.raises(Unsupported, match="use fit 'online'"):
+        policy.learn(state, policy.adopt(request, [[2, 0]]), [[0, 0]])
+    assert snapshot(state) == before

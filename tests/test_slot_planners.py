@@ -15,6 +15,7 @@ from scipy.special import expit, logit
 
 from helpers import agree, assert_uniform, count_lists
 from rankloop.design import Coverage, Interaction, PerItemSlot, Positional
+from rankloop.errors import InvalidInput
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
 from rankloop.plan import Assignment, BestLength, BySlotBias, GreedyBySlot, TopK
 from rankloop.plan.slots import best_length, values_by_length
@@ -406,11 +407,11 @@ def test_picked_coverage_is_that_of_each_slot_when_it_was_filled(L: int, k: int,
 
 def test_positional_rows_are_the_slot_counted_from_one_and_the_context() -> None:
     request = Request(2, 3, 2, context=np.array([[0.5, -1.0], [7.0, 8.0]]))
-    rows = Positional().rows(request, NOTHING, 1)
+    rows = Positional(2).rows(request, NOTHING, 1)
     assert rows.x is not None
     assert rows.model == slice(None)
     assert np.broadcast_to(rows.x, (2, 3, 3)).tolist() == [[[2.0, 0.5, -1.0]] * 3, [[2.0, 7.0, 8.0]] * 3]
-    picked = Positional().pick(request, np.array([[2, 0], [1, EMPTY]]))
+    picked = Positional(2).pick(request, np.array([[2, 0], [1, EMPTY]]))
     assert picked.x is not None
     assert isinstance(picked.model, np.ndarray)
     assert picked.model.tolist() == [[2, 0], [1, EMPTY]]
@@ -421,18 +422,18 @@ def test_interaction_rows_are_slot_context_features_and_all_their_products() -> 
     x, y = [[2.0, 3.0]], [[5.0, 7.0], [11.0, 13.0]]
     request = Request(1, 2, 2, features=np.array(y), context=np.array(x))
     products = [[2 * 5.0, 2 * 7.0, 3 * 5.0, 3 * 7.0], [2 * 11.0, 2 * 13.0, 3 * 11.0, 3 * 13.0]]
-    rows = Interaction().rows(request, NOTHING, 1)
+    rows = Interaction(2).rows(request, NOTHING, 1)
     assert rows.x is not None
     assert rows.model == 0
     assert rows.x.tolist() == [[[2.0, *x[0], *y[i], *products[i]] for i in range(2)]]
-    picked = Interaction().pick(request, np.array([[1, 0]]))
+    picked = Interaction(2).pick(request, np.array([[1, 0]]))
     assert picked.x is not None
     assert picked.model == 0
     assert picked.x.tolist() == [[[1.0, *x[0], *y[1], *products[1]], [2.0, *x[0], *y[0], *products[0]]]]
 
 
 def test_interaction_without_context_or_features_is_the_slot_and_which_item() -> None:
-    rows = Interaction().rows(Request(2, 3, 2), NOTHING, 0)
+    rows = Interaction(0).rows(Request(2, 3, 2), NOTHING, 0)
     assert rows.x is not None
     assert rows.x.tolist() == [[[1.0, 1, 0, 0], [1.0, 0, 1, 0], [1.0, 0, 0, 1]]] * 2
 
@@ -452,3 +453,40 @@ def test_every_pair_of_item_and_slot_has_its_own_model() -> None:
     K, L = 3, 4
     rows = [np.arange(L * K)[PerItemSlot(K).rows(Request(1, L, K), NOTHING, slot).model] for slot in range(K)]
     assert sorted(np.concatenate(rows).tolist()) == list(range(L * K))
+
+
+# ---------------------------------------------------------------------------- requests that do not fit
+
+
+def test_where_few_items_are_allowed_the_first_slots_are_filled_not_the_best_seen() -> None:
+    scores = np.array([[0.3, 0.9, 0.5]])
+    request = Request(1, 3, 3, allowed=np.array([True, True, False]))
+    plan = BySlotBias(np.array([0.2, 1.0, 0.9]))(lambda prefix, slot: scores, request, np.random.default_rng(0))
+    assert plan.items.tolist() == [[0, 1, EMPTY]]
+
+
+def test_lengths_that_tie_but_for_rounding_are_the_longest() -> None:
+    """Exponential scenario, p = (0.9, 2/13): both lengths are worth 0.84 exactly."""
+    rewards, losses = 2.0 ** -np.arange(2.0), 0.8 * 2.0 ** -np.arange(3.0) - 1.0
+    p = np.array([[0.9, 2.0 / 13.0]])
+    values = values_by_length(p, rewards, losses)
+    assert abs(values[0, 2] - values[0, 1]) < 1e-15
+    assert best_length(p, np.array([2]), rewards, losses).tolist() == [2]
+
+
+@pytest.mark.parametrize("plan", [BySlotBias(np.ones(2)), BestLength(TopK(), np.ones(2), np.zeros(3))])
+def test_a_request_for_more_slots_than_planned_for_is_refused(plan: BySlotBias | BestLength) -> None:
+    with pytest.raises(InvalidInput, match=r"request\.k is 3; accepted: at most 2"):
+        plan(lambda prefix, slot: np.zeros((1, 4)), Request(1, 4, 3), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("design", [Positional(2), Interaction(2)])
+@pytest.mark.parametrize("context", [None, np.zeros((1, 3))])
+def test_a_context_of_another_length_is_refused_in_words(
+    design: Positional | Interaction, context: FloatArray | None
+) -> None:
+    request = Request(1, 3, 2, context=context)
+    with pytest.raises(InvalidInput, match=r"request\.context .* accepted: 2 numbers for each learner"):
+        design.rows(request, NOTHING, 0)
+    with pytest.raises(InvalidInput, match=r"request\.context"):
+        design.pick(request, np.array([[0, 1]]))

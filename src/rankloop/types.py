@@ -89,7 +89,10 @@ class Setting:
         """The position biases, or a refusal."""
         if self.bias is None:
             raise Unsupported(f"{policy} needs known position biases, and this world offers none.")
-        return self.bias
+        bias = np.asarray(self.bias, dtype=np.float64)
+        if bias.shape != (self.slots,) or not ((bias >= 0) & (bias <= 1)).all():
+            raise InvalidInput("setting.bias", self.bias, f"{self.slots} numbers in [0, 1], one for each slot")
+        return bias
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop import feedback as reading
+from rankloop.errors import InvalidInput
 from rankloop.feedback import Choice, Feedback
 from rankloop.math.arrays import take
+from rankloop.plan.base import check_slots
 from rankloop.plan.top_k import top_k
-from rankloop.policy import Policy, PolicyState
+from rankloop.policy import Policy, PolicyState, Ranks
 from rankloop.state import State
 from rankloop.types import EMPTY, BoolArray, Decision, Evidence, FloatArray, IntArray, Request, Rows
 
 S = TypeVar("S", bound=State)
+P = TypeVar("P", bound=Ranks)
 
 When = Callable[[IntArray, np.random.Generator], BoolArray]
 """Which learners, [B], given their rounds t [B]."""
@@ -34,10 +37,10 @@ def with_chance(epsilon: float) -> When:
 
 
 @dataclass(frozen=True)
-class RandomLists(Generic[S]):
+class RandomLists(Generic[P]):
     """Uniformly random lists at times, another policy's otherwise; both are learned from."""
 
-    policy: Policy[S]
+    policy: P
     when: When
     any_length: bool = False  # a length uniform on 0 … k instead of k
 
@@ -46,12 +49,14 @@ class RandomLists(Generic[S]):
         """The inner policy's."""
         return self.policy.feedback
 
-    def init(self, learners: int) -> PolicyState[S]:
+    def init(self, learners: int) -> Any:
         """The inner policy's state."""
         return self.policy.init(learners)
 
-    def decide(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> Decision:
+    def decide(self, state: Any, request: Request, rng: np.random.Generator) -> Decision:
         """Random lists for the learners whose time it is."""
+        if request.learners != len(state.t):
+            raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
         random = self.when(state.t, rng)
         if not random.any():
             return self.policy.decide(state, request, rng)
@@ -64,7 +69,7 @@ class RandomLists(Generic[S]):
             lists = np.where(random[:, None], lists, own)
         return self.policy.adopt(request, lists)
 
-    def learn(self, state: PolicyState[S], decision: Decision, clicks: ArrayLike) -> None:
+    def learn(self, state: Any, decision: Decision, clicks: ArrayLike) -> None:
         """As the inner policy."""
         self.policy.learn(state, decision, clicks)
 
@@ -92,8 +97,10 @@ class EpochState(State, Generic[S]):
 class EpochRepeat(Generic[S]):
     """Keep a list until nobody clicks; only then learn, from the clicks of the whole epoch (paper `choice`).
 
-    An epoch exposes slot k once with weight exposure_k. An unfinished epoch teaches nothing. Learners of one
-    batch are at different phases.
+    An epoch exposes slot k once with weight exposure_k. An unfinished epoch teaches nothing, and an empty list is
+    no epoch. Where another list must be shown before anybody passed (its items or its length are no longer
+    allowed), the clicks count without exposure: to drop them would keep only the epochs without clicks. Learners
+    of one batch are at different phases.
     """
 
     policy: Policy[S]
@@ -116,6 +123,7 @@ class EpochRepeat(Generic[S]):
 
     def decide(self, state: EpochState[S], request: Request, rng: np.random.Generator) -> Decision:
         """The kept list, or a new one where no epoch is open (or the kept one is no longer allowed)."""
+        check_slots(request, len(self.exposure))
         whole = (state.items != EMPTY).sum(axis=1) <= request.k
         kept = state.open & whole & _still_allowed(state.items[:, : request.k], request)
         if kept.all():
@@ -132,18 +140,28 @@ class EpochRepeat(Generic[S]):
         same = (
             state.open & (state.items[:, :k] == decision.items).all(axis=1) & (state.items[:, k:] == EMPTY).all(axis=1)
         )
+        self._close(state, state.open & ~same, decision.request)
         state.clicks[~same] = 0.0
         state.items[:, :k] = decision.items
         state.items[:, k:] = EMPTY
         state.clicks[:, :k] += y
-        ended: BoolArray = ~np.any(y, axis=1)
-        state.open[...] = ~ended
+        clicked: BoolArray = np.any(y, axis=1)
+        state.open[...] = clicked
+        ended = ~clicked & (decision.items != EMPTY).any(axis=1)
         if not ended.any():
             return
         shown = np.where((decision.items != EMPTY) & ended[:, None], self.exposure[:k], 0.0)
         evidence = Evidence(np.where(ended[:, None], state.clicks[:, :k], 0.0), shown)
         self.policy.belief.update(state.inner.belief, decision, evidence)
         state.inner.t[ended] += 1
+
+    def _close(self, state: EpochState[S], broken: BoolArray, request: Request) -> None:
+        """Count the clicks of epochs [B] that another list has broken, without exposure."""
+        if broken.any():
+            items = np.where(broken[:, None], state.items, EMPTY)
+            shown = Decision(items, self.policy.design.pick(request, items), request)
+            clicks = np.where(broken[:, None], state.clicks, 0.0)
+            self.policy.belief.update(state.inner.belief, shown, Evidence(clicks, np.zeros_like(clicks)))
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
         """As the inner policy."""

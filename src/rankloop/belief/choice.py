@@ -14,6 +14,9 @@ from rankloop.types import Decision, Evidence, FloatArray
 Estimator = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 """(N, S, α to start from, λ to start from) -> (α, λ)."""
 
+START = 0.1
+"""Attraction that a search starts from."""
+
 ESTIMATORS: dict[str, Estimator] = {"mle": mnl.fit_mle, "exclude": mnl.fit_exclude, "printed": mnl.fit_printed}
 
 
@@ -32,7 +35,9 @@ class ChoiceState(State):
 class ChoiceEstimates:
     """α and λ by an estimator; β_j² = Σ_{k,s} (α_j - α_j with one more click in (k, s))² S_ks.
 
-    All K·J perturbed fits of all learners whose epoch ended are one batch, started from the estimate.
+    All K·J perturbed fits of all learners whose epoch ended are one batch. The maximum of the likelihood does not
+    depend on where it is looked for, and is looked for near the last one; the fixed points of the other estimators
+    are not unique and are always reached from the same start.
     """
 
     items: int
@@ -53,15 +58,16 @@ class ChoiceEstimates:
         )
 
     def update(self, state: ChoiceState, decision: Decision, evidence: Evidence) -> None:
-        """Add the epochs that ended and estimate anew."""
-        b, k = np.nonzero(evidence.exposure > 0)
+        """Add the epochs that ended, and clicks of those that were broken, and estimate anew."""
+        b, k = np.nonzero((evidence.exposure > 0) | (evidence.y > 0))
         items = decision.items[b, k]
         state.N[b, k, items] += evidence.y[b, k]
-        state.S[b, k, items] += 1.0
+        state.S[b, k, items] += np.sign(evidence.exposure[b, k])
         ended = np.unique(b)
         N, S = state.N[ended], state.S[ended]
         # Newton starts from anywhere inside the box; a clicked item must not start at the floor.
-        alpha, lam = self.estimator(N, S, np.maximum(state.alpha[ended], 0.1), np.maximum(state.lam[ended], 0.1))
+        near = np.maximum(state.alpha[ended], START), np.maximum(state.lam[ended], START)
+        alpha, lam = self.estimator(N, S, *_start(self.estimator, *near))
         state.alpha[ended], state.lam[ended] = alpha, lam
         state.beta2[ended] = sensitivity(self.estimator, N, S, alpha, lam)
 
@@ -75,8 +81,15 @@ def sensitivity(estimator: Estimator, N: FloatArray, S: FloatArray, alpha: Float
     more = N[b]
     more[np.arange(len(b)), k, j] += 1.0
     start_a, start_l = alpha[b].copy(), lam[b].copy()
-    start_a[np.arange(len(b)), j] = np.maximum(start_a[np.arange(len(b)), j], 0.1)
-    start_l[np.arange(len(b)), k] = np.maximum(start_l[np.arange(len(b)), k], 0.1)
-    shifted, _ = estimator(more, S[b], start_a, start_l)
+    start_a[np.arange(len(b)), j] = np.maximum(start_a[np.arange(len(b)), j], START)
+    start_l[np.arange(len(b)), k] = np.maximum(start_l[np.arange(len(b)), k], START)
+    shifted, _ = estimator(more, S[b], *_start(estimator, start_a, start_l))
     np.add.at(beta2, b, (alpha[b] - shifted) ** 2 * S[perturbed][:, None])
     return beta2
+
+
+def _start(estimator: Estimator, alpha: FloatArray, lam: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Where an estimator starts: the maximum of the likelihood near the last one, the others always alike."""
+    if estimator is mnl.fit_mle:
+        return alpha, lam
+    return np.full_like(alpha, START), np.ones_like(lam)

@@ -48,13 +48,23 @@ class LogisticMAP:
 
     def update(self, state: LogisticState, decision: Decision, evidence: Evidence) -> None:
         """Count, then refit from the last estimate."""
+        self._check(decision)
         H = self._refit(state, decision, evidence)
         state.F[:, 0] = factor.from_precision(H)
 
+    def _check(self, decision: Decision) -> None:
+        """Counts belong to items: other items, or other features, would be another problem."""
+        x = decision.request.features
+        if x is None or x.shape[-2:] != (self.items, self.dim):
+            raise Unsupported(
+                f"this policy needs {self.dim} features of {self.items} items, as when it was built; "
+                "where items change from round to round, say so in its setting (lasting=False)."
+            )
+
     def _refit(self, state: LogisticState, decision: Decision, evidence: Evidence) -> FloatArray:
         x = decision.request.features
-        if x is None or x.shape[-1] != self.dim:
-            raise Unsupported(f"this policy needs {self.dim} features of every item, as when it was built.")
+        if x is None:
+            raise TypeError("features are checked before")
         add_at(state.n, decision.items, evidence.exposure)
         add_at(state.s, decision.items, evidence.y)
         state.theta[:, 0], H = logistic.fit(state.theta[:, 0], x, state.n, state.s, self.ridge)
@@ -67,6 +77,7 @@ class LogisticGram(LogisticMAP):
 
     def update(self, state: LogisticState, decision: Decision, evidence: Evidence) -> None:
         """Rows as they are, then count and refit."""
+        self._check(decision)
         factor.add_rows(state.F, decision.rows.model, features_of(decision.rows) * evidence.exposure[:, :, None])
         self._refit(state, decision, evidence)
 
@@ -80,6 +91,7 @@ class LogisticFrozen(LogisticMAP):
 
     def update(self, state: LogisticState, decision: Decision, evidence: Evidence) -> None:
         """Curvature at the estimate that chose the list, then count and refit."""
+        self._check(decision)
         x = features_of(decision.rows)
         root = np.sqrt(logistic.curvature(np.matvec(x, state.theta[:, 0]))) * evidence.exposure
         factor.add_rows(state.F, decision.rows.model, x * root[:, :, None])

@@ -58,12 +58,15 @@ class LogisticRows:
         x = features_of(decision.rows)
         models = factor.slot_models(decision.rows.model, evidence.y.shape)
         seen = evidence.exposure > 0
+        if state.n.max() + x.shape[1] > self.capacity:
+            more = np.zeros_like(state.n)
+            np.add.at(more, (np.nonzero(seen)[0], models[seen]), 1)
+            if (state.n + more).max() > self.capacity:
+                raise Unsupported(f"exact fits keep at most {self.capacity} rows here; use fit 'online' to go on.")
         for k in range(x.shape[1]):
             b = np.flatnonzero(seen[:, k])
             m = models[b, k]
             at = state.n[b, m]
-            if at.size and at.max() >= self.capacity:
-                raise Unsupported(f"exact fits keep at most {self.capacity} rows here; use fit 'online' to go on.")
             state.x[b, m, at], state.y[b, m, at] = x[b, k], evidence.y[b, k]
             state.n[b, m] += 1
         factor.add_rows(state.F, np.where(seen, models, 0), x * seen[:, :, None])
@@ -72,7 +75,7 @@ class LogisticRows:
         rows = np.nonzero(fed)
         most = int(state.n[rows].max(initial=0))
         used = (np.arange(most) < state.n[rows][:, None]).astype(np.float64)
-        xs, ys = state.x[rows][:, :most], state.y[rows][:, :most]
+        xs, ys = state.x[:, :, :most][rows], state.y[:, :, :most][rows]
         state.theta[rows], _ = logistic.fit(state.theta[rows], xs, used, ys, self.ridge)
 
 

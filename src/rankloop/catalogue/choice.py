@@ -47,7 +47,7 @@ def epoch_ucb_known(setting: Setting) -> EpochRepeat[CountsState]:
     Λ_j = Σ_k λ_k S_kj, ᾱ = Σ_k N_kj/Λ_j, U = ᾱ + √(4 min(1, 2ᾱ) log(Jl²/2)/Λ) + 4 log(Jl²/2)/Λ in epoch l,
     +∞ for items never shown; the k-th largest U into the slot with the k-th largest bias.
 
-    Reference: Grant and Leslie (2023), Algorithm 1.
+    Reference: Grant and Leslie (2023), Algorithm 2.
     """
     J = setting.items
     return _epoch_counts(setting, "epoch-ucb", lambda t: np.log(J * t**2 / 2.0), 4.0)
@@ -82,7 +82,7 @@ def epoch_ucb_upb(setting: Setting, *, estimator: Estimate = "mle") -> EpochRepe
     and (6) iterated without items and slots that have no clicks, or as printed. U = α + √(36 β² log(Jl²)),
     β_j² = Σ_{k,s: S_ks ≥ 1} (α_j - α_j with one more click in (k, s))² S_ks; placement by the estimated λ.
 
-    Reference: Grant and Leslie (2023), Algorithm 2, equations (5) and (6).
+    Reference: Grant and Leslie (2023), Algorithm 3, equations (5) and (6).
     Deviates from the paper: (5) and (6) do not converge to the maximiser of the likelihood, so that is the default;
     items or slots without clicks stay at 1e-3, estimates between 1e-3 and 1e3.
     """
@@ -99,6 +99,7 @@ def epoch_ucb_upb_star(setting: Setting, *, estimator: Estimate = "mle") -> Epoc
     As epoch-ucb-upb with U = α + 0.5√(β² log(√J·l)).
 
     Reference: Grant and Leslie (2023), Section 6.
+    Deviates from the paper: as epoch-ucb-upb; print has √(Jl) for √J·l.
     """
     J = setting.items
     return _unknown_bias(
@@ -112,7 +113,7 @@ def mnl_bandit(setting: Setting) -> EpochRepeat[CountsState]:
 
     γ_jk = N/S, U = γ + √(4 min(1, 2γ) log(JKl²/2)/S) + 4 log(JKl²/2)/S; pairs never tried come first; matching.
 
-    Reference: Grant and Leslie (2023), Section 6; Agrawal et al., MNL-Bandit (2019).
+    Reference: Grant and Leslie (2023), Appendix F, Algorithm 4; Agrawal et al., MNL-Bandit (2019).
     """
     J, K = setting.items, setting.slots
 

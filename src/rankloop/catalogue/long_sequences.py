@@ -32,7 +32,7 @@ Alpha = Annotated[Any, NumberOr(Range(low=0.0), "theory")]
 def theory_alpha(b: int, d: int, T: int, delta: float, D: float) -> float:
     """α(b, d, T, δ) of Algorithm 1 for the logistic function on [-D, D]."""
     c = 1.0 / (1.0 + np.exp(-D))  # c_σ, so that c/(1-c) = e^D
-    dc = c * (1.0 - c)  # c_σ′
+    dc = np.exp(-D) * c * c  # c_σ′ = c(1-c), without the cancellation
     ratio = (c / dc) ** 2
     widening = np.log1p(2.0 / b * (T * np.exp(D) + 4.0 * np.log(4.0 * (T + 1) / delta)))
     return float(
@@ -90,7 +90,7 @@ def dep(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positi
 @policy("eps-ind", paper="long-sequences", needs=("features",))
 def eps_ind(
     setting: Setting, *, eps: Probability = 0.1, rate: Positive = 4.0, D: Positive = 5.0
-) -> RandomLists[NewtonState]:
+) -> RandomLists[Policy[NewtonState]]:
     """ε-greedy Ind: with probability eps a uniformly random list of uniformly random length, else Ind without bonus.
 
     It learns in both cases.

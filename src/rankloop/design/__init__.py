@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.math.arrays import take
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Rows
 
@@ -93,31 +94,42 @@ class PerItemSlot:
         return Rows(model=np.where(items != EMPTY, model, EMPTY))
 
 
+@dataclass(frozen=True)
 class Positional:
     """One model for each item, fed with z = (k, x): the slot, counted from 1, and the visitor's context."""
 
+    context: int  # dx
+
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Z is the same for all items, [B, 1, 1 + dx]."""
-        return Rows(model=slice(None), x=_with_position(context_of(request)[:, None, :], np.array([slot + 1.0])))
+        return Rows(
+            model=slice(None), x=_with_position(context_of(request, self.context)[:, None, :], np.array([slot + 1.0]))
+        )
 
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Z of each slot, [B, K, 1 + dx]."""
         K = items.shape[1]
-        context = np.repeat(context_of(request)[:, None, :], K, axis=1)
+        context = np.repeat(context_of(request, self.context)[:, None, :], K, axis=1)
         return Rows(model=items, x=_with_position(context, np.arange(1.0, K + 1.0)))
 
 
+@dataclass(frozen=True)
 class Interaction:
     """One model for all items, fed with z = (k, x, y, x⊗y): slot, context, item features and their products."""
+
+    context: int  # dx
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Z of every item in this slot, [B, L, 1 + dx + dy + dx·dy]."""
         y = np.broadcast_to(item_features(request), (request.learners, request.items, item_features(request).shape[-1]))
-        return Rows(model=0, x=_with_position(_crossed(context_of(request), y), np.full(request.items, slot + 1.0)))
+        return Rows(
+            model=0,
+            x=_with_position(_crossed(context_of(request, self.context), y), np.full(request.items, slot + 1.0)),
+        )
 
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Z of the listed items."""
-        z = _crossed(context_of(request), features_at(request, items))
+        z = _crossed(context_of(request, self.context), features_at(request, items))
         return Rows(model=0, x=_with_position(z, np.arange(1.0, items.shape[1] + 1.0)))
 
 
@@ -141,9 +153,13 @@ class Coverage:
         return Rows(model=0, x=_centred(covered * left))
 
 
-def context_of(request: Request) -> FloatArray:
+def context_of(request: Request, length: int) -> FloatArray:
     """The visitors' contexts, [B, dx]; none is an empty one."""
-    return np.empty((request.learners, 0)) if request.context is None else request.context
+    context = np.empty((request.learners, 0)) if request.context is None else request.context
+    if context.shape[1] != length:
+        given = MISSING if request.context is None else Words(f"of {context.shape[1]} numbers")
+        raise InvalidInput("request.context", given, f"{length} numbers for each learner, as when it was built")
+    return context
 
 
 def item_features(request: Request) -> FloatArray:

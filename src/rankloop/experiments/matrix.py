@@ -13,15 +13,15 @@ import numpy as np
 
 from rankloop import catalogue
 from rankloop.errors import RankloopError, Unsupported
+from rankloop.experiments.identity import code
+from rankloop.files import replace_file
 from rankloop.math.logistic import sigmoid
 from rankloop.simulator import streams
 from rankloop.simulator.chunk import Chunk
-from rankloop.simulator.files import replace_file
 from rankloop.simulator.parallel import Task, as_done
 from rankloop.simulator.spec import PolicySpec, policy_specs
 from rankloop.simulator.stats import share_of
 from rankloop.types import FloatArray
-from rankloop.version import __version__
 from rankloop.worlds import World, from_spec
 
 ITEMS, SLOTS, SEED = 16, 4, 1
@@ -130,7 +130,7 @@ def run(size: Size, folder: Path, *, jobs: int, told: Callable[[int, int], None]
         if isinstance(task, str):
             found[name] = Cell(*name, refused=task)
             continue
-        before = _load(_path(kept, name, size), name)
+        before = _load(_path(kept, name, size), name, size)
         if before is None:
             tasks[name] = task
         else:
@@ -150,7 +150,7 @@ def run(size: Size, folder: Path, *, jobs: int, told: Callable[[int, int], None]
 def _tasks(size: Size) -> Iterator[tuple[tuple[str, str], Task | str]]:
     """Every cell: what to play, or why it cannot be played."""
     for world, spec in worlds().items():
-        made: World = from_spec(spec)
+        made: World = from_spec(spec).prepare(streams.shared(SEED))
         setting = made.draw([streams.replication(SEED, 0)], size.rounds).setting
         for policy in players():
             try:
@@ -165,18 +165,19 @@ def _path(folder: Path, name: tuple[str, str], size: Size) -> Path:
     """A file name that changes with anything that the cell depends on."""
     world, id = name
     params = next(p.params for p in players() if p.id == id)
-    identity = json.dumps(
-        [__version__, worlds()[world], id, params, size.rounds, size.replications, SEED], default=repr
-    )
+    identity = json.dumps([code(), worlds()[world], id, params, size.rounds, size.replications, SEED], default=repr)
     return folder / f"{world}--{id}--{hashlib.sha256(identity.encode()).hexdigest()[:12]}.json"
 
 
-def _load(path: Path, name: tuple[str, str]) -> Cell | None:
+def _load(path: Path, name: tuple[str, str], size: Size) -> Cell | None:
     if not path.exists():
         return None
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-        return Cell(*name, regret=np.array(kept["regret"], dtype=np.float64), seconds=kept["seconds"])
+        regret = np.array(kept["regret"], dtype=np.float64)
+        if regret.shape != (size.replications,):
+            raise ValueError("another number of replications")
+        return Cell(*name, regret=regret, seconds=kept["seconds"])
     except (ValueError, KeyError, TypeError):
         raise RankloopError(f"{path} is not a cell of this experiment; remove it and run again.") from None
 

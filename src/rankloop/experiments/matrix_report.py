@@ -10,7 +10,7 @@ import numpy as np
 from rankloop import catalogue
 from rankloop.errors import MissingExtra
 from rankloop.experiments.matrix import Matrix
-from rankloop.simulator.files import replace_file
+from rankloop.files import replace_file
 from rankloop.simulator.plot import save_svg
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ def kl_ucb(tally: Tally, t: IntArray) -> FloatArray:
 
 
 def epoch_ucb(tally: Tally, log: FloatArray, factor: float) -> FloatArray:
-    """ᾱ + √(factor·min(1, 2ᾱ)·log/Λ) + factor·log/Λ, log [B, 1] (paper `choice`, Algorithm 1)."""
+    """ᾱ + √(factor·min(1, 2ᾱ)·log/Λ) + factor·log/Λ, log [B, 1] (paper `choice`, Algorithm 2)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = factor * log / tally.exposure
         bound = tally.mean + np.sqrt(np.minimum(1.0, 2.0 * tally.mean) * rate) + rate

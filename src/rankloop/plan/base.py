@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from rankloop.errors import InvalidInput
 from rankloop.types import FloatArray, IntArray, Request, SlotScore
 
 
@@ -25,3 +26,9 @@ class Planner(Protocol):
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """The lists for this request."""
+
+
+def check_slots(request: Request, slots: int) -> None:
+    """Refuse a request for more slots than a policy was built for."""
+    if request.k > slots:
+        raise InvalidInput("request.k", request.k, f"at most {slots}, the slots that this policy was built for")

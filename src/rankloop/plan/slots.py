@@ -10,24 +10,32 @@ from rankloop.math.arrays import take
 from rankloop.math.assignment import assign
 from rankloop.math.logistic import sigmoid
 from rankloop.objective import Objective
-from rankloop.plan.base import Plan, Planner
+from rankloop.plan.base import Plan, Planner, check_slots
 from rankloop.plan.top_k import best_k, top_k
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, SlotScore
 
 
 @dataclass(frozen=True, eq=False)
 class BySlotBias:
-    """The item with the k-th largest score into the slot with the k-th largest bias; equal biases at random."""
+    """The item with the k-th largest score into the slot with the k-th largest bias; equal biases at random.
+
+    Where n < k items are allowed, the first n slots are filled.
+    """
 
     bias: FloatArray  # [K]
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """The best items, the best seen slots first."""
+        check_slots(request, len(self.bias))
         nothing = np.empty((request.learners, 0), dtype=np.int64)
         best = best_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
-        slots = np.lexsort((rng.random(request.k), -self.bias[: request.k]))
+        filled = np.arange(request.k) < (best.items != EMPTY).sum(axis=1, keepdims=True)
+        bias = np.where(filled, self.bias[: request.k], -np.inf)
+        order = np.broadcast_to(rng.random(request.k), bias.shape)
+        slots = np.lexsort((order, -bias), axis=1)
         items, scores = np.empty_like(best.items), np.empty_like(best.scores)
-        items[:, slots], scores[:, slots] = best.items, best.scores
+        np.put_along_axis(items, slots, best.items, axis=1)
+        np.put_along_axis(scores, slots, best.scores, axis=1)
         return Plan(items, scores)
 
 
@@ -80,6 +88,7 @@ class BestLength:
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """The list of the inner planner, cut."""
+        check_slots(request, len(self.rewards))
         plan = self.planner(score, request, rng)
         p = np.where(plan.items != EMPTY, sigmoid(plan.scores), 0.0)
         length = best_length(p, (plan.items != EMPTY).sum(axis=1), self.rewards, self.losses)
@@ -96,10 +105,15 @@ def values_by_length(p: FloatArray, rewards: FloatArray, losses: FloatArray) -> 
 
 
 def best_length(p: FloatArray, most: IntArray, rewards: FloatArray, losses: FloatArray) -> IntArray:
-    """The s in 0 … most [B] of largest value, the longest where several are, [B]."""
+    """The s in 0 … most [B] of largest value, the longest where several are, [B].
+
+    Values that differ by rounding alone are equal: sums of decimal rewards rarely tie to the last bit.
+    """
     values = values_by_length(p, rewards, losses)
     values = np.where(np.arange(values.shape[1]) <= most[:, None], values, -np.inf)
-    return np.asarray(values.shape[1] - 1 - values[:, ::-1].argmax(axis=1))
+    best = values.max(axis=1, keepdims=True)
+    ties = values >= best - 4.0 * np.spacing(np.maximum(np.abs(best), np.abs(losses).max(initial=0.0)))
+    return np.asarray(values.shape[1] - 1 - ties[:, ::-1].argmax(axis=1))
 
 
 def _finite(gains: FloatArray, slots: int) -> FloatArray:

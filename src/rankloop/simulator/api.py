@@ -70,19 +70,32 @@ def simulate(
 def run(spec: Spec, *, jobs: int = 1, report: Report | None = None) -> Result:
     """Run a spec that has been checked."""
     validate.integer("jobs", jobs)
+    world = prepare(spec)
+    tasks = [Task(world, player, chunk, spec.rounds, spec.seed) for player, chunk in plays(spec)]
+    return assemble(spec, run_all(tasks, jobs, report or (lambda played: None)))
+
+
+def prepare(spec: Spec) -> World:
+    """The world of a spec, ready to play, every policy built once so that what cannot run is said first."""
     world = spec.world.prepare(streams.shared(spec.seed))
     _refuse_early(world, spec)
-    players = with_yardstick(spec)
+    return world
+
+
+def plays(spec: Spec) -> list[tuple[PolicySpec, Chunk]]:
+    """All that a spec has to play: policy by policy, the yardstick last, chunk by chunk."""
     chunks = [
         Chunk(i, first, min(spec.chunk, spec.replications - first))
         for i, first in enumerate(range(0, spec.replications, spec.chunk))
     ]
-    tasks = [Task(world, player, chunk, spec.rounds, spec.seed) for player in players for chunk in chunks]
-    results = run_all(tasks, jobs, report or (lambda played: None))
-    traces = [
-        _trace(player, results[i * len(chunks) : (i + 1) * len(chunks)], spec.rounds)
-        for i, player in enumerate(players)
-    ]
+    return [(player, chunk) for player in with_yardstick(spec) for chunk in chunks]
+
+
+def assemble(spec: Spec, results: Sequence[ChunkResult]) -> Result:
+    """The result of a spec from what its plays gave, in their order."""
+    players = with_yardstick(spec)
+    each = len(results) // len(players)
+    traces = [_trace(player, results[i * each : (i + 1) * each], spec.rounds) for i, player in enumerate(players)]
     yardstick = next(t for t, p in zip(traces, players, strict=True) if p.id == "random" and not p.function)
     return Result(spec.source, __version__, tuple(traces[: len(spec.policies)]), replace(yardstick, label="random"))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +73,15 @@ def run_all(tasks: Sequence[Task], jobs: int, report: Report) -> list[ChunkResul
                 raise
 
 
-def as_done(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, ChunkResult]]:
-    """Index and result of every task, each as soon as it is there."""
-    if jobs == 1 or len(tasks) <= 1:
+def as_done(tasks: Iterable[Task], jobs: int, engine: str = "local") -> Iterator[tuple[int, ChunkResult]]:
+    """Index and result of every task, each as soon as it is there.
+
+    Args:
+        tasks: taken one by one, as processes become free.
+        jobs: processes.
+        engine: `local`, or `dask` for the cluster at DASK_SCHEDULER_ADDRESS, or one of `jobs` workers here.
+    """
+    if jobs == 1 and engine == "local":
         for i, task in enumerate(tasks):
             yield i, task.run(lambda t: None)
         return
@@ -81,15 +90,42 @@ def as_done(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, ChunkResult
     except ModuleNotFoundError:
         raise MissingExtra("more than one job", "experiments") from None
     calls = (joblib.delayed(_numbered)(i, task) for i, task in enumerate(tasks))
+    with _backend(engine, jobs) as options:
+        try:
+            yield from joblib.Parallel(return_as="generator_unordered", **options)(calls)
+        except KeyboardInterrupt:
+            if engine == "local":
+                _stop_workers()
+            raise
+
+
+@contextmanager
+def _backend(engine: str, jobs: int) -> Iterator[dict[str, Any]]:
+    """What joblib is told: processes of this machine, or a Dask cluster that lasts as long as the block."""
+    if engine == "local":
+        yield {"n_jobs": jobs, "backend": "loky"}
+        return
     try:
-        yield from joblib.Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered")(calls)
-    except KeyboardInterrupt:
-        _stop_workers()
-        raise
+        import joblib
+
+        distributed: Any = import_module("distributed")  # its types are partial
+    except ModuleNotFoundError:
+        raise MissingExtra("the dask engine", "cluster") from None
+    address = os.environ.get("DASK_SCHEDULER_ADDRESS")
+    cluster = address or distributed.LocalCluster(
+        n_workers=jobs, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=logging.ERROR
+    )
+    try:
+        with distributed.Client(cluster, set_as_default=False) as client, joblib.parallel_config("dask", client=client):
+            yield {}
+    finally:
+        if not isinstance(cluster, str):
+            cluster.close()
 
 
 def _numbered(index: int, task: Task) -> tuple[int, ChunkResult]:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if threading.current_thread() is threading.main_thread():  # a Dask worker runs tasks in a thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return index, task.run(lambda t: None)
 
 

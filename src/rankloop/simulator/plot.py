@@ -43,7 +43,7 @@ def regret_figure(result: Result) -> Figure:
         if twins:
             style["marker"], style["markevery"] = "osv^D"[(twins - 1) % 5], 0.1
         mean, half = trace.regret.mean(axis=1), stats.half_width(trace.regret)
-        axes.plot(trace.rounds, mean, label=_as_text(trace.label), linewidth=1.6, markersize=4, **style)
+        axes.plot(trace.rounds, mean, label=as_text(trace.label), linewidth=1.6, markersize=4, **style)
         axes.fill_between(trace.rounds, mean - half, mean + half, color=style["color"], alpha=0.18, linewidth=0)
     axes.set_xlabel("round")
     axes.set_ylabel("cumulative regret (expected clicks lost)")
@@ -57,7 +57,7 @@ def regret_figure(result: Result) -> Figure:
     return figure
 
 
-def _as_text(label: str) -> str:
+def as_text(label: str) -> str:
     """A label as it is: no mathematics between dollars, and not hidden for a leading underscore."""
     return (" " if label.startswith("_") else "") + label.replace("$", r"\$")
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankloop.errors import InvalidInput
+from rankloop.files import replace_file
 from rankloop.simulator import stats
-from rankloop.simulator.files import replace_file
 from rankloop.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
