@@ -170,6 +170,27 @@ def _largest(scores: FloatArray, order: IntArray, values: FloatArray, tied: Bool
 largest = compiled(_largest)
 
 
+def _largest_by_key(scores: FloatArray, keys: FloatArray, order: IntArray) -> None:
+    """The n largest of each row of scores [B, L] into order [B, n], the smaller key first where scores are equal."""
+    n, L = order.shape[1], scores.shape[1]
+    for b in range(scores.shape[0]):
+        for i in range(L):
+            score, key = scores[b, i], keys[b, i]
+            place = min(i, n)
+            while place > 0:
+                other = order[b, place - 1]
+                if scores[b, other] > score or (scores[b, other] == score and keys[b, other] <= key):
+                    break
+                if place < n:
+                    order[b, place] = other
+                place -= 1
+            if place < n:
+                order[b, place] = i
+
+
+largest_by_key = compiled(_largest_by_key)
+
+
 def _repeats(items: IntArray) -> bool:
     """Whether a row of items [B, K] shows an item twice; negative entries do not count."""
     for b in range(items.shape[0]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.math.kernels import largest
+from rankloop.math.kernels import largest, largest_by_key
 from rankloop.plan.base import Plan
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
 
@@ -53,5 +53,6 @@ def best_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Boo
 
 def _shuffled_ties(scores: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
     """The n largest of each row, a fresh random key for every item deciding between equal scores."""
-    keys = rng.random(scores.shape)
-    return np.asarray(np.lexsort((keys, -scores), axis=1)[:, :n])
+    order = np.empty((len(scores), n), dtype=np.int64)
+    largest_by_key(scores, rng.random(scores.shape), order)
+    return order
