@@ -297,7 +297,7 @@ WRONG: list[tuple[str, Any, str, str, str]] = [
     ("world.attraction.1", True, "world.attraction[1]", "True", "a number in [0, 1]"),
     ("world.attraction.1", None, "world.attraction[1]", "None", "a number in [0, 1]"),
     ("world.attraction.1", 10**400, "world.attraction[1]", "1000", "a number in [0, 1]"),
-    ("world.attraction", {}, "world.attraction", "{}", "one generator: beta, linear or logistic"),
+    ("world.attraction", {}, "world.attraction", "{}", "one generator: beta, linear, logistic or judged"),
     ("world.attraction", {"gamma": BETA}, "world.attraction", "'gamma'", "one of beta, linear, logistic"),
     ("world.attraction", {"beta": 5}, "world.attraction.beta", "5", "a mapping with items, a, b"),
     ("world.attraction", {"beta": BETA | {"c": 1}}, "world.attraction.beta.c", "1", "only the fields items, a, b"),

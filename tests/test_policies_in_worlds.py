@@ -49,6 +49,7 @@ WORLDS: dict[str, tuple[dict[str, Any], set[str]]] = {
     ),
     "fresh-coverage": ({"kind": "coverage-rewards"} | FRESH | VARIES, {"features", "coverage"}),
     "pivot": ({"kind": "pivot", "pivot": 2, "chunk": 6} | VARIES, {"features", "coverage"}),
+    "rated": ({"kind": "rated", "chunk": 6} | VARIES, {"features", "coverage"}),
     "choice": ({"kind": "choice", "attraction": ALPHA, "bias": [0.5, 1.0, 0.2]}, {"lasting", "bias"}),
     "item-position": (POSITIONS, {"lasting", "context"}),
     "item-position-features": (
@@ -73,14 +74,12 @@ IDS = [entry.id for entry in catalogue.entries()]
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder: Path = tmp_path_factory.mktemp("worlds")
     rng = np.random.default_rng(1)
-    np.savez(
-        folder / "labelled.npz",
-        x=rng.standard_normal((200, 3)),
-        label=rng.integers(0, 4, 200),
-        coverage=rng.dirichlet([0.5] * 3, size=200),
-    )
+    x, label, coverage = rng.standard_normal((200, 3)), rng.integers(0, 4, 200), rng.dirichlet([0.5] * 3, size=200)
+    np.savez(folder / "labelled.npz", x=x, label=label, coverage=coverage)
+    np.savez(folder / "rated.npz", x=x, rate=rng.random(200), coverage=coverage)
     return {
         "pivot": str(folder / "labelled.npz"),
+        "rated": str(folder / "rated.npz"),
         "matrix": matrix_file(folder, random_users(40, 6, seed=2)),
     }
 
@@ -164,7 +163,7 @@ def test_regrets_and_rewards_are_numbers(name: str, files: dict[str, str]) -> No
         assert np.isfinite(result[id].reward).all()
 
 
-@pytest.mark.parametrize("kind", ["fresh", "fresh-coverage", "pivot"])
+@pytest.mark.parametrize("kind", ["fresh", "fresh-coverage", "pivot", "rated"])
 @pytest.mark.parametrize("id", [e.id for e in catalogue.entries() if "lasting" in e.needs])
 def test_policies_that_learn_about_items_are_refused_where_no_item_returns(
     id: str, kind: str, files: dict[str, str]
@@ -202,7 +201,7 @@ def test_a_prior_may_be_given_to_the_policy(id: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("scenario", ["vanilla", "exponential"])
-@pytest.mark.parametrize("name", ["coverage", "fresh-coverage", "pivot"])
+@pytest.mark.parametrize("name", ["coverage", "fresh-coverage", "pivot", "rated"])
 @pytest.mark.parametrize("id", SCENARIO_IDS)
 def test_the_papers_policies_run_in_both_scenarios_with_any_budget(
     id: str, name: str, scenario: str, files: dict[str, str]
@@ -305,7 +304,7 @@ def test_the_number_of_processes_changes_nothing() -> None:
         np.testing.assert_array_equal(one[id].reward, two[id].reward)
 
 
-@pytest.mark.parametrize("name", ["fresh", "fresh-coverage", "choice", "item-position", "pivot"])
+@pytest.mark.parametrize("name", ["fresh", "fresh-coverage", "choice", "item-position", "pivot", "rated"])
 def test_the_same_seed_gives_the_same_numbers(name: str, files: dict[str, str]) -> None:
     id = "mnl-bandit" if "lasting" in WORLDS[name][1] else "eps-ind"
     one, same, other = (

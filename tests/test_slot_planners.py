@@ -18,6 +18,7 @@ from rankloop.design import Coverage, Interaction, PerItemSlot, Positional
 from rankloop.errors import InvalidInput
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
 from rankloop.plan import Assignment, BestLength, BySlotBias, GreedyBySlot, TopK
+from rankloop.plan.pinned import around_pins
 from rankloop.plan.slots import best_length, values_by_length
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
 
@@ -490,3 +491,55 @@ def test_a_context_of_another_length_is_refused_in_words(
         design.rows(request, NOTHING, 0)
     with pytest.raises(InvalidInput, match=r"request\.context"):
         design.pick(request, np.array([[0, 1]]))
+
+
+# ---------------------------------------------------------------------------- pins
+
+
+def slot_scores(table: FloatArray) -> SlotScore:
+    """Scores [L, K] that depend on the slot alone."""
+    return lambda prefix, slot: np.broadcast_to(table[:, slot], (len(prefix), len(table)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_matching_around_pins_equals_brute_force(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    L, k = 5, 3
+    table = draws.random((L, k))
+    pinned = np.full(k, EMPTY, dtype=np.int64)
+    pinned[draws.integers(k)] = draws.integers(L)
+    plan = around_pins(Assignment(Amount()), slot_scores(table), Request(2, L, k, pinned=pinned), draws)
+    best = max(
+        (
+            lists
+            for lists in permutations(range(L), k)
+            if all(p in (EMPTY, i) for p, i in zip(pinned, lists, strict=True))
+        ),
+        key=lambda lists: sum(table[i, s] for s, i in enumerate(lists)),
+    )
+    assert plan.items.tolist() == [list(best)] * 2
+
+
+def test_by_slot_bias_fills_the_free_slots_by_their_own_bias() -> None:
+    scores = np.array([[0.1, 0.9, 0.5, 0.7]])
+    request = Request(1, 4, 3, pinned=np.array([EMPTY, 1, EMPTY]))
+    plan = around_pins(BySlotBias(np.array([0.2, 1.0, 0.9])), lambda p, s: scores, request, np.random.default_rng(0))
+    assert plan.items.tolist() == [[2, 1, 3]]
+
+
+def test_greedy_sees_the_pinned_items_above() -> None:
+    """Each slot takes the largest number below the one above it."""
+
+    def score(prefix: IntArray, slot: int) -> FloatArray:
+        last = prefix[:, -1] if slot else np.array([9])
+        return np.where(np.arange(5.0) < last[:, None], np.arange(5.0), -10.0)
+
+    request = Request(1, 5, 3, pinned=np.array([EMPTY, 2, EMPTY]))
+    plan = around_pins(GreedyBySlot(), score, request, np.random.default_rng(0))
+    assert plan.items.tolist() == [[4, 2, 1]]
+
+
+@pytest.mark.parametrize("pinned", [[0], [0, 0, EMPTY], [7, EMPTY, EMPTY], [-2, EMPTY, EMPTY]])
+def test_impossible_pins_are_refused(pinned: list[int]) -> None:
+    with pytest.raises(InvalidInput, match=r"request\.pinned"):
+        Request(1, 4, 3, pinned=np.array(pinned))

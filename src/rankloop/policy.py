@@ -16,6 +16,7 @@ from rankloop.explore.base import Explore
 from rankloop.feedback import Feedback
 from rankloop.math.arrays import take
 from rankloop.plan.base import Planner
+from rankloop.plan.pinned import around_pins
 from rankloop.state import State
 from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Request
 
@@ -77,7 +78,7 @@ class Policy(Generic[S]):
                 raise InvalidInput("request.items", request.items, f"{known}, the items that this policy was built for")
             return scores
 
-        items = self.plan(score_slot, request, rng).items
+        items = around_pins(self.plan, score_slot, request, rng).items
         return Decision(items, self.design.pick(request, items), request)
 
     def learn(self, state: PolicyState[S], decision: Decision, clicks: ArrayLike) -> None:

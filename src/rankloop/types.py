@@ -106,6 +106,8 @@ class Request:
     context: FloatArray | None = None  # [B, dx], who is asking
     coverage: FloatArray | None = None  # [L, topics] or [B, L, topics], each in [0, 1]
     allowed: BoolArray | None = None  # [L] or [B, L]; None allows every item
+    pinned: IntArray | None = None  # [k], items that stand in these slots for every learner, EMPTY where free
+    slots: IntArray | None = None  # [k], which slots of the page are asked for; None: the first k
 
     def __post_init__(self) -> None:
         """Refuse what no policy could rank: compiled loops trust these shapes."""
@@ -122,6 +124,18 @@ class Request:
             not isinstance(may, np.ndarray) or may.dtype != bool or may.shape not in ((L,), (B, L))
         ):
             raise InvalidInput("request.allowed", Words(_shape(may)), f"booleans of shape ({L},) or ({B}, {L})")
+        if self.pinned is not None:
+            _check_pins(self.pinned, self.k, L)
+
+
+def _check_pins(pinned: IntArray, k: int, items: int) -> None:
+    """Distinct items in k places."""
+    accepted = f"{k} different items 0 to {items - 1}, -1 where a slot is free"
+    if not isinstance(pinned, np.ndarray) or pinned.dtype != np.int64 or pinned.shape != (k,):
+        raise InvalidInput("request.pinned", Words(_shape(pinned)), accepted)
+    held = pinned[pinned != EMPTY]
+    if held.size and (held.min() < 0 or held.max() >= items or len(np.unique(held)) < held.size):
+        raise InvalidInput("request.pinned", pinned.tolist(), accepted)
 
 
 def _check_table(field: str, table: FloatArray, learners: int, rows: int | None) -> None:

@@ -14,7 +14,8 @@ from rankloop.errors import InvalidInput
 from rankloop.feedback import Choice, Feedback
 from rankloop.math.arrays import take
 from rankloop.plan.base import check_slots
-from rankloop.plan.top_k import top_k
+from rankloop.plan.pinned import around_pins
+from rankloop.plan.uniform import Uniform
 from rankloop.policy import Policy, PolicyState, Ranks
 from rankloop.state import State
 from rankloop.types import EMPTY, BoolArray, Decision, Evidence, FloatArray, IntArray, Request, Rows
@@ -60,10 +61,11 @@ class RandomLists(Generic[P]):
         random = self.when(state.t, rng)
         if not random.any():
             return self.policy.decide(state, request, rng)
-        lists = top_k(rng.random((request.learners, request.items)), request.k, rng, allowed=request.allowed)
+        lists = around_pins(Uniform(), _unasked, request, rng).items
         if self.any_length:
             length = rng.integers(0, (lists != EMPTY).sum(axis=1), endpoint=True)
-            lists[np.arange(request.k) >= length[:, None]] = EMPTY
+            held = False if request.pinned is None else request.pinned != EMPTY
+            lists[(np.arange(request.k) >= length[:, None]) & ~np.asarray(held)] = EMPTY
         if not random.all():
             own = self.policy.decide(state, request, rng).items
             lists = np.where(random[:, None], lists, own)
@@ -238,9 +240,17 @@ class EveryN(Generic[S]):
         return self.policy.adopt(request, items)
 
 
+def _unasked(prefix: IntArray, slot: int) -> FloatArray:
+    raise TypeError("uniform lists ask for no scores")
+
+
 def _still_allowed(items: IntArray, request: Request) -> BoolArray:
     """Whether these lists [B, k] are still what may be shown, and as long as they can be, [B]."""
     allowed = np.broadcast_to(True if request.allowed is None else request.allowed, (len(items), request.items))
+    if request.pinned is not None and request.pinned.shape == items.shape[1:]:
+        held = request.pinned != EMPTY
+        if not (items[:, held] == request.pinned[held]).all():
+            return np.zeros(len(items), dtype=np.bool_)
     shown = (items != EMPTY) & (items < request.items)
     fine = take(allowed, np.where(shown, items, 0)) | ~shown
     longest = np.minimum(request.k, allowed.sum(axis=1))

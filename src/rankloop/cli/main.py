@@ -13,11 +13,11 @@ from typing import NoReturn
 
 import numpy as np
 
-from rankloop.cli import listing, matrix, simulate
+from rankloop.cli import data, listing, matrix, reproduce, simulate
 from rankloop.errors import RankloopError
 from rankloop.version import __version__
 
-COMMANDS = (simulate, matrix, listing)
+COMMANDS = (simulate, matrix, reproduce, data, listing)
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
         prog="rankloop",
         description="Online learning to rank: show a list, watch what is clicked, learn from every click.",
     )
+    main_parser.set_defaults(kept="nothing written")  # what an interrupted command leaves
     main_parser.add_argument("--version", action="version", version=f"rankloop {__version__}")
     commands = main_parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in COMMANDS:
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"rankloop: some number given is too large or too small to compute with ({error}).", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("rankloop: interrupted, nothing written.", file=sys.stderr)
+        print(f"rankloop: interrupted, {given.kept}.", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader of our output has left, as `head` does; keep the interpreter's last flush quiet too.

@@ -23,7 +23,7 @@ def add_to(commands: Any) -> None:
     command.add_argument("--out", default="results/matrix", metavar="DIR", help="default: results/matrix")
     command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
     command.add_argument("--quiet", action="store_true", help="no progress")
-    command.set_defaults(run=run)
+    command.set_defaults(run=run, kept="finished cells are kept; run it again to go on")
 
 
 def run(given: argparse.Namespace) -> None:

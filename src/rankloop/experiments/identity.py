@@ -8,7 +8,7 @@ from pathlib import Path
 
 import rankloop
 
-NOT_PLAYED = ("cli", "data", "experiments", "checks.py", "version.py")
+NOT_PLAYED = ("cli", "engine", "experiments", "store", "checks.py", "version.py")
 """Parts of the package that no round runs through; of the simulator only PLAYED is."""
 PLAYED = ("chunk.py", "streams.py")
 

@@ -30,5 +30,6 @@ class Planner(Protocol):
 
 def check_slots(request: Request, slots: int) -> None:
     """Refuse a request for more slots than a policy was built for."""
-    if request.k > slots:
-        raise InvalidInput("request.k", request.k, f"at most {slots}, the slots that this policy was built for")
+    most = request.k if request.slots is None else int(request.slots.max(initial=-1)) + 1
+    if most > slots:
+        raise InvalidInput("request.k", most, f"at most {slots}, the slots that this policy was built for")

@@ -30,7 +30,8 @@ class BySlotBias:
         nothing = np.empty((request.learners, 0), dtype=np.int64)
         best = best_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
         filled = np.arange(request.k) < (best.items != EMPTY).sum(axis=1, keepdims=True)
-        bias = np.where(filled, self.bias[: request.k], -np.inf)
+        own = self.bias[: request.k] if request.slots is None else self.bias[request.slots]
+        bias = np.where(filled, own, -np.inf)
         order = np.broadcast_to(rng.random(request.k), bias.shape)
         slots = np.lexsort((order, -bias), axis=1)
         items, scores = np.empty_like(best.items), np.empty_like(best.scores)

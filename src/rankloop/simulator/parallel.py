@@ -7,6 +7,7 @@ import os
 import signal
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def run_all(tasks: Sequence[Task], jobs: int, report: Report) -> list[ChunkResul
         with _watching(path, report):
             calls = (joblib.delayed(_in_worker)(task, path, i) for i, task in enumerate(tasks))
             try:
-                return list(joblib.Parallel(n_jobs=jobs, backend="loky")(calls))
+                return list(joblib.Parallel(n_jobs=jobs, backend="loky", max_nbytes=None)(calls))
             except KeyboardInterrupt:
                 _stop_workers()
                 raise
@@ -91,19 +92,32 @@ def as_done(tasks: Iterable[Task], jobs: int, engine: str = "local") -> Iterator
         raise MissingExtra("more than one job", "experiments") from None
     calls = (joblib.delayed(_numbered)(i, task) for i, task in enumerate(tasks))
     with _backend(engine, jobs) as options:
+        results = joblib.Parallel(return_as="generator_unordered", **options)(calls)
         try:
-            yield from joblib.Parallel(return_as="generator_unordered", **options)(calls)
-        except KeyboardInterrupt:
+            yield from results
+        except (KeyboardInterrupt, GeneratorExit):
+            with warnings.catch_warnings(action="ignore"):  # that tasks were cancelled is what was asked for
+                results.close()
             if engine == "local":
                 _stop_workers()
             raise
+
+
+def carry(module: Any) -> None:
+    """Send functions of this module to workers as code: a worker need not be able to import it."""
+    for name in ("joblib.externals.cloudpickle", "cloudpickle"):
+        try:
+            import_module(name).register_pickle_by_value(module)
+        except ModuleNotFoundError:
+            continue
 
 
 @contextmanager
 def _backend(engine: str, jobs: int) -> Iterator[dict[str, Any]]:
     """What joblib is told: processes of this machine, or a Dask cluster that lasts as long as the block."""
     if engine == "local":
-        yield {"n_jobs": jobs, "backend": "loky"}
+        # Arrays go to the workers as they are: shared memory would outlive an interrupted run.
+        yield {"n_jobs": jobs, "backend": "loky", "max_nbytes": None}
         return
     try:
         import joblib

@@ -2,28 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankloop import catalogue
 from rankloop.errors import MissingExtra
 from rankloop.simulator import stats
+from rankloop.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from rankloop.simulator.result import Result
 
-# Okabe and Ito's palette without yellow, which does not show on white: safe for colour-blind readers.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+# After Paul Tol's "muted" palette, safe for colour-blind readers; its sand and pale grey, which do not show on white,
+# are replaced by a darker yellow and black.
+COLOURS = (
+    "#000000",
+    "#CC6677",
+    "#117733",
+    "#88CCEE",
+    "#999933",
+    "#AA4499",
+    "#DDAA33",
+    "#44AA99",
+    "#882255",
+    "#332288",
+)
 DASHES = ("-", "--", ":", "-.")
 
 
-def look(id: str, taken: int = 0) -> dict[str, Any]:
-    """Colour and dash of a policy: by its place in the catalogue, so the same wherever it appears."""
-    ids = [entry.id for entry in catalogue.entries()]
-    place = ids.index(id) if id in ids else len(ids) + taken
-    return {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[(place // len(COLOURS)) % len(DASHES)]}
+MARKERS = "osv^DP"
+
+
+def styles(curves: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    """A look for every curve, given as label and policy id.
+
+    The colour is that of the policy's place in the catalogue, so the same in every figure; where two policies of
+    one figure share it they differ by dash, and variants of one policy by shade and marker.
+    """
+    known = [entry.id for entry in catalogue.entries()]
+    ids = list(dict.fromkeys(id for _, id in curves))
+    places = [known.index(id) if id in known else len(known) + i for i, id in enumerate(ids)]
+    colours = [COLOURS[place % len(COLOURS)] for place in places]
+    chosen: dict[str, dict[str, Any]] = {}
+    for id, place, colour in zip(ids, places, colours, strict=True):
+        dash = DASHES[(place // len(COLOURS)) % len(DASHES)] if colours.count(colour) > 1 else "-"
+        labels = [label for label, own in curves if own == id]
+        for i, label in enumerate(labels):
+            chosen[label] = {"color": colour, "linestyle": dash}
+            if len(labels) > 1:
+                mark = {"marker": MARKERS[i % len(MARKERS)], "markevery": 0.12, "markersize": 3.5}
+                chosen[label] |= {"color": shade(colour, i / (len(labels) - 1)), **mark}
+    return chosen
+
+
+def shade(colour: str, share: float) -> str:
+    """A colour from lighter (0) to darker (1), the colour itself at a half."""
+    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    goal, far = (255, 1.0 - 2.0 * share) if share < 0.5 else (0, 2.0 * share - 1.0)
+    return "#" + "".join(f"{round(p + (goal - p) * 0.55 * far):02x}" for p in parts)
+
+
+def band(axes: Axes, rounds: IntArray, curve: FloatArray, *, label: str, **style: Any) -> None:
+    """A mean curve of values [C, R] with its 95 % confidence band."""
+    mean, half = curve.mean(axis=1), stats.half_width(curve)
+    axes.plot(rounds, mean, label=as_text(label), linewidth=1.6, **style)
+    axes.fill_between(rounds, mean - half, mean + half, color=style["color"], alpha=0.18, linewidth=0)
 
 
 def regret_figure(result: Result) -> Figure:
@@ -34,17 +81,10 @@ def regret_figure(result: Result) -> Figure:
         raise MissingExtra("a figure", "experiments") from None
     figure = Figure(figsize=(7.2, 4.0), dpi=150, layout="constrained")
     axes = figure.add_subplot()
-    seen: dict[str, int] = {}
     ordered = sorted(result.traces, key=lambda trace: -trace.final.mean())
+    looks = styles([(trace.label, trace.id) for trace in result.traces])
     for trace in ordered:
-        twins = seen.get(trace.id, 0)
-        seen[trace.id] = twins + 1
-        style = look(trace.id, len(seen))
-        if twins:
-            style["marker"], style["markevery"] = "osv^D"[(twins - 1) % 5], 0.1
-        mean, half = trace.regret.mean(axis=1), stats.half_width(trace.regret)
-        axes.plot(trace.rounds, mean, label=as_text(trace.label), linewidth=1.6, markersize=4, **style)
-        axes.fill_between(trace.rounds, mean - half, mean + half, color=style["color"], alpha=0.18, linewidth=0)
+        band(axes, trace.rounds, trace.regret, label=trace.label, **looks[trace.label])
     axes.set_xlabel("round")
     axes.set_ylabel("cumulative regret (expected clicks lost)")
     axes.set_xlim(0, ordered[0].rounds[-1])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rankloop import catalogue, validate
-from rankloop.errors import MISSING, InvalidInput, MissingExtra
+from rankloop.errors import MISSING, InvalidInput, MissingExtra, Words
 from rankloop.policy import Ranks
 from rankloop.types import Setting
 from rankloop.worlds import World, from_spec
@@ -31,7 +31,11 @@ class PolicySpec:
     def build(self, setting: Setting) -> Ranks:
         """The policy for this setting."""
         if self.function is not None:
-            return self.function(setting)
+            made = self.function(setting)
+            if not all(hasattr(made, name) for name in ("feedback", "init", "decide", "learn")):
+                accepted = "a function from a Setting to a policy, with feedback, init, decide and learn"
+                raise InvalidInput("policy", Words(f"{self.id}, which gives a {type(made).__name__}"), accepted)
+            return made
         return catalogue.build_entry(self.entry or catalogue.find(self.id), setting, self.params)
 
 

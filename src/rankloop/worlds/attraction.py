@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rankloop.math.logistic import sigmoid
-from rankloop.types import BetaPrior, FloatArray
+from rankloop.types import BetaPrior, BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Attraction:
     nu: FloatArray  # [B, L]
     features: FloatArray | None = None  # [L, d] or [B, L, d]
     prior: BetaPrior | None = None
+    allowed: BoolArray | None = None  # [B, L], where problems differ in size
 
 
 class Source(Protocol):
@@ -105,3 +106,24 @@ class LinearDraws:
             return Attraction(np.clip(nu, 0.0, 1.0), features)
         nu = np.asarray(sigmoid(nu))
         return Attraction(nu, features, BetaPrior(10.0 * nu / (1.0 - nu), np.full_like(nu, 10.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Queries with judged documents: each replication is one of them, drawn uniformly, padded to the longest."""
+
+    nu: FloatArray  # [Q, L] attraction of the documents, 0 where there is none
+    features: FloatArray  # [Q, L, d]
+    present: BoolArray  # [Q, L]
+    prior: BetaPrior  # [Q, L]
+
+    @property
+    def items(self) -> int:
+        """L."""
+        return int(self.nu.shape[1])
+
+    def draw(self, streams: Sequence[np.random.Generator]) -> Attraction:
+        """A query for each stream."""
+        q = np.array([rng.integers(len(self.nu)) for rng in streams])
+        prior = BetaPrior(self.prior.a[q], self.prior.b[q])
+        return Attraction(self.nu[q], self.features[q], prior, self.present[q])

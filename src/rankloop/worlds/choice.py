@@ -81,6 +81,6 @@ class ChoiceWorld:
             alpha=drawn.nu,
             bias=self.bias,
             best=chances(drawn.nu, self.bias, best).sum(axis=1),
-            request=Request(B, J, K, drawn.features),
+            request=Request(B, J, K, drawn.features, allowed=drawn.allowed),
             setting=Setting(J, K, rounds, dim, drawn.prior, bias=self.bias),
         )

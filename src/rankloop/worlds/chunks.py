@@ -1,4 +1,4 @@
-"""Labelled vectors as arms: each round a fresh chunk of them, success where the label is the pivot."""
+"""Arms that never return: each round a fresh chunk of them, each with a success rate of its own."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from rankloop.errors import InvalidInput
 from rankloop.math.arrays import take
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
-from rankloop.worlds.rewards import Arms, RewardInstance, Scenario, instance
+from rankloop.worlds.rewards import Arms, RewardInstance, Scenario, instance, log_odds
 
 
 @dataclass
-class PivotArms:
+class ChunkArms:
     """A chunk of never repeated vectors each round, in an order of each replication's own."""
 
     x: FloatArray  # [n, d]
     coverage: FloatArray | None  # [n, topics]
-    hit: FloatArray  # [n] 1 where the label is the pivot; of one round: [B, chunk]
+    rate: FloatArray  # [n] success probability; of one round: [B, chunk]
     order: IntArray  # [B, n]
     chunk: int
     setting: Setting
@@ -34,23 +34,23 @@ class PivotArms:
         at = self.order[:, start : start + self.chunk]
         covered = None if self.coverage is None else self.coverage[at]
         request = Request(len(at), self.chunk, self.setting.slots, self.x[at], coverage=covered)
-        return request, replace(self, hit=self.hit[at])
+        return request, replace(self, rate=self.rate[at])
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
-        """1 where the listed vector has the pivot's label."""
-        return np.where(items != EMPTY, take(self.hit, items), 0.0)
+        """The rate of each listed vector, whatever stands above it."""
+        return np.where(items != EMPTY, take(self.rate, items), 0.0)
 
     def score(self, request: Request, prefix: IntArray) -> FloatArray:
-        """Certain success or failure."""
-        return np.where(self.hit > 0, 700.0, -700.0)
+        """Logit of the rate."""
+        return log_odds(self.rate)
 
 
 @dataclass(frozen=True)
-class PivotWorld:
-    """Vectors with labels; success is to show one whose label is the pivot."""
+class ChunkWorld:
+    """Vectors with success rates; where the rate is 0 or 1, success is certain or impossible (a label's)."""
 
     x: FloatArray  # [n, d]
-    hit: FloatArray  # [n]
+    rate: FloatArray  # [n]
     chunk: int
     budgets: tuple[int, ...]
     scenario: Scenario
@@ -68,5 +68,5 @@ class PivotWorld:
         order = np.stack([rng.permutation(n) for rng in streams])
         topics = None if self.coverage is None else self.coverage.shape[1]
         setting = Setting(self.chunk, max(self.budgets), rounds, d, coverage=topics, lasting=False)
-        arms = PivotArms(self.x, self.coverage, self.hit, order, self.chunk, setting)
+        arms = ChunkArms(self.x, self.coverage, self.rate, order, self.chunk, setting)
         return instance(arms, self.scenario, self.budgets)

@@ -72,7 +72,7 @@ class ClickWorld:
             model=self.model,
             nu=drawn.nu,
             best=self.model.value(take(drawn.nu, self.model.best(drawn.nu, self.k))),
-            request=Request(learners=B, items=L, k=self.k, features=x),
+            request=Request(learners=B, items=L, k=self.k, features=x, allowed=drawn.allowed),
             setting=Setting(
                 items=L,
                 slots=self.k,

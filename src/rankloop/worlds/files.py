@@ -24,7 +24,17 @@ def read_arrays(
             for name in (*required, *optional):
                 if name in required or name in arrays.files:
                     found[name] = arrays[name]
-    except (OSError, EOFError, KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error):
+    except (
+        OSError,
+        EOFError,
+        KeyError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ):
         raise InvalidInput("world.file", file, accepted) from None
     for array in found.values():
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":

@@ -53,12 +53,17 @@ class ItemPositionInstance:
     intercept: FloatArray | None  # [N]
     objective: Objective
     features: FloatArray | None  # [N, dy]
+    contexts: FloatArray | None  # [n, d]
     setting: Setting
 
     def visit(self, rng: np.random.Generator) -> ItemPositionVisit:
-        """The next visitors, with contexts uniform in the unit ball."""
+        """The next visitors, with contexts uniform in the unit ball, or drawn from those given."""
         B, N, d = self.beta.shape
-        x = in_unit_ball(rng, B, d)
+        x = (
+            in_unit_ball(rng, B, d)
+            if self.contexts is None
+            else self.contexts[rng.integers(len(self.contexts), size=B)]
+        )
         pull, context = np.matvec(self.beta, x), x
         if self.intercept is not None:
             pull, context = pull + self.intercept, np.concatenate([x, np.ones((B, 1))], axis=1)
@@ -86,6 +91,7 @@ class ItemPositionWorld:
     beta: FloatArray | None = None  # [N, d]
     intercept: FloatArray | None = None  # [N]
     features: FloatArray | None = None  # [N, dy]
+    contexts: FloatArray | None = None  # [n, d], of which each visitor has one
 
     def prepare(self, rng: np.random.Generator) -> Self:
         """Nothing is shared but what was given."""
@@ -103,4 +109,4 @@ class ItemPositionWorld:
         dy = None if self.features is None else self.features.shape[1]
         context = d + (self.intercept is not None)
         setting = Setting(N, self.k, rounds, dy, context=context, objective=self.objective)
-        return ItemPositionInstance(alpha, beta, self.intercept, self.objective, self.features, setting)
+        return ItemPositionInstance(alpha, beta, self.intercept, self.objective, self.features, self.contexts, setting)

@@ -9,13 +9,11 @@ import numpy as np
 
 from rankloop import validate
 from rankloop.errors import InvalidInput
-from rankloop.types import BetaPrior, BoolArray
-from rankloop.worlds import reward_kinds
+from rankloop.types import BetaPrior
+from rankloop.worlds import data_kinds, reward_kinds
 from rankloop.worlds.base import World
 from rankloop.worlds.click_world import ClickWorld
 from rankloop.worlds.clicks import CascadeClicks, ClickModel, DependentClicks, PositionClicks
-from rankloop.worlds.files import read_arrays
-from rankloop.worlds.matrix import MatrixWorld
 from rankloop.worlds.sources import shape, source
 
 COMMON = ("features", "prior")
@@ -24,7 +22,8 @@ COMMON = ("features", "prior")
 def cascade(fields: Mapping[str, Any]) -> World:
     """Scans down, clicks the first attractive item and stops; value 1 - ∏(1-ν).
 
-    attraction: L probabilities, or {beta: {items, a, b}}, {linear: {items, dim}}, {logistic: {items, dim}}
+    attraction: L probabilities, or {beta: {items, a, b}}, {linear: {items, dim}}, {logistic: {items, dim}}, or
+      {judged: {data}}, a query of mslr-web, letor or istella for each replication, attraction from its grades
     k: number of slots
     features: L x d numbers, beside an explicit attraction (optional)
     prior: {a, b}, the Beta prior that policies are told instead of the true one (optional)
@@ -58,33 +57,17 @@ def position_based(fields: Mapping[str, Any]) -> World:
     return _click_world(PositionClicks(bias), given, _as_many_slots(given, "bias", len(bias)))
 
 
-def matrix(fields: Mapping[str, Any]) -> World:
-    """A random user of the test half clicks the first item that W says attracts them.
-
-    file: an .npz with a binary array W, users x items
-    items: how many of the most popular items, shuffled (optional, all)
-    dim: number of features, from the SVD of the training half
-    k: number of slots
-    """
-    given = validate.mapping("world", fields, required=("file", "dim", "k"), optional=("items",))
-    W = _binary_matrix(given["file"])
-    users, columns = W.shape
-    items = validate.integer("world.items", given.get("items", columns), high=columns)
-    k = validate.integer("world.k", given["k"], high=items)
-    dim = validate.integer("world.dim", given["dim"], high=min(items, users // 2))
-    return MatrixWorld(W, items, dim, k)
-
-
 KINDS: dict[str, Callable[[Mapping[str, Any]], World]] = {
     "cascade": cascade,
     "dependent-click": dependent_click,
     "position-based": position_based,
-    "matrix": matrix,
+    "matrix": data_kinds.matrix,
     "cascade-rewards": reward_kinds.cascade_rewards,
     "coverage-rewards": reward_kinds.coverage_rewards,
     "choice": reward_kinds.choice,
     "item-position": reward_kinds.item_position,
-    "pivot": reward_kinds.pivot,
+    "pivot": data_kinds.pivot,
+    "rated": data_kinds.rated,
 }
 
 
@@ -120,11 +103,3 @@ def _prior(value: Any, items: int) -> BetaPrior:
             raise InvalidInput(f"world.prior.{name}", given[name], "a number or a list of numbers above 0")
     a, b = (np.array(np.broadcast_to(np.asarray(one.values), (items,))) for one in shapes)
     return BetaPrior(a, b)
-
-
-def _binary_matrix(file: Any) -> BoolArray:
-    accepted = "the path of an .npz file with a binary array W, users x items"
-    W = read_arrays(file, ("W",), accepted=accepted)["W"]
-    if W.ndim != 2 or min(W.shape) < 2 or not ((W == 0) | (W == 1)).all():
-        raise InvalidInput("world.file", f"{file} with W of shape {W.shape}", accepted)
-    return np.asarray(W, dtype=np.bool_)

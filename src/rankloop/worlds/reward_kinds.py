@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankloop import validate
+from rankloop.data import prepared
 from rankloop.errors import InvalidInput, Words
 from rankloop.math.logistic import sigmoid
 from rankloop.objective import AnyClick, Clicks, Objective, Revenue
@@ -15,13 +16,10 @@ from rankloop.types import FloatArray
 from rankloop.worlds.attraction import Given
 from rankloop.worlds.base import World
 from rankloop.worlds.choice import ChoiceWorld
-from rankloop.worlds.files import read_arrays
 from rankloop.worlds.item_position import ItemPositionWorld
-from rankloop.worlds.pivot import PivotWorld
-from rankloop.worlds.rewards import RewardWorld, Scenario, scenario
+from rankloop.worlds.reward_fields import SCENARIO, budgets_of, scenario_of
+from rankloop.worlds.rewards import RewardWorld
 from rankloop.worlds.sources import source
-
-SCENARIO = ("scenario", "rewards", "losses")
 
 
 def cascade_rewards(fields: Mapping[str, Any]) -> World:
@@ -37,8 +35,8 @@ def cascade_rewards(fields: Mapping[str, Any]) -> World:
     given = validate.mapping(
         "world", fields, required=("budget",), optional=("attraction", "features", "weights", "fresh", *SCENARIO)
     )
-    budgets = _budgets(given["budget"])
-    chosen = _scenario(given, max(budgets))
+    budgets = budgets_of(given["budget"])
+    chosen = scenario_of(given, max(budgets))
     if "fresh" in given:
         _not_beside(given, "fresh", ("attraction", "features"))
         items, weights = _fresh(given)
@@ -63,8 +61,8 @@ def coverage_rewards(fields: Mapping[str, Any]) -> World:
     The best list is approximated by greedy, then the best length.
     """
     given = validate.mapping("world", fields, required=("budget", "weights"), optional=("coverage", "fresh", *SCENARIO))
-    budgets = _budgets(given["budget"])
-    chosen = _scenario(given, max(budgets))
+    budgets = budgets_of(given["budget"])
+    chosen = scenario_of(given, max(budgets))
     if "fresh" in given:
         _not_beside(given, "fresh", ("coverage",))
         items, weights = _fresh(given)
@@ -98,79 +96,37 @@ def choice(fields: Mapping[str, Any]) -> World:
 def item_position(fields: Mapping[str, Any]) -> World:
     """A context x each round; P(click) of item j in slot k = 1 … K is σ(xᵀβ_j - α_j k), independently.
 
-    alpha and beta: N and N x d numbers; or items and dim: sizes, α ~ U[0, 1] and β uniform in the unit ball
+    alpha and beta: N and N x d numbers; or items and dim: sizes, α ~ U[0, 1] and β uniform in the unit ball; or
+    data: open-bandit, parameters, intercept, contexts and features from a fit on its clicks
     k: number of slots
     objective: any-click (1 - ∏(1-p), default), clicks (Σp) or revenue (Σ price·p, with prices)
     prices: N numbers of at least 0, for revenue
     intercept: a number or N numbers, added to xᵀβ; policies then see a context with a last entry 1 (optional)
     features: N x d numbers known of the items (optional)
+    contexts: n x d numbers, of which each visitor has one row (optional; else uniform in the unit ball)
     """
-    optional = ("alpha", "beta", "items", "dim", "objective", "prices", "intercept", "features")
-    given = validate.mapping("world", fields, required=("k",), optional=optional)
+    numbers = ("alpha", "beta", "items", "dim", "intercept", "features", "contexts")
+    given = validate.mapping("world", fields, required=("k",), optional=("data", "objective", "prices", *numbers))
+    if "data" in given:
+        _not_beside(given, "data", numbers)
+        validate.choice("world.data", given["data"], ("open-bandit",))
+        given = given | {name: array.tolist() for name, array in vars(prepared.fitted_log()).items()}
     alpha, beta = _parameters(given)
     items = len(beta) if beta is not None else validate.integer("world.items", given.get("items"))
     dim = beta.shape[1] if beta is not None else validate.integer("world.dim", given.get("dim"))
     k = validate.integer("world.k", given["k"], high=items)
     features = None if "features" not in given else validate.matrix("world.features", given["features"], rows=items)
-    return ItemPositionWorld(items, dim, k, _objective(given, items), alpha, beta, _intercept(given, items), features)
-
-
-def pivot(fields: Mapping[str, Any]) -> World:
-    """Each round a fresh chunk of labelled vectors, never repeated; success is to show one with the pivot's label.
-
-    file: an .npz with vectors x (n x d), labels label (n) and, optionally, coverage (n x topics)
-    pivot: the label that succeeds
-    chunk: vectors offered each round (default 100)
-    budget, scenario, rewards, losses: as in cascade-rewards
-    """
-    given = validate.mapping("world", fields, required=("file", "pivot", "budget"), optional=("chunk", *SCENARIO))
-    accepted = "the path of an .npz file with x (n x d), label (n) and, optionally, coverage (n x topics)"
-    arrays = read_arrays(given["file"], ("x", "label"), ("coverage",), accepted=accepted)
-    x, label, coverage = arrays["x"].astype(np.float64), arrays["label"], arrays.get("coverage")
-    if x.ndim != 2 or 0 in x.shape or label.shape != x.shape[:1] or not np.isfinite(x).all():
-        raise InvalidInput("world.file", given["file"], accepted)
-    if coverage is not None:
-        coverage = coverage.astype(np.float64)
-        if coverage.ndim != 2 or len(coverage) != len(x) or not ((coverage >= 0) & (coverage <= 1)).all():
-            raise InvalidInput("world.file", given["file"], accepted + ", coverage in [0, 1]")
-    wanted = given["pivot"]
-    hit = np.zeros(len(x)) if isinstance(wanted, list | tuple | dict) else (label == wanted).astype(np.float64)
-    if not hit.any():
-        raise InvalidInput("world.pivot", wanted, f"one of the labels, such as {label[0]}")
-    chunk = validate.integer("world.chunk", given.get("chunk", 100), high=len(x))
-    budgets = _budgets(given["budget"])
-    return PivotWorld(x, hit, chunk, budgets, _scenario(given, max(budgets)), coverage)
+    contexts = None if "contexts" not in given else validate.matrix("world.contexts", given["contexts"])
+    if contexts is not None and contexts.shape[1] != dim:
+        raise InvalidInput("world.contexts", Words(f"rows of {contexts.shape[1]}"), f"rows of {dim} numbers, as beta")
+    objective, intercept = _objective(given, items), _intercept(given, items)
+    return ItemPositionWorld(items, dim, k, objective, alpha, beta, intercept, features, contexts)
 
 
 def _not_beside(given: Mapping[str, Any], field: str, others: tuple[str, ...]) -> None:
     for other in others:
         if other in given:
             raise InvalidInput(f"world.{other}", given[other], f"no {other} beside world.{field}")
-
-
-def _budgets(value: Any) -> tuple[int, ...]:
-    if isinstance(value, list | tuple) and value:
-        return tuple(validate.integer(f"world.budget[{i}]", v, low=0, high=10**6) for i, v in enumerate(value))
-    return (validate.integer("world.budget", value, low=0, high=10**6),)
-
-
-def _scenario(given: Mapping[str, Any], slots: int) -> Scenario:
-    if "rewards" not in given and "losses" not in given:
-        return scenario(
-            validate.choice("world.scenario", given.get("scenario", "vanilla"), ("vanilla", "exponential")), slots
-        )
-    if "scenario" in given:
-        raise InvalidInput("world.scenario", given["scenario"], "either a scenario, or rewards and losses")
-    rewards = validate.vector("world.rewards", given.get("rewards"), low=0.0)
-    losses = validate.vector("world.losses", given.get("losses"))
-    if (np.diff(rewards) > 0).any():
-        raise InvalidInput("world.rewards", given["rewards"], "rewards that do not increase down the list")
-    if (losses > 0).any():
-        raise InvalidInput("world.losses", given["losses"], "losses that are not positive, ℓ_0 first")
-    for field, values, least in (("rewards", rewards, slots), ("losses", losses, slots + 1)):
-        if len(values) < least:
-            raise InvalidInput(f"world.{field}", Words(f"a list of {len(values)}"), f"a list of at least {least}")
-    return Scenario(rewards, losses)
 
 
 def _fresh(given: Mapping[str, Any]) -> tuple[int, FloatArray]:

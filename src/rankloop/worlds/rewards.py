@@ -45,6 +45,12 @@ def scenario(name: str, slots: int) -> Scenario:
     return Scenario(2.0 ** -np.arange(float(slots)), 0.8 * 2.0 ** -np.arange(slots + 1.0) - 1.0)
 
 
+def log_odds(p: FloatArray) -> FloatArray:
+    """Logit of probabilities, finite for 0 and 1 too."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.clip(np.log(p) - np.log1p(-p), -700.0, 700.0))
+
+
 class Arms(Protocol):
     """Where the items of a round come from, and how likely each of them succeeds."""
 
@@ -139,8 +145,7 @@ class FixedArms:
 
     def score(self, request: Request, prefix: IntArray) -> FloatArray:
         """Logit ν."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.clip(np.log(self.nu) - np.log1p(-self.nu), -700.0, 700.0))
+        return log_odds(self.nu)
 
 
 @dataclass(frozen=True)
@@ -227,7 +232,8 @@ class RewardWorld:
             drawn = self.source.draw(streams)
             dim = None if drawn.features is None else drawn.features.shape[-1]
             setting = Setting(self.items, K, rounds, dim, drawn.prior)
-            return FixedArms(Request(B, self.items, K, drawn.features), setting, drawn.nu)
+            request = Request(B, self.items, K, drawn.features, allowed=drawn.allowed)
+            return FixedArms(request, setting, drawn.nu)
         if self.weights is None:
             raise TypeError("fresh arms need weights")
         d = len(self.weights)

@@ -8,20 +8,25 @@ from typing import Any
 import numpy as np
 
 from rankloop import validate
+from rankloop.data import prepared
 from rankloop.errors import InvalidInput
-from rankloop.worlds.attraction import BetaDraws, Given, LinearDraws, Shape, Source
+from rankloop.types import BetaPrior
+from rankloop.worlds.attraction import BetaDraws, Given, Judged, LinearDraws, Shape, Source
+
+JUDGED = ("mslr-web", "letor", "istella")
+"""Data sets of judged documents."""
 
 
 def source(attraction: Any, features: Any) -> Source:
-    """Numbers with features beside them, or one of the generators beta, linear and logistic."""
+    """Numbers with features beside them, or one of the generators beta, linear, logistic and judged."""
     field = "world.attraction"
     if isinstance(attraction, Mapping):
         if features is not None:
             raise InvalidInput("world.features", features, "features only beside explicit attraction numbers")
         if len(attraction) != 1:
-            raise InvalidInput(field, dict(attraction), "one generator: beta, linear or logistic")
+            raise InvalidInput(field, dict(attraction), "one generator: beta, linear, logistic or judged")
         ((name, options),) = attraction.items()
-        validate.choice(field, name, ("beta", "linear", "logistic"))
+        validate.choice(field, name, ("beta", "linear", "logistic", "judged"))
         return _generator(f"{field}.{name}", name, options)
     nu = validate.vector(field, attraction, low=0.0, high=1.0)
     x = None if features is None else validate.matrix("world.features", features, rows=len(nu))
@@ -33,6 +38,10 @@ def _generator(field: str, name: str, options: Any) -> Source:
         given = validate.mapping(field, options, required=("items", "a", "b"))
         items = validate.integer(f"{field}.items", given["items"], high=10**7)
         return BetaDraws(items, shape(f"{field}.a", given["a"], items), shape(f"{field}.b", given["b"], items))
+    if name == "judged":
+        given = validate.mapping(field, options, required=("data",))
+        queries = prepared.judged_queries(validate.choice(f"{field}.data", given["data"], JUDGED))
+        return Judged(queries.nu, queries.x, queries.present, BetaPrior(queries.a, queries.b))
     given = validate.mapping(field, options, required=("items", "dim"))
     items = validate.integer(f"{field}.items", given["items"], high=10**7)
     return LinearDraws(items, validate.integer(f"{field}.dim", given["dim"]), logistic=name == "logistic")

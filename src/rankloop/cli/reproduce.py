@@ -1,0 +1,121 @@
+"""`rankloop reproduce`: the experiments of the five papers."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rankloop import validate
+from rankloop.data import prepared, sets
+from rankloop.data.errors import MissingData
+from rankloop.errors import InvalidInput, RankloopError
+from rankloop.experiments import library, page, report, running
+from rankloop.experiments.experiment import Experiment
+from rankloop.simulator import parallel
+from rankloop.simulator.spec import PolicySpec
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    command = commands.add_parser(
+        "reproduce",
+        help="run the experiments of the five papers again",
+        description="Without an id, list every experiment. A run that was interrupted goes on where it stopped.",
+    )
+    command.add_argument("id", nargs="*", help="an id, or a pattern such as 'choice/*'; '*' for all")
+    command.add_argument("--quick", action="store_true", help="a smaller version: all of them in minutes")
+    command.add_argument("--data", metavar="DIR", help="where data sets lie (default: RANKLOOP_DATA)")
+    command.add_argument("--out", default="results", metavar="DIR", help="default: results")
+    command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
+    command.add_argument("--engine", default="local", choices=("local", "dask"), help="where chunks are played")
+    command.add_argument("--policy", action="append", default=[], metavar="MODULE:NAME", help="add one of your own")
+    command.add_argument("--page", metavar="FILE", help="write the page of all results, such as docs/reproduction.md")
+    command.add_argument("--quiet", action="store_true", help="no progress")
+    command.set_defaults(run=run, kept="what was played is kept; run it again to go on")
+
+
+def run(given: argparse.Namespace) -> None:
+    """List, run, write the page: whatever was asked for."""
+    validate.integer("--jobs", given.jobs)
+    if given.data is not None:
+        os.environ[sets.VARIABLE] = str(sets.root(given.data))
+    if not given.id and not given.page:
+        listing(given.quick)
+    results = Path(given.out)
+    experiments = library.chosen(tuple(given.id))
+    extra = [own_policy(name) for name in given.policy]
+    if experiments:
+        validate.writable_folder("--out", results)
+    left_out = []
+    for experiment in experiments:
+        try:
+            _one(experiment, results, extra, given)
+        except MissingData as missing:
+            if experiment.id in given.id:
+                raise
+            left_out.append(experiment.id)
+            print(f"{experiment.id}: left out, since {missing}")
+    if given.page:
+        page.write(results, Path(given.page))
+        print(f"Written to {given.page}.")
+    if experiments and len(left_out) == len(experiments):
+        raise RankloopError("nothing ran: no experiment chosen has its data.")
+
+
+def listing(quick: bool) -> None:
+    """Every experiment with its paper, data and cost."""
+    rows = [(e.id, ", ".join(e.data) or "-", f"{e.cost(quick) / 1e6:,.1f}", e.title) for e in library.ALL]
+    head = ("id", "data", "M rounds", "what it shows")
+    widths = [max(len(row[c]) for row in (head, *rows)) for c in range(3)]
+    for row in (head, *rows):
+        print(f"{row[0].ljust(widths[0])}  {row[1].ljust(widths[1])}  {row[2].rjust(widths[2])}  {row[3]}")
+    print("\nM rounds: millions of replication-rounds to play; a process plays 1,000 to 200,000 in a second.")
+
+
+def own_policy(name: str) -> PolicySpec:
+    """A function from a Setting to a policy, given as module:name; the current folder is searched first."""
+    module, _, attribute = name.partition(":")
+    accepted = "module:name of a function from a Setting to a policy"
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # it stays: what the module imports later may lie there too
+    try:
+        found = importlib.import_module(module)
+        function = getattr(found, attribute)
+    except Exception as error:
+        raise InvalidInput("--policy", name, f"{accepted} ({type(error).__name__}: {error})") from None
+    if not callable(function):
+        raise InvalidInput("--policy", name, accepted)
+    parallel.carry(found)
+    return PolicySpec(id=attribute, label=attribute, function=function)
+
+
+def _one(experiment: Experiment, results: Path, extra: list[PolicySpec], given: argparse.Namespace) -> None:
+    folder = report.place(results, experiment)
+    inputs = {id: prepared.fingerprint(id) for id in experiment.data}
+
+    def told(id: str, done: int, total: int) -> None:
+        if not given.quiet and sys.stderr.isatty():
+            share = f"{done / total:.0%}" if total else "100%"
+            print(f"\r{id}: {share} of {total:,} replication-rounds", end="", file=sys.stderr, flush=True)
+
+    outcome = running.run(
+        experiment,
+        results,
+        quick=given.quick,
+        jobs=given.jobs,
+        engine=given.engine,
+        extra=extra,
+        inputs=inputs,
+        told=told,
+    )
+    if not given.quiet and sys.stderr.isatty():
+        print(file=sys.stderr)
+    report.write(outcome, folder)
+    print(f"{experiment.id}: {experiment.title}")
+    for claim in report.judged(outcome):
+        print(f"  {claim['verdict']}: {claim['claim']} ({claim['numbers']})")
+    print(f"  {report.where_the_time_goes(outcome)}\n  written to {folder}")

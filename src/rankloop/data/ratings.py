@@ -1,0 +1,106 @@
+"""Who gave which item what: ratings, plays or visits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_matrix, csr_matrix
+
+from rankloop import validate
+from rankloop.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """n rows of a user, an item and a value; users and items are numbered from 0 and may have no row."""
+
+    user: IntArray  # [n]
+    item: IntArray  # [n]
+    value: FloatArray  # [n] stars, plays, or 1
+    users: int
+    items: int
+    item_ids: tuple[str, ...]  # [items], as in the original files
+    categories: Mapping[str, BoolArray]  # genre or category -> [items]
+
+    def liked(self, above: float) -> BoolArray:
+        """Whether some row of user and item has a value above this, [users, items]."""
+        W = np.zeros((self.users, self.items), dtype=np.bool_)
+        keep = self.value > above
+        W[self.user[keep], self.item[keep]] = True
+        return W
+
+    def binary(self) -> BoolArray:
+        """Whether user and item have a row, [users, items]."""
+        return self.liked(-np.inf)
+
+    def sparse(self) -> csr_matrix[np.float64]:
+        """Values, [users, items]; the mean where a pair has several rows."""
+        shape = (self.users, self.items)
+        R = csr_matrix(coo_matrix((self.value, (self.user, self.item)), shape=shape))
+        if R.nnz < len(self.value):
+            R.data /= csr_matrix(coo_matrix((np.ones(len(self.value)), (self.user, self.item)), shape=shape)).data
+        return R
+
+    def most(self, users: int | None = None, items: int | None = None) -> Ratings:
+        """The users and the items with the most rows, both counted before the cut, in their order; ties by index."""
+        return self._cut(_most(self.user, self.users, users), _most(self.item, self.items, items))
+
+    def within(self, category: str) -> Ratings:
+        """The items of a category; all users stay."""
+        validate.choice("category", category, self.categories)
+        return self.only(self.categories[category])
+
+    def only(self, items: BoolArray) -> Ratings:
+        """The items of a mask [items]; all users stay."""
+        return self._cut(np.ones(self.users, dtype=np.bool_), items)
+
+    def active(self) -> Ratings:
+        """Without users and items that have no row."""
+        return self._cut(
+            np.bincount(self.user, minlength=self.users) > 0, np.bincount(self.item, minlength=self.items) > 0
+        )
+
+    def _cut(self, users: BoolArray, items: BoolArray) -> Ratings:
+        """The users and items of two masks, [users] and [items]."""
+        keep = users[self.user] & items[self.item]
+        return replace(
+            self,
+            user=(np.cumsum(users) - 1)[self.user[keep]],
+            item=(np.cumsum(items) - 1)[self.item[keep]],
+            value=self.value[keep],
+            users=int(users.sum()),
+            items=int(items.sum()),
+            item_ids=tuple(np.array(self.item_ids, dtype=object)[items]),
+            categories={name: mask[items] for name, mask in self.categories.items() if mask[items].any()},
+        )
+
+
+def _most(index: IntArray, size: int, wanted: int | None) -> BoolArray:
+    if wanted is None:
+        return np.ones(size, dtype=np.bool_)
+    keep = np.zeros(size, dtype=np.bool_)
+    keep[np.argsort(-np.bincount(index, minlength=size), kind="stable")[:wanted]] = True
+    return keep
+
+
+def number_ids(ids: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
+    """Ids [n] as indices [n] into the sorted distinct ids [m]; by a table where the largest id allows."""
+    if not len(ids) or ids.min() < 0 or ids.max() > 10 * len(ids) + 10_000:
+        distinct, index = np.unique(ids, return_inverse=True)
+        return index.astype(np.int64), distinct
+    there = np.zeros(int(ids.max()) + 1, dtype=np.bool_)
+    there[ids] = True
+    return (np.cumsum(there) - 1)[ids], np.flatnonzero(there)
+
+
+def category_masks(of_items: Sequence[Iterable[str]]) -> dict[str, BoolArray]:
+    """Category -> [items], from the categories of each item; names in order."""
+    masks: dict[str, BoolArray] = {}
+    for item, names in enumerate(of_items):
+        for name in names:
+            masks.setdefault(name, np.zeros(len(of_items), dtype=np.bool_))[item] = True
+    return dict(sorted(masks.items()))

@@ -1,0 +1,87 @@
+"""Paper `choice`: one choice among the whole list, Section 6."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rankloop.experiments.claims import Claim, Close, Lower, Straight
+from rankloop.experiments.experiment import Experiment, Panel
+from rankloop.experiments.figures import CurvesAndEnds
+
+POLICIES = (
+    {"id": "epoch-ucb", "label": "Epoch-UCB"},
+    {"id": "epoch-ucb-w", "label": "Epoch-UCB-W"},
+    {"id": "epoch-ucb-upb", "label": "Epoch-UCB-UPB"},
+    {"id": "epoch-ucb-upb-star", "label": "Epoch-UCB-UPB*"},
+    {"id": "mnl-bandit", "label": "MNL-Bandit"},
+    {"id": "pbm-ucb", "label": "PBM-UCB"},
+    {"id": "toprank", "label": "TopRank"},
+)
+PROBLEMS: dict[str, dict[str, Any]] = {
+    "a": {"attraction": [0.3, 0.28, 0.26, 0.24, 0.22, 0.2], "bias": [1, 0.3, 0.2, 0.1]},
+    "b": {"attraction": [0.05, 0.1, 0.15, 0.2], "bias": [1, 0.2, 0.9]},
+    "c": {"attraction": [1] * 4 + [0.8] * 2 + [0.1] * 24, "bias": [1, 0.9, 0.7, 0.3, 0.5, 0.7]},
+}
+DIFFERS = (
+    "The paper's estimates of unknown biases come from an iteration that it calls an EM algorithm, and that does not "
+    "converge to the maximum of the likelihood; the maximum itself is used here."
+)
+
+
+def _experiment(figure: int, problem: str, full: int, quick: int, claims: tuple[Claim, ...]) -> Experiment:
+    def panels(small: bool) -> tuple[Panel, ...]:
+        rounds, replications = (quick, 8) if small else (full, 40)
+        world = {"kind": "choice", **PROBLEMS[problem]}
+        return (Panel({"problem": problem}, f"problem ({problem})", world, POLICIES, rounds, replications, chunk=20),)
+
+    return Experiment(
+        id=f"choice/fig{figure}",
+        title=f"Seven algorithms on problem ({problem})",
+        panels=panels,
+        arrangement=CurvesAndEnds(),
+        claims=(*COMMON, *claims),
+        differs=DIFFERS,
+    )
+
+
+COMMON = (
+    Claim(
+        "Epoch-UCB performs better than Epoch-UCB with the weaker coefficients",
+        "Section 6",
+        Lower("Epoch-UCB", ("Epoch-UCB-W",), times=2.0),
+    ),
+    Claim("Epoch-UCB is among the best", "Section 6", Close("Epoch-UCB", "PBM-UCB", times=2.0)),
+    Claim("PBM-UCB is among the best", "Section 6", Close("PBM-UCB", "Epoch-UCB", times=2.0)),
+    Claim("Epoch-UCB-W is worse than TopRank", "Section 6", Lower("TopRank", ("Epoch-UCB-W",))),
+    Claim(
+        "Epoch-UCB-UPB* is not much worse than the best policies that know the biases",
+        "Section 6",
+        Close("Epoch-UCB-UPB*", "Epoch-UCB", times=2.0),
+    ),
+    Claim(
+        "Epoch-UCB-UPB is overly conservative beside Epoch-UCB-UPB*",
+        "Section 6",
+        Lower("Epoch-UCB-UPB*", ("Epoch-UCB-UPB",), times=2.0),
+    ),
+)
+LINEAR = Claim(
+    "TopRank's regret is linear where the biases do not decrease down the list", "Section 6", Straight("TopRank")
+)
+EXPERIMENTS = (
+    _experiment(1, "a", 50_000, 5_000, ()),
+    _experiment(2, "b", 50_000, 5_000, (LINEAR,)),
+    _experiment(
+        3,
+        "c",
+        8_000,
+        1_000,
+        (
+            LINEAR,
+            Claim(
+                "MNL-Bandit goes on exploring long after Epoch-UCB-UPB* exploits",
+                "Section 6",
+                Lower("Epoch-UCB-UPB*", ("MNL-Bandit",), times=2.0),
+            ),
+        ),
+    ),
+)

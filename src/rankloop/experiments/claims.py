@@ -1,0 +1,242 @@
+"""Claims of the papers as data, and what the results say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+from rankloop.experiments.experiment import Key, Outcome
+from rankloop.simulator.result import Result, Trace
+from rankloop.simulator.stats import half_width, share_of
+
+
+class Verdict(StrEnum):
+    """What the numbers say; the worst of several comes last."""
+
+    HOLDS = "holds"
+    UNSURE = "cannot tell"
+    FAILS = "does not hold"
+
+    @property
+    def opposite(self) -> Verdict:
+        """The verdict on the opposite claim."""
+        return {Verdict.HOLDS: Verdict.FAILS, Verdict.FAILS: Verdict.HOLDS}.get(self, self)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict with the numbers behind it."""
+
+    verdict: Verdict
+    numbers: str
+
+
+class Test(Protocol):
+    """Something that results can pass or fail."""
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """The verdict on these results."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper, where it stands, and the test that decides it."""
+
+    text: str
+    source: str
+    test: Test
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """The verdict on these results."""
+        return self.test.judge(outcome)
+
+
+def together(findings: Iterable[tuple[str, Finding]]) -> Finding:
+    """One finding for several panels: it holds only where all hold."""
+    found = list(findings)
+    worst = max((f.verdict for _, f in found), key=list(Verdict).index, default=Verdict.UNSURE)
+    return Finding(worst, "; ".join(f"{name}: {f.numbers}" if name else f.numbers for name, f in found))
+
+
+def beyond(value: float, half: float, bound: float) -> Verdict:
+    """Holds where the whole interval value ± half lies above the bound, fails where it lies below."""
+    if np.isnan(half):
+        return Verdict.UNSURE
+    if value - half > bound:
+        return Verdict.HOLDS
+    return Verdict.FAILS if value + half < bound else Verdict.UNSURE
+
+
+def compared(worse: Trace, better: Trace, times: float, at: int = -1) -> Finding:
+    """Whether the regret of `worse` is above `times` that of `better` at a checkpoint (paired, 95 %).
+
+    The test is of the difference, which is defined where a regret is 0 or below; the ratio is told where it is.
+    """
+    a, b = worse.regret[at], better.regret[at]
+    apart = a - times * b
+    verdict = beyond(float(apart.mean()), float(half_width(apart)), 0.0)
+    if b.mean() > 0:
+        ratio, half = share_of(a, b)
+        return Finding(verdict, f"{worse.label} / {better.label} = {ratio:.2f} ± {half:.2f}")
+    return Finding(verdict, f"{worse.label} {a.mean():.4g}, {better.label} {b.mean():.4g}")
+
+
+@dataclass(frozen=True)
+class Lower:
+    """The final regret of `worse` is more than `times` that of `better`, in every panel (paired, 95 %)."""
+
+    better: str
+    worse: tuple[str, ...]
+    times: float = 1.0
+    where: Key = field(default_factory=dict)
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """Ratio of mean final regrets against `times`."""
+        return together(self._each(outcome))
+
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+        for panel, result in outcome.where(**self.where):
+            for label in self.worse:
+                found = compared(trace(result, label), trace(result, self.better), self.times)
+                yield _name(panel.title, outcome), found
+
+
+@dataclass(frozen=True)
+class Close:
+    """The final regret of `label` is at most `times` that of `to`, in every panel (paired, 95 %)."""
+
+    label: str
+    to: str
+    times: float
+    where: Key = field(default_factory=dict)
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """Ratio of mean final regrets against `times`."""
+        return together(self._each(outcome))
+
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+        for panel, result in outcome.where(**self.where):
+            found = compared(trace(result, self.label), trace(result, self.to), self.times)
+            yield _name(panel.title, outcome), Finding(found.verdict.opposite, found.numbers)
+
+
+@dataclass(frozen=True)
+class Lowest:
+    """No other policy of the panel has lower final regret; a tie within the noise cannot be told."""
+
+    label: str
+    at: int | None = None  # the round, if not the last
+    where: Key = field(default_factory=dict)
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """Against the best of the others."""
+        return together(self._each(outcome))
+
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+        for panel, result in outcome.where(**self.where):
+            mine = trace(result, self.label)
+            c = -1 if self.at is None else int(np.searchsorted(mine.rounds, self.at).clip(max=len(mine.rounds) - 1))
+            # A policy of one's own does not change what is said about a paper's.
+            others = (t for t in result if t is not mine and t.label not in panel.own)
+            rival = min(others, key=lambda t: float(t.regret[c].mean()))
+            found = compared(rival, mine, 1.0, c)
+            yield _name(panel.title, outcome), Finding(found.verdict, f"next is {rival.label}: {found.numbers}")
+
+
+@dataclass(frozen=True)
+class EveryRun:
+    """In each single replication the final regret of `better` is below that of `worse`."""
+
+    better: str
+    worse: str
+    where: Key = field(default_factory=dict)
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """Count the replications."""
+        return together(self._each(outcome))
+
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+        for panel, result in outcome.where(**self.where):
+            below = trace(result, self.better).final < trace(result, self.worse).final
+            verdict = Verdict.HOLDS if below.all() else Verdict.FAILS
+            yield _name(panel.title, outcome), Finding(verdict, f"in {below.sum()} of {below.size} runs")
+
+
+@dataclass(frozen=True)
+class Rises:
+    """From panel to panel, in the order of the experiment, the final number of `label` goes up (or down)."""
+
+    label: str
+    of: str = "regret"
+    falls: bool = False
+    where: Key = field(default_factory=dict)
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """Each step must be beyond its noise."""
+        found = [(p.title, getattr(trace(r, self.label), self.of)[-1]) for p, r in outcome.where(**self.where)]
+        steps = []
+        for (_, low), (_, high) in pairwise(found):
+            step = (low - high if self.falls else high - low).mean()
+            noise = float(np.hypot(half_width(low), half_width(high)))
+            steps.append(("", Finding(beyond(float(step), noise, 0.0), "")))
+        numbers = ", ".join(f"{title}: {final.mean():,.0f} ± {half_width(final):,.0f}" for title, final in found)
+        return Finding(together(steps).verdict, numbers)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Over the panels, the largest mean final regret of `label` is at most `times` the smallest (or above it)."""
+
+    label: str
+    times: float
+    wide: bool = False  # claims that it is above
+    where: Key = field(default_factory=dict)
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """Ratio of two means, their noise taken as independent."""
+        finals = [(p.title, trace(r, self.label).final) for p, r in outcome.where(**self.where)]
+        (least, low), (most, high) = (pick(finals, key=lambda f: float(f[1].mean())) for pick in (min, max))
+        ratio = float(high.mean() / low.mean())
+        noise = ratio * float(np.hypot(half_width(high) / high.mean(), half_width(low) / low.mean()))
+        verdict = beyond(ratio, noise, self.times) if self.wide else beyond(-ratio, noise, -self.times)
+        return Finding(verdict, f"{self.label} at {most} / at {least} = {ratio:.2f} ± {noise:.2f}")
+
+
+@dataclass(frozen=True)
+class Straight:
+    """Regret grows linearly to the end: its slope in the last quarter is at least `share` of the second's."""
+
+    label: str
+    share: float = 0.7
+    bends: bool = False  # claims the opposite
+    where: Key = field(default_factory=dict)
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """Compare the growth of two quarters."""
+        return together(self._each(outcome))
+
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+        for panel, result in outcome.where(**self.where):
+            regret = trace(result, self.label).regret
+            C = len(regret) - 1
+            early, late = (regret[b] - regret[a] for a, b in ((C // 4, C // 2), (3 * C // 4, C)))
+            apart = late - self.share * early
+            verdict = beyond(float(apart.mean()), float(half_width(apart)), 0.0)
+            numbers = (
+                f"{self.label} grows by {late.mean():.4g} in the last quarter, by {early.mean():.4g} in the second"
+            )
+            yield _name(panel.title, outcome), Finding(verdict.opposite if self.bends else verdict, numbers)
+
+
+def trace(result: Result, label: str) -> Trace:
+    """The trace of a label, the yardstick included."""
+    return result.random if label == result.random.label and label not in [t.label for t in result] else result[label]
+
+
+def _name(title: str, outcome: Outcome) -> str:
+    return title if len(outcome.parts) > 1 else ""

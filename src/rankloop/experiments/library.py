@@ -1,0 +1,29 @@
+"""Every experiment by its id."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from rankloop.errors import InvalidInput
+from rankloop.experiments import cascade, choice, long_sequences, prior, select_rank
+from rankloop.experiments.experiment import Experiment
+
+PAPERS = {
+    "cascade": "Cascading Bandits for Large-Scale Recommendation Problems (Zong et al., 2016)",
+    "prior": "Overcoming Prior Misspecification in Online Learning to Rank (Azizi et al., 2023)",
+    "long-sequences": "On Learning to Rank Long Sequences with Contextual Bandits (Santara et al., 2021)",
+    "select-rank": "Adaptively Learning to Select-Rank in Online Platforms (Wang et al., 2024)",
+    "choice": "Learning to Rank under Multinomial Logit Choice (Grant and Leslie, 2023)",
+}
+ALL: tuple[Experiment, ...] = tuple(
+    experiment for module in (cascade, prior, long_sequences, select_rank, choice) for experiment in module.EXPERIMENTS
+)
+
+
+def chosen(patterns: tuple[str, ...]) -> tuple[Experiment, ...]:
+    """The experiments of these ids or patterns such as `choice/*`, in the order of the library."""
+    for pattern in patterns:
+        if not any(fnmatchcase(e.id, pattern) for e in ALL):
+            near = ", ".join(e.id for e in ALL if e.paper == pattern.split("/")[0]) or ", ".join(PAPERS)
+            raise InvalidInput("id", pattern, f"an id or a pattern such as choice/*; there are {near}")
+    return tuple(e for e in ALL if any(fnmatchcase(e.id, pattern) for pattern in patterns))

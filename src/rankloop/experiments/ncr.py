@@ -1,0 +1,279 @@
+"""Normalised cumulative reward: the winners of grid searches, and tables of them beside the printed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from rankloop.experiments.claims import Finding, Verdict, together
+from rankloop.experiments.experiment import Outcome, Panel
+from rankloop.experiments.figures import canvas, label_axes, legend, values
+from rankloop.experiments.published import COLUMNS, published
+from rankloop.experiments.tables import Table
+from rankloop.simulator.plot import styles
+from rankloop.simulator.result import Result, Trace
+from rankloop.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NAMES = {
+    "eps-ind": "Eps",
+    "c-ucb1": "C-UCB1",
+    "gl-cdcm": "GL-CDCM",
+    "ind": "Ind",
+    "dep": "Dep",
+    "random": "Rand",
+}
+LOOKS = styles([(id, id) for id in NAMES])
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The parameters of a policy with the largest final reward, in one scenario with one budget."""
+
+    panel: Panel
+    trace: Trace
+    random: Trace
+
+    @property
+    def ncr(self) -> FloatArray:
+        """(CR - CR_rand)/(CR_max - CR_rand + 1) of each replication, [R], from expected rewards."""
+        random = self.random.final.mean()
+        return np.asarray((random - self.trace.final) / (random + 1.0))
+
+    @property
+    def params(self) -> str:
+        """What the search chose."""
+        chosen = [f"{name} = {value:g}" for name, value in self.trace.params.items() if isinstance(value, int | float)]
+        topics = [f"topics = {self.panel.key['topics']}"] if self.panel.key.get("topics") else []
+        return ", ".join((*topics, *chosen))
+
+
+def winner(outcome: Outcome, id: str, **key: str | int | float) -> Winner | None:
+    """The best of all parameters of a policy over the panels with this key."""
+    found: list[tuple[Panel, Result, Trace]] = [
+        (panel, result, trace) for panel, result in outcome.where(**key) for trace in result if trace.id == id
+    ]
+    if not found:
+        return None
+    panel, result, trace = max(found, key=lambda one: float(one[2].reward[-1].mean()))
+    return Winner(panel, trace, result.random)
+
+
+@dataclass(frozen=True)
+class NcrTable:
+    """A table of the paper: rows are budgets, columns policies in two scenarios, with the printed numbers beside."""
+
+    number: int
+
+    def cells(self, outcome: Outcome) -> Iterator[tuple[str, str, int, Winner, float | None]]:
+        """Scenario, policy, budget, winner and the printed number of every cell that was run."""
+        budgets = sorted({int(panel.key["budget"]) for panel, _ in outcome.parts})
+        for scenario, id in COLUMNS:
+            for budget in budgets:
+                best = winner(outcome, id, scenario=scenario, budget=budget, space="plain")
+                if best is not None:
+                    yield scenario, id, budget, best, published(self.number, scenario, id, budget)
+
+    def draw(self, outcome: Outcome) -> Figure:
+        """Ours as lines, the printed numbers as hollow marks."""
+        figure, axes = canvas(1, 2, width=3.6, height=3.3)
+        for one, scenario in zip(axes, ("vanilla", "exponential"), strict=True):
+            mine = [cell for cell in self.cells(outcome) if cell[0] == scenario]
+            for id in dict.fromkeys(cell[1] for cell in mine):
+                cells = [cell for cell in mine if cell[1] == id]
+                at = np.arange(len(cells))
+                style = LOOKS[id]
+                one.plot(at, [c[3].ncr.mean() for c in cells], label=NAMES[id], linewidth=1.5, marker=".", **style)
+                printed = [np.nan if c[4] is None else c[4] for c in cells]
+                one.plot(
+                    at, printed, "o", mfc="none", color=style["color"], markersize=6, label=f"{NAMES[id]}, printed"
+                )
+                one.set_xticks(at, [str(c[2]) for c in cells])
+            one.set_title(scenario, fontsize=9, loc="left")
+            one.set_xlabel("budget b", fontsize=9)
+            shown = [v for c in mine for v in (float(c[3].ncr.mean()), c[4]) if v is not None]
+            one.set_ylim(max(-0.25, min(shown) - 0.05), 1.03)
+        axes[0].set_ylabel("normalised cumulative reward", fontsize=9)
+        legend(figure, axes)
+        return figure
+
+    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+        """The table with printed numbers in brackets, and the winners of the search."""
+        cells = list(self.cells(outcome))
+        columns = [c for c in COLUMNS if any(cell[:2] == c for cell in cells)]
+        budgets = sorted({cell[2] for cell in cells})
+        texts = {cell[:3]: _beside(float(cell[3].ncr.mean()), cell[4]) for cell in cells}
+        head = ("b", *(f"{NAMES[id]}, {scenario}" for scenario, id in columns))
+        rows = tuple((str(b), *(texts.get((*c, b), "-") for c in columns)) for b in budgets)
+        chosen = tuple(
+            (scenario, str(budget), NAMES[id], best.params, f"{best.ncr.mean():.3f}", f"{np.ptp(best.ncr):.3f}")
+            for scenario, id, budget, best, _ in cells
+        )
+        winners = Table(("scenario", "b", "policy", "parameters", "NCR", "range over runs"), chosen)
+        return {"table": Table(head, rows), "winners": winners}
+
+
+def _rank_correlation(a: FloatArray, b: FloatArray) -> float:
+    """Spearman's, NaN where it is not defined."""
+    if np.isnan(a).any() or np.isnan(b).any() or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return np.nan
+    return float(spearmanr(a, b).statistic)
+
+
+def _beside(own: float, printed: float | None) -> str:
+    return f"{own:.2f}" if printed is None else f"{own:.2f} ({printed:.2f})"
+
+
+@dataclass(frozen=True)
+class NearPrinted:
+    """Every cell of a policy at these budgets is within `tolerance` of the printed one."""
+
+    table: int
+    id: str
+    budgets: tuple[int, ...] = (1, 5, 10)
+    tolerance: float = 0.03
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """List the cells that are not."""
+        all_cells = [c for c in NcrTable(self.table).cells(outcome) if c[1] == self.id and c[2] in self.budgets]
+        far = []
+        for scenario, _, budget, best, printed in all_cells:
+            own = float(best.ncr.mean())
+            # Printed numbers have two digits: compare as closely as they can tell.
+            if printed is not None and abs(own - printed) > self.tolerance + 0.005:
+                far.append(f"{scenario} b = {budget}: {own:.2f}, printed {printed:.2f}")
+        near = f"{len(all_cells) - len(far)} of {len(all_cells)} cells within {self.tolerance}"
+        verdict = Verdict.FAILS if far else Verdict.HOLDS if all_cells else Verdict.UNSURE
+        return Finding(verdict, "; ".join((near, *far)))
+
+
+@dataclass(frozen=True)
+class Wins:
+    """In a scenario, a policy's NCR is at least another's, at these budgets."""
+
+    id: str
+    over: tuple[str, ...]
+    scenario: str
+    budgets: tuple[int, ...] = (1, 5, 10)
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """Compare means; a difference below 0.005 does not show in print."""
+        return together(self._each(outcome))
+
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+        for budget in self.budgets:
+            found = {
+                id: winner(outcome, id, scenario=self.scenario, budget=budget, space="plain")
+                for id in (self.id, *self.over)
+            }
+            ncr = {id: float(best.ncr.mean()) for id, best in found.items() if best is not None}
+            if self.id not in ncr or len(ncr) < 2:
+                continue
+            ahead = min(ncr[self.id] - value for id, value in ncr.items() if id != self.id)
+            verdict = Verdict.HOLDS if ahead > -0.005 else Verdict.FAILS
+            numbers = ", ".join(f"{NAMES[id]} {value:.2f}" for id, value in ncr.items())
+            yield f"b = {budget}", Finding(verdict, numbers)
+
+
+@dataclass(frozen=True)
+class RewardRates:
+    """CR(t)/t of the winners: a column for each data set, the vanilla scenario above the exponential one."""
+
+    sets: tuple[tuple[str, str], ...]  # key and name
+    rows: tuple[tuple[str, int], ...] = (("vanilla", 1), ("exponential", 10))
+
+    def draw(self, outcome: Outcome) -> Figure:
+        """The figure."""
+        figure, axes = canvas(len(self.rows), len(self.sets), width=2.9, height=2.6)
+        for i, one in enumerate(axes):
+            (scenario, budget), (key, name) = self.rows[i // len(self.sets)], self.sets[i % len(self.sets)]
+            for id, label in NAMES.items():
+                best = winner(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
+                if best is not None:
+                    _rate(one, best.trace, label=label, **LOOKS[id])
+            label_axes(one, f"{name}, {scenario}, b = {budget}", "rate", first=i % len(self.sets) == 0)
+        legend(figure, axes)
+        return figure
+
+    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+        """Final reward per round of every winner."""
+        rows = []
+        for scenario, budget in self.rows:
+            for key, name in self.sets:
+                for id, label in NAMES.items():
+                    best = winner(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
+                    if best is not None:
+                        rate = best.trace.reward[-1].mean() / best.trace.rounds[-1]
+                        rows.append((name, scenario, str(budget), label, f"{rate:.3f}", best.params))
+        columns = ("data", "scenario", "b", "policy", "reward per round", "parameters")
+        return {"table": Table(columns, tuple(rows))}
+
+
+def _rate(axes: Axes, trace: Trace, **style: Any) -> None:
+    """The mean of CR(t)/t; few runs make no band."""
+    axes.plot(trace.rounds, values(trace, "rate").mean(axis=1), linewidth=1.6, **style)
+
+
+@dataclass(frozen=True)
+class SpaceDifference:
+    """For each pivot: reward of Dep, and of Ind in the space of the mixture minus Ind without it (figure 3)."""
+
+    pivots: tuple[int, ...]
+    rows: tuple[tuple[str, int], ...] = (("vanilla", 1), ("exponential", 10))
+
+    def numbers(self, outcome: Outcome, scenario: str, budget: int) -> tuple[FloatArray, FloatArray]:
+        """Dep's reward per round and the difference, each [pivots]."""
+
+        def rate(id: str, pivot: int, space: str) -> float:
+            best = winner(outcome, id, set=f"mnist-{pivot}", scenario=scenario, budget=budget, space=space)
+            return np.nan if best is None else float(best.trace.reward[-1].mean() / best.trace.rounds[-1])
+
+        dep = [rate("dep", p, "plain") for p in self.pivots]
+        difference = [rate("ind", p, "mixture") - rate("ind", p, "plain") for p in self.pivots]
+        return np.array(dep), np.array(difference)
+
+    def draw(self, outcome: Outcome) -> Figure:
+        """The figure."""
+        figure, axes = canvas(1, 2, width=3.6, height=3.0)
+        for one, (scenario, budget) in zip(axes, self.rows, strict=True):
+            dep, difference = self.numbers(outcome, scenario, budget)
+            one.plot(self.pivots, dep, "o-", label="Dep", color=LOOKS["dep"]["color"])
+            one.plot(
+                self.pivots,
+                difference,
+                "s--",
+                label="Ind in the mixture's space\nminus Ind",
+                color=LOOKS["ind"]["color"],
+            )
+            one.axhline(0.0, color="#888888", linewidth=0.8)
+            one.set_title(f"{scenario}, b = {budget}", fontsize=9, loc="left")
+            one.set_xlabel("pivot class", fontsize=9)
+            one.set_xticks(self.pivots)
+        axes[0].set_ylabel("reward per round", fontsize=9)
+        legend(figure, axes)
+        return figure
+
+    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+        """The same numbers."""
+        rows = []
+        for scenario, budget in self.rows:
+            for pivot, dep, difference in zip(self.pivots, *self.numbers(outcome, scenario, budget), strict=True):
+                rows.append((scenario, str(budget), str(pivot), f"{dep:.3f}", f"{difference:+.3f}"))
+        return {"table": Table(("scenario", "b", "pivot", "Dep", "difference of Ind"), tuple(rows))}
+
+    def judge(self, outcome: Outcome) -> Finding:
+        """Where Dep does poorly, Ind loses by the mixture's space: rank correlation of the two over pivots."""
+        found = []
+        for scenario, budget in self.rows:
+            dep, difference = self.numbers(outcome, scenario, budget)
+            rank = _rank_correlation(dep, difference)
+            verdict = Verdict.HOLDS if rank > 0.55 else Verdict.FAILS if rank < 0.0 else Verdict.UNSURE
+            found.append((scenario, Finding(verdict, f"rank correlation {rank:.2f} over {len(dep)} pivots")))
+        return together(found)

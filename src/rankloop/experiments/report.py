@@ -1,0 +1,159 @@
+"""Write the outcome of an experiment to a folder, and read back what a page needs of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankloop.errors import MissingExtra, RankloopError
+from rankloop.experiments.experiment import SEED, Experiment, Outcome
+from rankloop.files import replace_file
+from rankloop.simulator.plot import save_svg
+from rankloop.version import __version__
+
+HEAD = "spec.json"
+"""Written last and removed first: a folder that has it is whole."""
+
+
+def place(results: Path, experiment: Experiment) -> Path:
+    """The folder of an experiment; one that another version wrote is refused."""
+    folder = results / experiment.id
+    try:
+        version = json.loads((folder / HEAD).read_text(encoding="utf-8"))["version"]
+    except FileNotFoundError:
+        return folder
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RankloopError(f"{folder / HEAD} cannot be read; remove {folder} and run again.") from None
+    if version != __version__:
+        raise RankloopError(
+            f"{folder} was written by rankloop {version}, and this is {__version__}: "
+            "remove it, or say with --out where the new results shall go."
+        )
+    return folder
+
+
+def write(outcome: Outcome, folder: Path) -> None:
+    """spec.json, trace.parquet, figure.png and .svg, tables as .md and .csv, claims.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / HEAD).unlink(missing_ok=True)
+    figure = outcome.experiment.arrangement.draw(outcome)
+    replace_file(folder / "figure.png", lambda p: figure.savefig(p, format="png"))
+    replace_file(folder / "figure.svg", lambda p: save_svg(figure, p))
+    for name, table in outcome.experiment.arrangement.tables(outcome).items():
+        _text(folder / f"{name}.md", table.markdown() + "\n")
+        _text(folder / f"{name}.csv", table.csv())
+    _text(folder / "claims.json", json.dumps(judged(outcome), indent=1, ensure_ascii=False) + "\n")
+    replace_file(folder / "trace.parquet", lambda p: _trace(outcome, p))
+    _text(folder / HEAD, json.dumps(_head(outcome), indent=1, ensure_ascii=False) + "\n")
+
+
+def judged(outcome: Outcome) -> list[dict[str, str]]:
+    """Every claim with its verdict and numbers."""
+    findings = [(claim, claim.judge(outcome)) for claim in outcome.experiment.claims]
+    return [{"claim": c.text, "source": c.source, "verdict": str(f.verdict), "numbers": f.numbers} for c, f in findings]
+
+
+def where_the_time_goes(outcome: Outcome, most: int = 4) -> str:
+    """Rounds per second reached by one process, and the policies that took most of the time."""
+    spent: dict[str, float] = defaultdict(float)
+    played = 0
+    for _, result in outcome.parts:
+        for trace in result:
+            spent[trace.id] += trace.seconds
+            played += int(trace.rounds[-1]) * trace.regret.shape[1]
+    total = sum(spent.values())
+    shares = ", ".join(
+        f"{id} {s / total:.0%}".replace("%", " %") for id, s in sorted(spent.items(), key=lambda kv: -kv[1])[:most]
+    )
+    return f"{played / total:,.0f} rounds/s of one process; time: {shares}" if total else "nothing to play"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a page needs of a result folder."""
+
+    head: Mapping[str, Any]
+    claims: tuple[Mapping[str, str], ...]
+    figure: Path
+    table: str
+
+
+def read(folder: Path) -> Kept | None:
+    """What `write` left there; nothing where there is no whole result."""
+    if not (folder / HEAD).exists():
+        return None
+    try:
+        head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
+        claims = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
+        table = (folder / "table.md").read_text(encoding="utf-8")
+        return Kept(head, tuple(claims), folder / "figure.png", table)
+    except (OSError, ValueError) as error:
+        raise RankloopError(
+            f"{folder} is not a whole result ({type(error).__name__}); remove it and run again."
+        ) from None
+
+
+def _head(outcome: Outcome) -> dict[str, Any]:
+    experiment = outcome.experiment
+    return {
+        "id": experiment.id,
+        "title": experiment.title,
+        "version": __version__,
+        "quick": outcome.quick,
+        "seed": SEED,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "speed": where_the_time_goes(outcome),
+        "data": dict(outcome.inputs),
+        "panels": [
+            {
+                "title": panel.title,
+                "key": dict(panel.key),
+                "world": dict(panel.world),
+                "policies": [{"label": t.label, "id": t.id, "params": dict(t.params)} for t in result],
+                "rounds": panel.rounds,
+                "replications": panel.replications,
+                "chunk": panel.chunk,
+            }
+            for panel, result in outcome.parts
+        ],
+    }
+
+
+def _text(path: Path, text: str) -> None:
+    replace_file(path, lambda p: p.write_text(text, encoding="utf-8"))
+
+
+def _trace(outcome: Outcome, path: Path) -> None:
+    """A row for each panel, policy, replication and checkpoint."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError:
+        raise MissingExtra("writing a trace", "experiments") from None
+    parts = []
+    for panel, trace in outcome.traces():
+        C, R = trace.regret.shape
+        same = {"panel": panel.title, "label": trace.label, "id": trace.id}
+        columns = {name: pa.array([text] * (C * R)).dictionary_encode() for name, text in same.items()}
+        columns |= {
+            "replication": pa.array(np.tile(np.arange(R, dtype=np.int32), C)),
+            "round": pa.array(np.repeat(trace.rounds, R)),
+            "regret": pa.array(trace.regret.ravel()),
+            "reward": pa.array(trace.reward.ravel()),
+        }
+        parts.append(pa.table(columns))
+    schema = [("panel", pa.string()), ("label", pa.string()), ("id", pa.string())]
+    numbers = [("regret", pa.float64()), ("reward", pa.float64())]
+    empty = pa.schema([*schema, ("replication", pa.int32()), ("round", pa.int64()), *numbers])
+    table = pa.concat_tables(parts).unify_dictionaries() if parts else empty.empty_table()
+    pq.write_table(table, path)

@@ -1,0 +1,64 @@
+"""Tables of results, as Markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankloop.experiments.experiment import Outcome
+from rankloop.simulator.stats import half_width
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows of text."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """A Markdown table; columns of numbers are aligned to the right."""
+        cells = [[cell.replace("|", r"\|") for cell in row] for row in self.rows]
+        right = [all(row[c][:1] in "-0123456789." for row in cells) for c in range(len(self.columns))]
+        lines = ["| " + " | ".join(self.columns) + " |", "|" + "".join("---:|" if r else "---|" for r in right)]
+        lines += ["| " + " | ".join(row) + " |" for row in cells]
+        return "\n".join(lines)
+
+    def csv(self) -> str:
+        """Comma-separated values with a head."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(self.rows)
+        return out.getvalue()
+
+
+def finals(outcome: Outcome) -> Table:
+    """Final regret and reward of every policy in every panel, with half its 95 % interval."""
+    rows = []
+    for panel, result in outcome.parts:
+        random = result.random.final.mean()
+        for trace in sorted(result, key=lambda t: float(t.final.mean())):
+            share = f"{trace.final.mean() / random:.1%}".replace("%", " %") if random > 0 else "-"
+            rows.append(
+                (
+                    panel.title,
+                    trace.label,
+                    number(trace.final.mean()),
+                    number(float(half_width(trace.final))),
+                    share,
+                    number(trace.reward[-1].mean()),
+                )
+            )
+    return Table(("panel", "policy", "regret", "±", "of random's", "reward"), tuple(rows))
+
+
+def number(value: float) -> str:
+    """Four significant digits, no exponent; a dash for NaN."""
+    if np.isnan(value):
+        return "-"
+    digits = 0 if value == 0 else max(0, 3 - int(np.floor(np.log10(abs(value)))))
+    return f"{value:,.{min(digits, 4)}f}"
