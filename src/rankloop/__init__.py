@@ -1,6 +1,7 @@
 """rankloop: an online learning-to-rank engine. It shows a list, watches the clicks and learns from each."""
 
 from rankloop.catalogue import build, entries
+from rankloop.engine import Ranker, RankerConfig
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError, Unsupported
 from rankloop.policy import Policy, Ranks
 from rankloop.simulator import Result, simulate
@@ -12,6 +13,8 @@ __all__ = [
     "InvalidInput",
     "MissingExtra",
     "Policy",
+    "Ranker",
+    "RankerConfig",
     "RankloopError",
     "Ranks",
     "Request",

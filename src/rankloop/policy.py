@@ -78,8 +78,8 @@ class Policy(Generic[S]):
                 raise InvalidInput("request.items", request.items, f"{known}, the items that this policy was built for")
             return scores
 
-        items = around_pins(self.plan, score_slot, request, rng).items
-        return Decision(items, self.design.pick(request, items), request)
+        items, scores = around_pins(self.plan, score_slot, request, rng)
+        return Decision(items, self.design.pick(request, items), request, scores)
 
     def learn(self, state: PolicyState[S], decision: Decision, clicks: ArrayLike) -> None:
         """Take in the clicks [B, K] on a decision. Clicks that cannot be are refused, nothing changed."""

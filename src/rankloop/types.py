@@ -185,6 +185,7 @@ class Decision:
     items: IntArray  # [B, K], EMPTY where nothing is shown
     rows: Rows
     request: Request
+    scores: FloatArray | None = None  # [B, K] what each place was given for, where a policy chose it by scores
 
 
 @dataclass(frozen=True, slots=True)

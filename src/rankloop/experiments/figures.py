@@ -34,7 +34,7 @@ def canvas(rows: int, columns: int, *, width: float = 3.3, height: float = 2.9) 
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise MissingExtra("a figure", "experiments") from None
-    figure = Figure(figsize=(width * columns + 1.9, height * rows), dpi=150, layout="constrained")
+    figure = Figure(figsize=(width * columns + 1.9, height * rows), dpi=120, layout="constrained")
     made = figure.subplots(rows, columns, squeeze=False)
     axes = list(np.ravel(made))
     for one in axes:

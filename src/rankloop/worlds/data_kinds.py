@@ -98,6 +98,7 @@ def rated(fields: Mapping[str, Any]) -> World:
         arms = prepared.rated_arms(validate.choice("world.data", given["data"], RATED), _topics(given))
         return _chunk_world(given, arms.x, arms.rate, arms.coverage)
     x, rate, coverage = _arms_of_file(given["file"], "rate")
+    rate = rate.astype(np.float64)
     if not ((rate >= 0) & (rate <= 1)).all():
         raise InvalidInput("world.file", given["file"], "an .npz whose rates lie in [0, 1]")
     return _chunk_world(given, x, rate, coverage)
@@ -133,7 +134,7 @@ def _arms_of_file(file: Any, truth: str) -> tuple[FloatArray, FloatArray, FloatA
     """Vectors [n, d], labels or rates [n], and coverage [n, topics] where there is one."""
     accepted = f"the path of an .npz file with x (n x d), {truth} (n) and, optionally, coverage (n x topics)"
     arrays = read_arrays(file, ("x", truth), ("coverage",), accepted=accepted)
-    x, known, coverage = arrays["x"].astype(np.float64), arrays[truth].astype(np.float64), arrays.get("coverage")
+    x, known, coverage = arrays["x"].astype(np.float64), arrays[truth], arrays.get("coverage")
     if x.ndim != 2 or 0 in x.shape or known.shape != x.shape[:1] or not np.isfinite(x).all():
         raise InvalidInput("world.file", file, accepted)
     if coverage is not None:

@@ -1,0 +1,8 @@
+"""One ranker in production: items that come and go, lists, feedback, a log from which everything can be rebuilt."""
+
+from rankloop.engine.config import RankerConfig
+from rankloop.engine.items import Item
+from rankloop.engine.ranker import Ranker
+from rankloop.engine.ranking import Listed, Ranking, Receipt
+
+__all__ = ["Item", "Listed", "Ranker", "RankerConfig", "Ranking", "Receipt"]

@@ -1,0 +1,128 @@
+"""What a ranker is: its policy, what it knows of items and visitors, and how feedback settles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from rankloop import catalogue, validate
+from rankloop.errors import InvalidInput
+from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
+from rankloop.policy import Ranks
+from rankloop.types import BetaPrior, FloatArray, Setting
+
+OBJECTIVES = ("any-click", "clicks", "revenue", "amount")
+AGGREGATES = ("earliest", "sum")
+CLOSINGS = ("nothing", "ignore")
+
+
+@dataclass(frozen=True)
+class RankerConfig:
+    """A ranker's settings, checked. All but `policy` and `slots` have defaults.
+
+    Args:
+        policy: an id of the catalogue.
+        slots: the longest list that is asked for.
+        params: of the policy.
+        dim: number of features of every item, where the policy uses features.
+        context: length of a visitor's context, where the policy uses one.
+        bias: probability that each slot is looked at, where the policy needs it.
+        prior: (a, b) of the Beta belief about an item nobody has seen, where the policy takes one.
+        rounds: the horizon, for policies that need one.
+        objective: what a list is worth: any-click, clicks, revenue (items have prices) or amount.
+        window: seconds after which a decision without final feedback is settled.
+        aggregate: several events for one decision: `earliest` (the first settles it) or `sum` (as the window closes).
+        on_close: a window closes without any event: `nothing` (it was seen, and nothing happened) or `ignore`.
+        seed: equal seeds, logs and requests give equal lists.
+    """
+
+    policy: str
+    slots: int
+    params: Mapping[str, Any] = field(default_factory=dict)
+    dim: int | None = None
+    context: int | None = None
+    bias: tuple[float, ...] | None = None
+    prior: tuple[float, float] | None = None
+    rounds: int | None = None
+    objective: str = "any-click"
+    window: float = 3600.0
+    aggregate: str = "earliest"
+    on_close: str = "nothing"
+    seed: int = 0
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """Check a mapping; what is wrong is said with the field's name."""
+        optional = tuple(name for name in cls.__dataclass_fields__ if name not in ("policy", "slots"))
+        fields = validate.mapping("ranker", given, required=("policy", "slots"), optional=optional)
+        slots = validate.integer("ranker.slots", fields["slots"], high=1000)
+        bias, prior = fields.get("bias"), fields.get("prior")
+        made = cls(
+            policy=catalogue.find(fields["policy"]).id,
+            slots=slots,
+            params=_params(fields["policy"], fields.get("params", {})),
+            dim=_size("ranker.dim", fields.get("dim")),
+            context=_size("ranker.context", fields.get("context")),
+            bias=None if bias is None else _numbers("ranker.bias", bias, slots, high=1.0),
+            prior=None if prior is None else _pair("ranker.prior", prior),
+            rounds=_size("ranker.rounds", fields.get("rounds")),
+            objective=validate.choice("ranker.objective", fields.get("objective", "any-click"), OBJECTIVES),
+            window=validate.number("ranker.window", fields.get("window", 3600.0), low=0.0, open_low=True),
+            aggregate=validate.choice("ranker.aggregate", fields.get("aggregate", "earliest"), AGGREGATES),
+            on_close=validate.choice("ranker.on_close", fields.get("on_close", "nothing"), CLOSINGS),
+            seed=validate.integer("ranker.seed", fields.get("seed", 0), low=0),
+        )
+        made.build(2, np.zeros(2))
+        return made
+
+    def build(self, items: int, prices: FloatArray) -> Ranks:
+        """The policy for so many items; `prices` [items] may change in place."""
+        shape = (items,)
+        prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
+        setting = Setting(
+            items=items,
+            slots=self.slots,
+            rounds=self.rounds,
+            dim=self.dim,
+            prior=prior,
+            bias=None if self.bias is None else np.array(self.bias),
+            context=self.context,
+            objective=self._objective(prices),
+        )
+        return catalogue.build(self.policy, setting, **self.params)
+
+    def as_mapping(self) -> dict[str, Any]:
+        """The settings as plain values: what `of` accepts."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def _objective(self, prices: FloatArray) -> Objective:
+        made: dict[str, Objective] = {"any-click": AnyClick(), "clicks": Clicks(), "amount": Amount()}
+        return Revenue(prices) if self.objective == "revenue" else made[self.objective]
+
+
+def _params(policy: Any, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput("ranker.params", value, "a mapping of parameters of the policy")
+    try:
+        catalogue.resolve(policy, value)
+    except InvalidInput as error:
+        raise error.within("ranker.params") from None
+    return dict(value)
+
+
+def _size(field: str, value: Any) -> int | None:
+    return None if value is None else validate.integer(field, value, high=10**9)
+
+
+def _numbers(field: str, value: Any, length: int, high: float) -> tuple[float, ...]:
+    return tuple(validate.vector(field, value, low=0.0, high=high, length=length).tolist())
+
+
+def _pair(field: str, value: Any) -> tuple[float, float]:
+    found = validate.vector(field, value, low=0.0, open_low=True, length=2)
+    if not np.isfinite(found).all():
+        raise InvalidInput(field, value, "two finite numbers above 0")
+    return float(found[0]), float(found[1])

@@ -1,0 +1,171 @@
+"""The items of a ranker: added, changed and removed while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from rankloop import validate
+from rankloop.errors import MISSING, InvalidInput
+from rankloop.types import BoolArray, FloatArray, IntArray
+
+ID_LENGTH = 200
+FIRST = 16
+"""Columns that a table starts with; they double when they are taken."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something that can be listed."""
+
+    id: str
+    features: tuple[float, ...] | None = None
+    price: float = 0.0
+    enabled: bool = True
+
+    @classmethod
+    def of(cls, given: Any, dim: int | None, field: str = "item") -> Self:
+        """Check a mapping with id and, optionally, features, price and enabled."""
+        if isinstance(given, cls):
+            given = {"id": given.id, "features": given.features, "price": given.price, "enabled": given.enabled}
+        fields = validate.mapping(field, given, required=("id",), optional=("features", "price", "enabled"))
+        enabled = fields.get("enabled", True)
+        if not isinstance(enabled, bool):
+            raise InvalidInput(f"{field}.enabled", enabled, "true or false")
+        return cls(
+            id=name(f"{field}.id", fields["id"]),
+            features=_features(f"{field}.features", fields.get("features"), dim),
+            price=validate.number(f"{field}.price", fields.get("price", 0.0), low=0.0),
+            enabled=enabled,
+        )
+
+
+def name(field: str, value: Any) -> str:
+    """A printable text of reasonable length."""
+    if not isinstance(value, str) or not value or len(value) > ID_LENGTH or not value.isprintable():
+        raise InvalidInput(field, value, f"a printable text of 1 to {ID_LENGTH} characters")
+    return value
+
+
+def _features(field: str, value: Any, dim: int | None) -> tuple[float, ...] | None:
+    if dim is None:
+        if value is not None:
+            raise InvalidInput(field, value, "no features, since the ranker has none (ranker.dim)")
+        return None
+    if value is None:
+        raise InvalidInput(field, MISSING, f"{dim} numbers, as ranker.dim says")
+    return tuple(validate.vector(field, value, length=dim).tolist())
+
+
+class ItemTable:
+    """Columns of items; a column belongs to one id for ever, also after the item is removed."""
+
+    def __init__(self, dim: int | None) -> None:
+        self.dim = dim
+        self.ids: list[str] = []
+        self.column: dict[str, int] = {}
+        self._x = np.zeros((FIRST, dim or 0))
+        self._prices = np.zeros(FIRST)
+        self._enabled = np.zeros(FIRST, dtype=np.bool_)
+        self._removed: set[str] = set()
+
+    @property
+    def capacity(self) -> int:
+        """Columns that there is room for."""
+        return len(self._prices)
+
+    @property
+    def features(self) -> FloatArray | None:
+        """Features of all columns, [capacity, d]."""
+        return None if self.dim is None else self._x
+
+    @property
+    def prices(self) -> FloatArray:
+        """Prices of all columns, [capacity]; changes in place until the table grows."""
+        return self._prices
+
+    @property
+    def enabled(self) -> BoolArray:
+        """Columns that may be listed, [capacity]."""
+        return self._enabled
+
+    def check(self, items: Sequence[Item]) -> None:
+        """Refuse ids that were removed, and ids that stand twice."""
+        seen: set[str] = set()
+        for i, item in enumerate(items):
+            if item.id in self._removed:
+                raise InvalidInput(f"items[{i}].id", item.id, "an id that was not removed before: ids are never reused")
+            if item.id in seen:
+                raise InvalidInput(f"items[{i}].id", item.id, "every id once")
+            seen.add(item.id)
+
+    def put(self, items: Iterable[Item]) -> None:
+        """Add items, or change those that are there."""
+        for item in items:
+            at = self.column.get(item.id)
+            if at is None:
+                at = self.column[item.id] = len(self.ids)
+                self.ids.append(item.id)
+                if at >= self.capacity:
+                    self._grow()
+            if item.features is not None:
+                self._x[at] = item.features
+            self._prices[at], self._enabled[at] = item.price, item.enabled
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Never list these again."""
+        for id in ids:
+            self._enabled[self.known("id", id)] = False
+            self._removed.add(id)
+
+    def known(self, field: str, id: Any) -> int:
+        """The column of an item that is there."""
+        if not isinstance(id, str) or id not in self.column or id in self._removed:
+            raise InvalidInput(field, id, "the id of an item of this ranker")
+        return self.column[id]
+
+    def columns(self, field: str, ids: Any) -> IntArray:
+        """The columns of some items."""
+        if not isinstance(ids, Sequence) or isinstance(ids, str):
+            raise InvalidInput(field, ids, "a list of ids")
+        return np.array([self.known(f"{field}[{i}]", id) for i, id in enumerate(ids)], dtype=np.int64)
+
+    def all(self) -> list[Item]:
+        """Every item that was not removed."""
+        return [self.get(id) for id in self.ids if id not in self._removed]
+
+    def get(self, id: str) -> Item:
+        """One item as it is now."""
+        at = self.known("id", id)
+        x = None if self.dim is None else tuple(self._x[at].tolist())
+        return Item(id, x, float(self._prices[at]), bool(self._enabled[at]))
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything, for a snapshot."""
+        n = len(self.ids)
+        return {
+            "ids": np.array(self.ids, dtype=np.str_),
+            "removed": np.array([id in self._removed for id in self.ids], dtype=np.bool_),
+            "x": self._x[:n],
+            "prices": self._prices[:n],
+            "enabled": self._enabled[:n],
+        }
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Become what `arrays` gave."""
+        ids = [str(id) for id in arrays["ids"]]
+        self.ids, self.column = ids, {id: i for i, id in enumerate(ids)}
+        self._removed = {id for id, gone in zip(ids, arrays["removed"], strict=True) if gone}
+        while self.capacity < len(ids):
+            self._grow()
+        for own, kept in ((self._x, "x"), (self._prices, "prices"), (self._enabled, "enabled")):
+            own[: len(ids)] = arrays[kept]
+
+    def _grow(self) -> None:
+        n = self.capacity
+        self._x = np.concatenate([self._x, np.zeros_like(self._x)])
+        self._prices = np.concatenate([self._prices, np.zeros(n)])
+        self._enabled = np.concatenate([self._enabled, np.zeros(n, dtype=np.bool_)])

@@ -1,0 +1,56 @@
+"""Decisions whose outcome is still open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+
+from rankloop.engine.records import Shown
+from rankloop.types import FloatArray
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A list that was decided, and what has happened to it so far."""
+
+    shown: Shown
+    outcome: FloatArray | None = None  # [k], None while nothing was told
+
+    def add(self, outcome: FloatArray, aggregate: str) -> None:
+        """Take in another event: the earliest counts, or their sum."""
+        if self.outcome is None:
+            self.outcome = outcome.copy()
+        elif aggregate == "sum":
+            self.outcome += outcome
+
+
+class Pending:
+    """Open decisions in the order of the log; a window bounds how many there can be."""
+
+    def __init__(self, window: float) -> None:
+        self.window = window
+        self._waiting: dict[str, Waiting] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(self._waiting.values())
+
+    def add(self, shown: Shown, outcome: FloatArray | None = None) -> None:
+        """A new decision."""
+        self._waiting[shown.id] = Waiting(shown, outcome)
+
+    def get(self, id: str) -> Waiting | None:
+        """An open decision."""
+        return self._waiting.get(id)
+
+    def pop(self, id: str) -> Waiting | None:
+        """Settle a decision: it is no longer open."""
+        return self._waiting.pop(id, None)
+
+    def due(self, now: float) -> tuple[str, ...]:
+        """Decisions whose window has closed, oldest first."""
+        old = takewhile(lambda waiting: waiting.shown.time + self.window <= now, self._waiting.values())
+        return tuple(waiting.shown.id for waiting in old)

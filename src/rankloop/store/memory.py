@@ -1,0 +1,55 @@
+"""A log that lives as long as the process: for tests and trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rankloop.store.base import Entry, Snapshot
+
+
+class MemoryStore:
+    """Lists and dictionaries behind the interface of a store."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[str, Entry]] = []
+        self._keys: dict[tuple[str, str, str], int] = {}
+        self._snapshots: dict[str, Snapshot] = {}
+
+    def append(self, batch: Sequence[tuple[str, Entry]]) -> list[int | None]:
+        """Keep entries in order."""
+        positions: list[int | None] = []
+        for ranker, entry in batch:
+            name = (ranker, entry.kind, entry.key)
+            if entry.key and name in self._keys:
+                positions.append(None)
+                continue
+            position = len(self._entries) + 1
+            self._entries.append((ranker, replace(entry, position=position)))
+            self._keys[name] = position
+            positions.append(position)
+        return positions
+
+    def read(self, ranker: str, after: int = 0) -> Iterator[Entry]:
+        """Entries after a position."""
+        return (entry for own, entry in self._entries[after:] if own == ranker)
+
+    def find(self, ranker: str, kind: str, key: str) -> Entry | None:
+        """The entry of a key."""
+        position = self._keys.get((ranker, kind, key))
+        return None if position is None else self._entries[position - 1][1]
+
+    def about(self, ranker: str, subject: str) -> list[Entry]:
+        """Entries of a decision."""
+        return [entry for entry in self.read(ranker) if entry.subject == subject]
+
+    def save_snapshot(self, ranker: str, snapshot: Snapshot) -> None:
+        """Keep the newest."""
+        self._snapshots[ranker] = snapshot
+
+    def load_snapshot(self, ranker: str) -> Snapshot | None:
+        """The newest."""
+        return self._snapshots.get(ranker)
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,146 @@
+"""The log in one SQLite file: write-ahead log, every commit on the disk before it is told."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rankloop.store.base import Entry, Snapshot, StoreUnavailable
+
+MIGRATIONS = (
+    """
+    CREATE TABLE log (
+      position INTEGER PRIMARY KEY,
+      ranker TEXT NOT NULL,
+      kind TEXT NOT NULL,
+      key TEXT NOT NULL,
+      subject TEXT NOT NULL,
+      time REAL NOT NULL,
+      body BLOB NOT NULL
+    );
+    CREATE UNIQUE INDEX log_key ON log (ranker, kind, key) WHERE key <> '';
+    CREATE INDEX log_subject ON log (ranker, subject) WHERE subject <> '';
+    CREATE TABLE snapshot (
+      ranker TEXT PRIMARY KEY,
+      position INTEGER NOT NULL,
+      body BLOB NOT NULL
+    );
+    """,
+)
+"""Each is applied once, its change and the number of the last one in the same transaction."""
+COLUMNS = "kind, key, subject, time, body, position"
+PAGE = 2000
+
+
+class SqliteStore:
+    """One file, one connection for writing, one for reading."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        try:
+            self._writer = _connect(self.path)
+            _migrate(self._writer, self.path)
+            self._reader = _connect(self.path)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"{self.path} cannot be opened as a log ({error}).") from None
+        self._writing, self._reading = threading.Lock(), threading.Lock()
+
+    def append(self, batch: Sequence[tuple[str, Entry]]) -> list[int | None]:
+        """Insert entries in one transaction."""
+        with self._writing, _told("written", self.path), _transaction(self._writer) as connection:
+            return [self._insert(connection, ranker, entry) for ranker, entry in batch]
+
+    @staticmethod
+    def _insert(connection: sqlite3.Connection, ranker: str, entry: Entry) -> int | None:
+        row = (ranker, entry.kind, entry.key, entry.subject, entry.time, entry.body)
+        found = connection.execute(
+            "INSERT OR IGNORE INTO log (ranker, kind, key, subject, time, body) VALUES (?, ?, ?, ?, ?, ?)", row
+        )
+        return found.lastrowid if found.rowcount == 1 else None
+
+    def read(self, ranker: str, after: int = 0) -> Iterator[Entry]:
+        """Entries page by page, so that a long log needs little memory."""
+        while True:
+            rows = self._select("ranker = ? AND position > ? ORDER BY position LIMIT ?", ranker, after, PAGE)
+            yield from rows
+            if len(rows) < PAGE:
+                return
+            after = rows[-1].position
+
+    def find(self, ranker: str, kind: str, key: str) -> Entry | None:
+        """The entry of a key."""
+        rows = self._select("ranker = ? AND kind = ? AND key = ? AND key <> ''", ranker, kind, key)
+        return rows[0] if rows else None
+
+    def about(self, ranker: str, subject: str) -> list[Entry]:
+        """Entries of a decision."""
+        return self._select("ranker = ? AND subject = ? AND subject <> '' ORDER BY position", ranker, subject)
+
+    def _select(self, where: str, *values: str | int) -> list[Entry]:
+        with self._reading, _told("read", self.path):
+            # The conditions are literals of this module; values are bound.
+            rows = self._reader.execute(f"SELECT {COLUMNS} FROM log WHERE {where}", values).fetchall()  # noqa: S608
+        return [Entry(*row) for row in rows]
+
+    def save_snapshot(self, ranker: str, snapshot: Snapshot) -> None:
+        """Replace the ranker's snapshot."""
+        with self._writing, _told("written", self.path), _transaction(self._writer) as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO snapshot (ranker, position, body) VALUES (?, ?, ?)",
+                (ranker, snapshot.position, snapshot.body),
+            )
+
+    def load_snapshot(self, ranker: str) -> Snapshot | None:
+        """The newest snapshot."""
+        with self._reading, _told("read", self.path):
+            row = self._reader.execute("SELECT position, body FROM snapshot WHERE ranker = ?", (ranker,)).fetchone()
+        return None if row is None else Snapshot(*row)
+
+    def close(self) -> None:
+        """Close both connections."""
+        with self._writing, self._reading:
+            self._writer.close()
+            self._reader.close()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    with _transaction(connection):
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > len(MIGRATIONS):
+            raise StoreUnavailable(f"{path} was written by a newer rankloop (layout {version}); update to open it.")
+        for script in MIGRATIONS[version:]:
+            for statement in script.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Commit what the block did, or undo all of it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def _told(what: str, path: Path) -> Iterator[None]:
+    """Say in one sentence what SQLite could not do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"the log {path.name} cannot be {what} now ({error}).") from None

@@ -1,0 +1,517 @@
+"""One ranker in production: what the log says is what it knows."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rankloop import catalogue
+from rankloop.engine import Item, Ranker, RankerConfig
+from rankloop.engine.ranker import UnknownDecision
+from rankloop.errors import InvalidInput, RankloopError, Unsupported
+from rankloop.store import MemoryStore, SqliteStore, StoreUnavailable, Writer
+
+IDS = [entry.id for entry in catalogue.entries() if "coverage" not in entry.needs]
+DIM, CONTEXT, SLOTS = 3, 2, 3
+
+
+class Clock:
+    """A time that tests move."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def config(id: str = "cascade-lin-ts", **more: Any) -> RankerConfig:
+    """A ranker of this policy, with all that any policy may need."""
+    needs = catalogue.find(id).needs
+    given: dict[str, Any] = {"policy": id, "slots": SLOTS, "dim": DIM, "rounds": 500, "seed": 7, "window": 60.0}
+    given |= {"context": CONTEXT} if "context" in needs else {}
+    given |= {"bias": [1.0, 0.6, 0.4]} if "bias" in needs else {}
+    given |= {"prior": [1.0, 3.0]} if "prior" in needs else {}
+    return RankerConfig.of(given | more)
+
+
+def items(n: int, seed: int = 0) -> list[dict[str, Any]]:
+    x = np.random.default_rng(seed).standard_normal((n, DIM))
+    return [{"id": f"item-{i}", "features": x[i].tolist(), "price": float(i)} for i in range(n)]
+
+
+def contents(ranker: Ranker) -> dict[str, bytes]:
+    """Everything that a ranker knows, as bytes."""
+    state = {f"state.{name}": array.tobytes() for name, array in ranker._learners.arrays().items()}
+    table = {f"table.{name}": array.tobytes() for name, array in ranker._table.arrays().items()}
+    waiting = {f"waiting.{w.shown.id}": b"" if w.outcome is None else w.outcome.tobytes() for w in ranker._pending}
+    return state | table | waiting | {"decided": str(ranker._decided).encode(), "at": str(ranker.position).encode()}
+
+
+def live(ranker: Ranker, clock: Clock, rounds: int, seed: int = 1) -> None:
+    """Visitors, items that come, change and go, late, doubled and missing feedback, windows that close."""
+    rng = np.random.default_rng(seed)
+    shown: list[str] = []
+    single = ranker._learners.policy.feedback.single
+    for t in range(rounds):
+        context = rng.standard_normal(CONTEXT).tolist() if ranker.config.context else None
+        segment = ["", "de", "fr"][int(rng.integers(3))]
+        ranking = ranker.rank(k=int(rng.integers(1, SLOTS + 1)), context=context, segment=segment)
+        shown.append(ranking.id)
+        told = shown[int(rng.integers(len(shown)))] if rng.random() < 0.2 else ranking.id
+        length = len(ranker._find(told).items)
+        clicks = [s for s in range(length) if rng.random() < 0.3]
+        if rng.random() < 0.8:
+            event = f"event-{t}"
+            ranker.feedback(told, clicked=clicks[:1] if single else clicks, event=event)
+            if rng.random() < 0.2:
+                assert ranker.feedback(told, clicked=[], event=event).status == "duplicate"
+        elif rng.random() < 0.3:
+            ranker.withdraw(ranking.id)
+        if rng.random() < 0.1:
+            ranker.put_items([{"id": f"new-{t}", "features": rng.standard_normal(DIM).tolist()}])
+        if rng.random() < 0.1:
+            known = ranker.items()
+            ranker.put_items([{"id": known[0].id, "features": rng.standard_normal(DIM).tolist(), "price": 2.0}])
+        if rng.random() < 0.1 and len(ranker.items()) > 4:
+            ranker.remove_items([ranker.items()[int(rng.integers(4))].id])
+        clock.now += float(rng.exponential(10.0))
+        ranker.tick()
+
+
+# Replay
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_replay_equals_live_for_every_policy(id: str) -> None:
+    store, clock = MemoryStore(), Clock()
+    ranker = Ranker(config(id), store=store, clock=clock)
+    ranker.put_items(items(6))
+    live(ranker, clock, 40)
+    again = Ranker(config(id), store=store, clock=clock)
+    assert contents(again) == contents(ranker)
+    context = [0.1, 0.2] if ranker.config.context else None
+    assert again.rank(context=context, segment="de").ids == ranker.rank(context=context, segment="de").ids
+
+
+@pytest.mark.parametrize("id", ["cascade-lin-ts", "epoch-ucb-upb-star", "toprank", "ucr"])
+def test_snapshot_and_the_rest_of_the_log_equal_the_whole_log(id: str, tmp_path: Path) -> None:
+    clock = Clock()
+    ranker = Ranker.open(tmp_path / "log.db", config(id), clock=clock)
+    ranker.put_items(items(6))
+    live(ranker, clock, 25)
+    position = ranker.snapshot()
+    live(ranker, clock, 25, seed=2)
+    assert ranker.position > position
+    expected = contents(ranker)
+    ranker.close()
+    again = Ranker.open(tmp_path / "log.db", config(id), clock=clock)
+    assert contents(again) == expected
+    whole = Ranker(config(id), store=_without_snapshots(again.store), clock=clock)
+    assert contents(whole) == expected
+    again.close()
+
+
+def _without_snapshots(store: Any) -> MemoryStore:
+    """The same log in another store."""
+    copied = MemoryStore()
+    for entry in store.read("ranker"):
+        while len(copied._entries) < entry.position - 1:
+            copied._entries.append(("", entry))
+        copied.append([("ranker", entry)])
+    return copied
+
+
+def test_a_snapshot_of_another_policy_is_left_alone(tmp_path: Path) -> None:
+    ranker = Ranker.open(tmp_path / "log.db", config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    ranker.feedback(ranker.rank().id, clicked=[0])
+    ranker.snapshot()
+    ranker.close()
+    other = Ranker.open(tmp_path / "log.db", config("gts"))
+    assert other.position == 3
+    assert len(other.items()) == 4
+    other.close()
+
+
+def test_learning_by_the_engine_is_learning_by_the_policy() -> None:
+    """Lists, clicks and states of a ranker are those of the bare policy fed with the same requests."""
+    from rankloop.types import Request, Setting
+
+    ranker = Ranker(config("cascade-ucb1", dim=None))
+    ranker.put_items([{"id": f"i{i}"} for i in range(16)])
+    policy = catalogue.build("cascade-ucb1", Setting(16, SLOTS, 500))
+    state, draws = policy.init(1), np.random.default_rng(0)
+    for t in range(1, 60):
+        decision = policy.decide(state, Request(1, 16, SLOTS), np.random.default_rng([7, t]))
+        ranking = ranker.rank()
+        assert list(ranking.ids) == [f"i{i}" for i in decision.items[0]]
+        clicked = [int(draws.integers(SLOTS))] if draws.random() < 0.5 else []
+        ranker.feedback(ranking.id, clicked=clicked)
+        policy.learn(state, decision, [[float(s in clicked) for s in range(SLOTS)]])
+    assert dict(ranker._learners.view(0).arrays())["belief.clicks"].tobytes() == state.belief.clicks.tobytes()
+
+
+# Feedback
+
+
+def test_the_first_event_settles_and_later_ones_are_late() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    id = ranker.rank().id
+    assert ranker.feedback(id, clicked=[1]).status == "learned"
+    assert ranker.feedback(id, clicked=[0]).status == "late"
+    assert ranker._learners.state.view(slice(0, 1)).t.tolist() == [2]  # type: ignore[attr-defined]
+
+
+def test_values_are_summed_until_the_window_closes() -> None:
+    clock = Clock()
+    ranker = Ranker(config("gts", aggregate="sum", window=10.0), clock=clock)
+    ranker.put_items(items(4))
+    ranking = ranker.rank(k=2)
+    assert ranker.feedback(ranking.id, values={0: 1.5}).status == "kept"
+    assert ranker.feedback(ranking.id, values=[2.0, 0.5]).status == "kept"
+    assert ranker.tick() == 0
+    clock.now += 10.0
+    assert ranker.tick() == 1
+    shift = dict(ranker._learners.view(0).arrays())["belief.shift"][0]
+    first = ranker._table.column[ranking.ids[0]]
+    assert shift[first] == pytest.approx(3.5 / 0.25)
+
+
+@pytest.mark.parametrize(("on_close", "rounds"), [("nothing", 2), ("ignore", 1)])
+def test_a_window_that_closes_without_feedback_has_a_default_outcome(on_close: str, rounds: int) -> None:
+    clock = Clock()
+    ranker = Ranker(config("cascade-ucb1", on_close=on_close), clock=clock)
+    ranker.put_items(items(4))
+    id = ranker.rank().id
+    clock.now += 61.0
+    assert ranker.tick() == 1
+    assert ranker.feedback(id, clicked=[0]).status == "late"
+    assert dict(ranker._learners.view(0).arrays())["t"].tolist() == [rounds]
+
+
+def test_a_withdrawn_list_teaches_nothing() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    id = ranker.rank().id
+    assert ranker.withdraw(id).status == "withdrawn"
+    assert ranker.feedback(id, clicked=[0]).status == "late"
+    assert dict(ranker._learners.view(0).arrays())["t"].tolist() == [1]
+
+
+def test_feedback_of_a_removed_item_settles() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(3))
+    ranking = ranker.rank(k=1)
+    ranker.remove_items(ranking.ids)
+    assert ranker.feedback(ranking.id, items=[ranking.ids[0]]).status == "learned"
+    assert ranking.ids[0] not in ranker.rank().ids
+    with pytest.raises(InvalidInput, match="ids are never reused"):
+        ranker.put_items([{"id": ranking.ids[0], "features": [0, 0, 0]}])
+
+
+def test_features_are_learned_as_they_were_scored() -> None:
+    ranker, same = Ranker(config()), Ranker(config())
+    for one in (ranker, same):
+        one.put_items(items(3))
+    first, second = ranker.rank(), same.rank()
+    ranker.put_items([{"id": f"item-{i}", "features": [9.0, 9.0, 9.0]} for i in range(3)])
+    ranker.feedback(first.id, clicked=[0])
+    same.feedback(second.id, clicked=[0])
+    for name in ("belief.F", "belief.b"):
+        assert np.array_equal(dict(ranker._learners.arrays())[name], dict(same._learners.arrays())[name])
+
+
+# Lists
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_pins_exclusions_and_candidates_are_respected_by_every_policy(id: str) -> None:
+    ranker = Ranker(config(id))
+    ranker.put_items(items(8))
+    context = [0.5, -0.5] if ranker.config.context else None
+    candidates = [f"item-{i}" for i in range(7)]
+    for _ in range(12):
+        ranking = ranker.rank(
+            context=context, candidates=candidates, exclude=["item-0", "item-1"], pin={1: "item-3"}, segment="x"
+        )
+        listed = {row.item: row for row in ranking.items}
+        assert "item-3" in ranking.ids
+        assert not {"item-0", "item-1", "item-7"} & set(ranking.ids)
+        assert len(set(ranking.ids)) == len(ranking.ids)
+        assert listed["item-3"].rule == "pinned"
+        ranker.feedback(ranking.id, clicked=[])
+
+
+def test_why_an_item_was_shown() -> None:
+    ranker = Ranker(config("gts"))
+    ranker.put_items(items(4))
+    before = ranker.rank().items
+    assert [row.prior_share for row in before] == [1.0] * 3
+    for _ in range(30):
+        ranking = ranker.rank()
+        ranker.feedback(ranking.id, clicked=[0])
+    row = ranker.rank().items[0]
+    assert row.rule == "ranked"
+    assert row.score is not None
+    assert row.estimate is not None
+    assert row.uncertainty is not None
+    assert row.prior_share is not None
+    assert 0.0 < row.estimate <= 1.0
+    assert abs(row.score - row.estimate) < 6 * row.uncertainty
+    assert row.prior_share < 0.5
+
+
+def test_segments_learn_apart_and_more_of_them_come_on_demand() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    for s in range(9):
+        for _ in range(s):
+            ranker.feedback(ranker.rank(segment=f"s{s}").id, clicked=[0])
+    t = dict(ranker._learners.arrays())["t"]
+    assert {name: int(t[row]) for name, row in ranker._learners.segments.items()} == {
+        f"s{s}": s + 1 for s in range(1, 9)
+    }
+
+
+def test_a_table_that_grows_keeps_what_was_learned() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(16))
+    for _ in range(20):
+        ranker.feedback(ranker.rank().id, clicked=[0])
+    before = dict(ranker._learners.arrays())
+    ranker.put_items([{"id": f"more-{i}", "features": [0.0, 0.0, 0.0]} for i in range(40)])
+    after = dict(ranker._learners.arrays())
+    assert after["belief.clicks"].shape[1] == 64
+    assert np.array_equal(after["belief.clicks"][:, :16], before["belief.clicks"])
+    assert not after["belief.clicks"][:, 16:].any()
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"policy": "no-such", "slots": 3}, "id"),
+        ({"policy": "gts"}, "ranker.slots"),
+        ({"policy": "gts", "slots": 0}, "ranker.slots"),
+        ({"policy": "gts", "slots": 2, "params": {"sigma": -1}}, "ranker.params.sigma"),
+        ({"policy": "gts", "slots": 2, "params": [1]}, "ranker.params"),
+        ({"policy": "gts", "slots": 2, "bias": [1.0]}, "ranker.bias"),
+        ({"policy": "gts", "slots": 2, "window": 0}, "ranker.window"),
+        ({"policy": "gts", "slots": 2, "aggregate": "last"}, "ranker.aggregate"),
+        ({"policy": "gts", "slots": 2, "colour": 1}, "ranker.colour"),
+        ({"policy": "ts-beta", "slots": 2, "prior": [0, 1]}, r"ranker.prior\[0\]"),
+    ],
+)
+def test_a_wrong_setting_is_named(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{field} "):
+        RankerConfig.of(given)
+
+
+@pytest.mark.parametrize("id", ["cascade-lin-ts", "pbm-ucb", "ts-beta", "ucr", "dep"])
+def test_a_policy_that_needs_more_says_what(id: str) -> None:
+    with pytest.raises(Unsupported, match=id):
+        RankerConfig.of({"policy": id, "slots": 3})
+
+
+@pytest.mark.parametrize(
+    ("item", "field"),
+    [
+        ({}, "id"),
+        ({"id": ""}, "id"),
+        ({"id": "a\n"}, "id"),
+        ({"id": 7}, "id"),
+        ({"id": "x" * 201}, "id"),
+        ({"id": "a"}, "features"),
+        ({"id": "a", "features": [1, 2]}, "features"),
+        ({"id": "a", "features": [1, 2, float("nan")]}, "features"),
+        ({"id": "a", "features": [1, 2, 3], "price": -1}, "price"),
+        ({"id": "a", "features": [1, 2, 3], "enabled": 1}, "enabled"),
+        ({"id": "a", "features": [1, 2, 3], "size": 1}, "size"),
+    ],
+)
+def test_a_wrong_item_is_refused_and_none_of_its_batch_is_kept(item: dict[str, Any], field: str) -> None:
+    ranker = Ranker(config())
+    with pytest.raises(InvalidInput, match=rf"items\[1\]\.{field}"):
+        ranker.put_items([{"id": "good", "features": [0, 0, 0]}, item])
+    assert ranker.items() == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"k": 4}, "k"),
+        ({"k": -1}, "k"),
+        ({"context": [1.0]}, "context"),
+        ({"candidates": ["nobody"]}, r"candidates\[0\]"),
+        ({"candidates": "item-0"}, "candidates"),
+        ({"exclude": ["nobody"]}, r"exclude\[0\]"),
+        ({"pin": {5: "item-0"}}, "pin"),
+        ({"pin": {0: "nobody"}}, r"pin\.0"),
+        ({"pin": {0: "item-0"}, "exclude": ["item-0"]}, r"pin\.0"),
+        ({"pin": {0: "item-0", 1: "item-0"}}, "pin"),
+        ({"segment": "a\0"}, "segment"),
+    ],
+)
+def test_a_wrong_question_changes_nothing(asked: dict[str, Any], field: str) -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    before = contents(ranker)
+    with pytest.raises(InvalidInput, match=f"^{field} "):
+        ranker.rank(**asked)
+    assert contents(ranker) == before
+
+
+@pytest.mark.parametrize(
+    ("told", "field"),
+    [
+        ({"clicked": [3]}, r"clicked\[0\]"),
+        ({"clicked": [-1]}, r"clicked\[0\]"),
+        ({"clicked": [True]}, r"clicked\[0\]"),
+        ({"clicked": "0"}, "clicked"),
+        ({"items": ["nobody"]}, r"items\[0\]"),
+        ({"clicked": [0], "items": ["item-0"]}, "items"),
+        ({"values": [1.0]}, "values"),
+        ({"values": {0: float("inf")}}, r"values\[0\]"),
+        ({"clicked": [], "event": ""}, "event"),
+    ],
+)
+def test_wrong_feedback_changes_nothing(told: dict[str, Any], field: str) -> None:
+    ranker = Ranker(config("gts"))
+    ranker.put_items(items(4))
+    id = ranker.rank().id
+    before = contents(ranker)
+    with pytest.raises(InvalidInput, match=f"^{field} "):
+        ranker.feedback(id, **told)
+    assert contents(ranker) == before
+
+
+def test_values_for_a_policy_of_clicks_and_unknown_decisions_are_refused() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    with pytest.raises(Unsupported, match="learns from clicks"):
+        ranker.feedback(ranker.rank().id, values=[0.5, 0.0, 0.0])
+    for id in ("nothing", 7, None):
+        with pytest.raises(UnknownDecision, match="not one that this ranker made"):
+            ranker.feedback(id, clicked=[])  # type: ignore[arg-type]
+
+
+# Many callers, and a log that fails
+
+
+def test_many_threads_lose_nothing(tmp_path: Path) -> None:
+    ranker = Ranker.open(tmp_path / "log.db", config("cascade-ucb1"))
+    ranker.put_items(items(8))
+
+    def visitor(n: int) -> None:
+        for i in range(25):
+            ranker.feedback(ranker.rank(segment=f"s{n % 2}").id, clicked=[i % 3], event=f"{n}-{i}")
+
+    threads = [threading.Thread(target=visitor, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    t = dict(ranker._learners.arrays())["t"]
+    assert t.tolist() == [101, 101]
+    expected = contents(ranker)
+    ranker.close()
+    again = Ranker.open(tmp_path / "log.db", config("cascade-ucb1"))
+    assert contents(again) == expected
+    again.close()
+
+
+class Failing(MemoryStore):
+    """A store whose disk is full for a while."""
+
+    full = False
+
+    def append(self, batch: Any) -> list[int | None]:
+        if self.full:
+            raise StoreUnavailable("the disk is full.")
+        return super().append(batch)
+
+
+def test_what_was_not_kept_is_not_acknowledged_and_not_learned() -> None:
+    store = Failing()
+    ranker = Ranker(config("cascade-ucb1"), store=store)
+    ranker.put_items(items(4))
+    id = ranker.rank().id
+    before = contents(ranker)
+    store.full = True
+    with pytest.raises(StoreUnavailable):
+        ranker.feedback(id, clicked=[0], event="once")
+    with pytest.raises(StoreUnavailable):
+        ranker.put_items(items(5))
+    assert contents(ranker) == before
+    store.full = False
+    assert ranker.feedback(id, clicked=[0], event="once").status == "learned"
+
+
+def test_a_closed_log_refuses(tmp_path: Path) -> None:
+    ranker = Ranker.open(tmp_path / "log.db", config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    ranker.close()
+    with pytest.raises(RankloopError, match="closed"):
+        ranker.rank()
+
+
+def test_an_item_is_what_was_put() -> None:
+    ranker = Ranker(config())
+    ranker.put_items([Item("a", (1.0, 2.0, 3.0), 5.0), {"id": "b", "features": [0, 0, 1], "enabled": False}])
+    assert ranker.items() == [Item("a", (1.0, 2.0, 3.0), 5.0), Item("b", (0.0, 0.0, 1.0), 0.0, enabled=False)]
+    assert ranker.rank().ids == ("a",)
+
+
+# The store
+
+
+def test_sqlite_keeps_everything_on_the_disk_before_it_tells(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "log.db")
+    assert store._writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._writer.execute("PRAGMA synchronous").fetchone() == (2,)
+    store.close()
+
+
+def test_a_file_of_a_newer_layout_or_no_database_is_refused(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "log.db")
+    store._writer.execute("PRAGMA user_version = 99")
+    store.close()
+    with pytest.raises(StoreUnavailable, match="newer rankloop"):
+        SqliteStore(tmp_path / "log.db")
+    (tmp_path / "text.db").write_text("no database at all, but long enough to be read as one " * 40)
+    with pytest.raises(StoreUnavailable, match="cannot be opened"):
+        SqliteStore(tmp_path / "text.db")
+
+
+def test_entries_that_come_together_are_committed_together(tmp_path: Path) -> None:
+    """While one commit runs, others wait; all that waited are one commit."""
+
+    class Slow(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.sizes: list[int] = []
+            self.go = threading.Event()
+
+        def append(self, batch: Any) -> list[int | None]:
+            self.go.wait()
+            self.sizes.append(len(batch))
+            return super().append(batch)
+
+    from rankloop.store.base import Entry
+
+    store = Slow()
+    writer = Writer(store)
+    done = [writer.submit("r", Entry("k", str(i), "", 0.0, b""), lambda e: e.position) for i in range(50)]
+    store.go.set()
+    assert [f.result() for f in done] == list(range(1, 51))
+    assert len(store.sizes) <= 2
+    assert sum(store.sizes) == 50
+    writer.close()
