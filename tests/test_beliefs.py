@@ -14,14 +14,16 @@ from scipy.special import erf, expit
 from sklearn.linear_model import LogisticRegression
 
 from helpers import RARE, Log, agree, build, feed, inverse, make_log
+from rankloop import catalogue
 from rankloop.belief import Beta, Gaussian, LogisticMAP, OnlineNewton, Ridge, SelfWeightedRidge
 from rankloop.belief.order import blocks
+from rankloop.belief.weighting import believe, forget
 from rankloop.design import PerItem, Shared
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade, PositionBased
 from rankloop.plan import TopK
 from rankloop.policy import Policy
-from rankloop.types import BetaPrior, FloatArray, IntArray, Rows
+from rankloop.types import BetaPrior, FloatArray, IntArray, Request, Rows, Setting
 
 ALL = Rows(model=slice(None))
 BIAS = np.array([0.9, 0.5, 0.2])
@@ -522,3 +524,45 @@ def test_exposure_zero_teaches_nothing() -> None:
         state = feed(policy, log).belief
         for (name, learned), (_, prior) in zip(state.arrays(), belief.init(2).arrays(), strict=True):
             assert (learned == prior).all(), name
+
+
+# Forgetting, and what another ranker says
+
+
+def test_a_ridge_that_forgets_is_a_weighted_regression() -> None:
+    """Before each lesson the past is discounted by 0.9: V - I and b decay, as in the plain recursion."""
+    draws = np.random.default_rng(0)
+    x = draws.standard_normal((6, 3))
+    policy = catalogue.build("cascade-lin-ts", Setting(6, 2, 100, 3))
+    state, fresh, request = policy.init(1), policy.init(1), Request(1, 6, 2, x)
+    V, b = np.eye(3), np.zeros(3)
+    for _ in range(30):
+        decision = policy.adopt(request, draws.permutation(6)[None, :2])
+        clicked = float(draws.random() < 0.3)
+        forget(state.belief, fresh.belief, 0.9)
+        policy.learn(state, decision, [[clicked, 0.0]])
+        V, b = np.eye(3) + 0.9 * (V - np.eye(3)), 0.9 * b
+        for k in range(1 if clicked else 2):
+            row = x[decision.items[0, k]]
+            V, b = V + np.outer(row, row), b + row * (clicked if k == 0 else 0.0)
+    F = state.belief.F[0, 0]
+    np.testing.assert_allclose(np.linalg.inv(F @ F.T), V, atol=1e-10)
+    np.testing.assert_allclose(state.belief.b[0, 0], b, atol=1e-12)
+
+
+@pytest.mark.parametrize("id", ["cascade-ucb1", "ts-beta", "gts", "cascade-lin-ts"])
+def test_pseudo_observations_are_observations(id: str) -> None:
+    """Four of them with mean ½ are two clicks and two passes."""
+    x = np.random.default_rng(1).standard_normal((4, 3))
+    policy = catalogue.build(id, Setting(4, 1, 100, 3, BetaPrior(np.ones(4), np.full(4, 2.0))))
+    assert isinstance(policy, Policy)
+    request = Request(1, 4, 1, x)
+    decision = policy.adopt(request, [[2]])
+    told, seen = policy.init(1), policy.init(1)
+    believe(policy.belief, told.belief, decision.rows, 0.5, 4.0)
+    for clicked in (1.0, 0.0, 1.0, 0.0):
+        policy.learn(seen, decision, [[clicked]])
+    for (name, a), (_, b) in zip(told.belief.arrays(), seen.belief.arrays(), strict=True):
+        if name == "F":
+            a, b = (F @ np.swapaxes(F, -1, -2) for F in (a, b))
+        np.testing.assert_allclose(a, b, atol=1e-12)

@@ -515,3 +515,88 @@ def test_entries_that_come_together_are_committed_together(tmp_path: Path) -> No
     assert len(store.sizes) <= 2
     assert sum(store.sizes) == 50
     writer.close()
+
+
+# What another ranker says, drift, and how likely a list was
+
+
+@pytest.mark.parametrize(
+    "id", ["cascade-ucb1", "ts-beta", "gts", "ensemble", "cascade-lin-ts", "lin-ts-ltr", "ucr", "toprank"]
+)
+def test_scores_of_another_ranker_are_believed_or_refused(id: str) -> None:
+    store = MemoryStore()
+    ranker = Ranker(config(id), store=store)
+    given = [row | {"prior": {"score": i / 10, "strength": 400.0}} for i, row in enumerate(items(5))]
+    if id in ("ensemble", "ucr", "toprank"):
+        with pytest.raises(InvalidInput, match=r"items\[0\]\.prior"):
+            ranker.put_items(given)
+        return
+    ranker.put_items(given)
+    for row in ranker.rank(segment="new").items:
+        assert row.prior_share in (None, 1.0), "nobody has clicked yet: all of it was believed before"
+        assert row.uncertainty is None or row.uncertainty < 0.1
+    if id != "cascade-lin-ts" and id != "lin-ts-ltr":  # five scores are not linear in three features
+        assert ranker.rank(segment="newer").ids == ("item-4", "item-3", "item-2")
+    assert contents(Ranker(config(id), store=store)) == contents(ranker)
+
+
+def test_a_discount_forgets_the_past_and_not_the_prior() -> None:
+    store = MemoryStore()
+    ranker = Ranker(config("ts-beta", discount=0.5), store=store)
+    ranker.put_items([{"id": "a", "features": [0, 0, 0]}])
+    for _ in range(30):
+        ranker.feedback(ranker.rank().id, clicked=[0])
+    arrays = dict(ranker._learners.view(0).arrays())
+    assert arrays["belief.a"][0, 0] == pytest.approx(1.0 + 2.0, abs=1e-6), "prior plus 1 + 1/2 + 1/4 + …"
+    assert arrays["belief.b"][0, 0] == pytest.approx(3.0)
+    assert contents(Ranker(config("ts-beta", discount=0.5), store=store)) == contents(ranker)
+
+
+def test_a_policy_that_cannot_forget_says_so() -> None:
+    with pytest.raises(Unsupported, match="toprank cannot forget"):
+        config("toprank", discount=0.9)
+
+
+def test_a_world_that_drifts_is_followed_by_a_ranker_that_forgets() -> None:
+    """The only item that is clicked changes after 300 visits; then 200 more (clicks shown first, of 200)."""
+    hits = {}
+    for discount in (1.0, 0.95):
+        ranker = Ranker(config("ts-beta", discount=discount, slots=1, prior=[1.0, 1.0]))
+        ranker.put_items(items(4))
+        hits[discount] = 0
+        for t in range(500):
+            good = "item-0" if t < 300 else "item-1"
+            ranking = ranker.rank(k=1)
+            ranker.feedback(ranking.id, clicked=[0] if ranking.ids == (good,) else [])
+            hits[discount] += t >= 300 and ranking.ids == (good,)
+    assert hits[0.95] > hits[1.0] + 50
+
+
+def test_propensities_are_counted_for_random_policies_and_not_made_up_for_others() -> None:
+    ranker = Ranker(config("random"))
+    ranker.put_items(items(4))
+    likely = ranker.rank(k=2, propensity=4000).propensity
+    assert likely is not None
+    assert likely.kind == "monte-carlo"
+    assert likely.slot is not None
+    assert likely.slot_error is not None
+    assert likely.prefix is not None
+    assert likely.list is not None
+    assert np.abs(likely.slot - 1 / 4).max() < 4 * likely.slot_error.max()
+    assert likely.prefix[1] == pytest.approx(1 / 12, abs=0.02)
+    assert likely.list == likely.prefix[-1]
+    fixed = Ranker(config("cascade-ucb1"))
+    fixed.put_items(items(4))
+    told = fixed.rank(propensity=100).propensity
+    assert told is not None
+    assert told.kind == "deterministic"
+    assert told.slot is None
+
+
+def test_asking_for_a_propensity_changes_no_list() -> None:
+    lists = []
+    for draws in (0, 50):
+        ranker = Ranker(config("gts"))
+        ranker.put_items(items(6))
+        lists.append([ranker.rank(propensity=draws).ids for _ in range(10)])
+    assert lists[0] == lists[1]

@@ -9,7 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from rankloop import catalogue, validate
-from rankloop.errors import InvalidInput
+from rankloop.belief.weighting import can_forget
+from rankloop.engine.inside import belief_of
+from rankloop.errors import InvalidInput, Unsupported
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
 from rankloop.policy import Ranks
 from rankloop.types import BetaPrior, FloatArray, Setting
@@ -35,6 +37,7 @@ class RankerConfig:
         objective: what a list is worth: any-click, clicks, revenue (items have prices) or amount.
         window: seconds after which a decision without final feedback is settled.
         aggregate: several events for one decision: `earliest` (the first settles it) or `sum` (as the window closes).
+        discount: share of what was learned that one more lesson leaves, for worlds that drift; 1 forgets nothing.
         on_close: a window closes without any event: `nothing` (it was seen, and nothing happened) or `ignore`.
         seed: equal seeds, logs and requests give equal lists.
     """
@@ -51,6 +54,7 @@ class RankerConfig:
     window: float = 3600.0
     aggregate: str = "earliest"
     on_close: str = "nothing"
+    discount: float = 1.0
     seed: int = 0
 
     @classmethod
@@ -73,10 +77,18 @@ class RankerConfig:
             window=validate.number("ranker.window", fields.get("window", 3600.0), low=0.0, open_low=True),
             aggregate=validate.choice("ranker.aggregate", fields.get("aggregate", "earliest"), AGGREGATES),
             on_close=validate.choice("ranker.on_close", fields.get("on_close", "nothing"), CLOSINGS),
+            discount=validate.number("ranker.discount", fields.get("discount", 1.0), low=0.0, high=1.0, open_low=True),
             seed=validate.integer("ranker.seed", fields.get("seed", 0), low=0),
         )
-        made.build(2, np.zeros(2))
+        policy = made.build(2, np.zeros(2))
+        if made.discount < 1.0 and not can_forget(belief_of(policy, policy.init(1))[1]):
+            raise Unsupported(f"{made.policy} cannot forget; leave out ranker.discount or choose another policy.")
         return made
+
+    @property
+    def forget_every(self) -> int:
+        """Lessons after which the past is discounted, in one step for all of them: a twentieth of the memory."""
+        return max(1, round(0.05 / (1.0 - self.discount))) if self.discount < 1.0 else 0
 
     def build(self, items: int, prices: FloatArray) -> Ranks:
         """The policy for so many items; `prices` [items] may change in place."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.policy import Policy, Ranks
+from rankloop.engine.inside import belief_of
+from rankloop.policy import Ranks
 from rankloop.types import Decision, FloatArray, Rows
 
 
@@ -19,8 +20,8 @@ def explain(policy: Ranks, state: Any, fresh: Any, decision: Decision) -> dict[s
         fresh: of one learner who has seen nothing: what it is unsure of is the prior's.
         decision: of one learner.
     """
-    inner, belief = _inside(policy, state)
-    _, before = _inside(policy, fresh)
+    inner, belief = belief_of(policy, state)
+    _, before = belief_of(policy, fresh)
     if inner is None:
         return {}
     rows = _listed(decision.rows)
@@ -33,13 +34,6 @@ def explain(policy: Ranks, state: Any, fresh: Any, decision: Decision) -> dict[s
         share = np.divide(width, start, out=np.ones_like(width), where=start > 0) ** 2
         found |= {"uncertainty": width, "prior_share": np.clip(share, 0.0, 1.0)}
     return found
-
-
-def _inside(policy: Any, state: Any) -> tuple[Policy[Any] | None, Any]:
-    """The composition inside wrappers, and its belief's state."""
-    while not isinstance(policy, Policy) and hasattr(policy, "policy"):
-        policy, state = policy.policy, getattr(state, "inner", state)
-    return (policy, state.belief) if isinstance(policy, Policy) else (None, None)
 
 
 def _listed(rows: Rows) -> Rows:

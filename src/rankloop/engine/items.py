@@ -25,13 +25,14 @@ class Item:
     features: tuple[float, ...] | None = None
     price: float = 0.0
     enabled: bool = True
+    prior: tuple[float, float] | None = None  # mean outcome in the eyes of another ranker, and so many observations
 
     @classmethod
     def of(cls, given: Any, dim: int | None, field: str = "item") -> Self:
-        """Check a mapping with id and, optionally, features, price and enabled."""
+        """Check a mapping with id and, optionally, features, price, enabled and prior: {score, strength}."""
         if isinstance(given, cls):
-            given = {"id": given.id, "features": given.features, "price": given.price, "enabled": given.enabled}
-        fields = validate.mapping(field, given, required=("id",), optional=("features", "price", "enabled"))
+            given = given.as_mapping()
+        fields = validate.mapping(field, given, required=("id",), optional=("features", "price", "enabled", "prior"))
         enabled = fields.get("enabled", True)
         if not isinstance(enabled, bool):
             raise InvalidInput(f"{field}.enabled", enabled, "true or false")
@@ -40,7 +41,14 @@ class Item:
             features=_features(f"{field}.features", fields.get("features"), dim),
             price=validate.number(f"{field}.price", fields.get("price", 0.0), low=0.0),
             enabled=enabled,
+            prior=_prior(f"{field}.prior", fields.get("prior")),
         )
+
+    def as_mapping(self) -> dict[str, Any]:
+        """What `of` accepts."""
+        prior = None if self.prior is None else {"score": self.prior[0], "strength": self.prior[1]}
+        features = None if self.features is None else list(self.features)
+        return {"id": self.id, "features": features, "price": self.price, "enabled": self.enabled, "prior": prior}
 
 
 def name(field: str, value: Any) -> str:
@@ -58,6 +66,14 @@ def _features(field: str, value: Any, dim: int | None) -> tuple[float, ...] | No
     if value is None:
         raise InvalidInput(field, MISSING, f"{dim} numbers, as ranker.dim says")
     return tuple(validate.vector(field, value, length=dim).tolist())
+
+
+def _prior(field: str, value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    given = validate.mapping(field, value, required=("score", "strength"))
+    score = validate.number(f"{field}.score", given["score"], low=0.0, high=1.0)
+    return score, validate.number(f"{field}.strength", given["strength"], low=0.0, high=1e6)
 
 
 class ItemTable:

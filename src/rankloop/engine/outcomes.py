@@ -39,13 +39,9 @@ def read(shown: Sequence[Any], clicked: Any = None, items: Any = None, values: A
     return outcome
 
 
-def check(policy: Any, items: IntArray, outcome: FloatArray) -> None:
-    """Refuse what the policy could not learn from."""
-    inner = policy
-    while hasattr(inner, "policy"):
-        inner = inner.policy
-    belief = getattr(inner, "belief", None)
-    if belief is not None and belief.binary and not np.isin(outcome, (0.0, 1.0)).all():
+def check(binary: bool, items: IntArray, outcome: FloatArray) -> None:
+    """Refuse what the policy could not learn from: values, where it is `binary`."""
+    if binary and not np.isin(outcome, (0.0, 1.0)).all():
         raise Unsupported("this ranker's policy learns from clicks, not from values; tell clicked slots or items.")
     if (outcome[items == EMPTY] != 0).any():
         raise InvalidInput("clicked", np.flatnonzero(outcome).tolist(), "slots in which something was shown")

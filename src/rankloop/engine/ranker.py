@@ -14,12 +14,15 @@ from typing import Any, Self
 import numpy as np
 
 from rankloop import validate
+from rankloop.belief.weighting import can_believe
 from rankloop.engine import outcomes
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.explain import explain
+from rankloop.engine.inside import belief_of
 from rankloop.engine.items import Item, ItemTable, name
 from rankloop.engine.learners import Learners
 from rankloop.engine.pending import Pending, Waiting
+from rankloop.engine.propensity import Propensity, estimate
 from rankloop.engine.ranking import Listed, Ranking, Receipt
 from rankloop.engine.records import (
     Closed,
@@ -73,7 +76,8 @@ class Ranker:
         self._lock = threading.RLock()
         self._table = ItemTable(config.dim)
         self._learners = Learners(config, self._table)
-        self._fresh = self._learners.policy.init(1)
+        inner, _ = belief_of(self._learners.policy, self._learners.fresh)
+        self._binary = inner is not None and inner.belief.binary
         self._pending = Pending(config.window)
         self._decided = 0  # decisions so far; the next one's number is one more
         self.position = 0  # of the last entry applied
@@ -92,6 +96,11 @@ class Ranker:
         made = tuple(Item.of(item, self.config.dim, f"items[{i}]") for i, item in enumerate(items))
         with self._lock:
             self._table.check(made)
+            inner, _ = belief_of(self._learners.policy, self._learners.fresh)
+        for i, item in enumerate(made):
+            if item.prior is not None and (inner is None or not can_believe(inner.belief)):
+                accepted = f"no prior, since {self.config.policy} takes no scores of another ranker"
+                raise InvalidInput(f"items[{i}].prior", item.prior, accepted)
         self._keep(ItemsPut(self._clock(), made)).result()
 
     def remove_items(self, ids: Sequence[str]) -> None:
@@ -121,6 +130,7 @@ class Ranker:
         exclude: Sequence[str] = (),
         pin: Mapping[int, str] | None = None,
         segment: str = EVERYBODY,
+        propensity: int = 0,
     ) -> Future[Ranking]:
         """Decide a list now; the future has it as soon as it is in the log.
 
@@ -131,7 +141,9 @@ class Ranker:
             exclude: not these.
             pin: slot, from 0, to the item that stands there.
             segment: whose learner decides; a new one starts from nothing.
+            propensity: so many draws estimate how likely the list was (0: it is not asked for).
         """
+        draws = validate.integer("propensity", propensity, low=0, high=10_000)
         size = self.config.slots if k is None else validate.integer("k", k, low=0, high=self.config.slots)
         visitor = self._context(context)
         if segment != EVERYBODY:
@@ -142,11 +154,12 @@ class Ranker:
             number = self._decided
             # A segment gets its row when its first list is applied; until then it is nobody's.
             row = self._learners.segments.get(segment)
-            state = self._fresh if row is None else self._learners.view(row)
-            rng = np.random.default_rng([self.config.seed, number])
-            decision = self._learners.policy.decide(state, request, rng)
-            reasons = explain(self._learners.policy, state, self._fresh, decision)
-            shown = self._shown(decision, number, segment, pin or {})
+            state = self._learners.fresh if row is None else self._learners.view(row)
+            seed = [self.config.seed, number]
+            decision = self._learners.policy.decide(state, request, np.random.default_rng(seed))
+            likely = estimate(self._learners.policy, state, decision, seed, draws) if draws else None
+            reasons = explain(self._learners.policy, state, self._learners.fresh, decision)
+            shown = self._shown(decision, number, segment, pin or {}, likely)
             ranking = self._ranking(shown, reasons)
         return self._keep(shown, lambda: ranking)
 
@@ -184,7 +197,9 @@ class Ranker:
             raise InvalidInput("pin", dict(pin), "every item in one slot only")
         return pinned
 
-    def _shown(self, decision: Decision, number: int, segment: str, pin: Mapping[int, str]) -> Shown:
+    def _shown(
+        self, decision: Decision, number: int, segment: str, pin: Mapping[int, str], likely: Propensity | None
+    ) -> Shown:
         context = decision.request.context
         return Shown(
             time=self._clock(),
@@ -196,6 +211,7 @@ class Ranker:
             context=None if context is None else context[0],
             scores=None if decision.scores is None else decision.scores[0],
             pinned=tuple(sorted(pin)),
+            propensity=likely,
         )
 
     def _ranking(self, shown: Shown, reasons: Mapping[str, Any]) -> Ranking:
@@ -207,7 +223,7 @@ class Ranker:
                 rule = "pinned" if slot in shown.pinned else "random" if score is None else "ranked"
                 finite = None if score is None or not np.isfinite(score) else score
                 listed.append(Listed(self._table.ids[column], rule, finite, **numbers))
-        return Ranking(shown.id, shown.segment, self.config.policy, tuple(listed))
+        return Ranking(shown.id, shown.segment, self.config.policy, tuple(listed), shown.propensity)
 
     # Feedback
 
@@ -239,8 +255,7 @@ class Ranker:
         shown = self._find(decision)
         ids = [EMPTY if column == EMPTY else self._table.ids[column] for column in shown.items.tolist()]
         outcome = outcomes.read(ids, clicked, items, values)
-        policy = self._learners.policy
-        outcomes.check(policy, shown.items, outcome)
+        outcomes.check(self._binary, shown.items, outcome)
         event = secrets.token_urlsafe(12) if event is None else name("event", event)
         happened = Happened(self._clock(), event, shown.id, outcome, bool(final))
         return self._keep(happened, duplicate=Receipt(shown.id, "duplicate"))
@@ -291,8 +306,7 @@ class Ranker:
         """Become what the record says. The only place where a ranker changes."""
         match record:
             case ItemsPut(_, items):
-                self._table.put(items)
-                self._follow()
+                self._put(items)
             case ItemsRemoved(_, ids):
                 self._table.remove(ids)
             case Shown():
@@ -335,12 +349,16 @@ class Ranker:
             decision = replace(decision, rows=replace(decision.rows, x=shown.x[None]))
         outcome = np.zeros(k) if waiting.outcome is None else waiting.outcome
         row = self._learners.row(shown.segment)
+        self._learners.forget(row)
         policy.learn(self._learners.view(row), decision, policy.feedback.keep(outcome[None, :]))
 
-    def _follow(self) -> None:
-        if self._table.capacity != self._learners.items:
-            self._learners.follow()
-            self._fresh = self._learners.policy.init(1)
+    def _put(self, items: Sequence[Item]) -> None:
+        new = [item for item in items if item.id not in self._table.column]
+        self._table.put(items)
+        self._learners.follow()
+        for item in new:
+            if item.prior is not None:
+                self._learners.believe(self._table.column[item.id], *item.prior)
 
     def _replay(self) -> None:
         """Start from the newest snapshot and apply the rest of the log."""

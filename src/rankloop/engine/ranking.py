@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rankloop.engine.propensity import Propensity
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -30,6 +32,7 @@ class Ranking:
     segment: str
     policy: str
     items: tuple[Listed, ...]
+    propensity: Propensity | None = None  # where it was asked for
 
     @property
     def ids(self) -> tuple[str, ...]:

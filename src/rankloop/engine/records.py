@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.engine.items import Item
+from rankloop.engine.propensity import Propensity
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray, IntArray
 
@@ -47,6 +48,7 @@ class Shown:
     context: FloatArray | None  # [dx]
     scores: FloatArray | None  # [k]
     pinned: tuple[int, ...]  # slots that were pinned
+    propensity: Propensity | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,12 +85,12 @@ def encode(record: Record) -> Entry:
     """The entry of a record."""
     match record:
         case ItemsPut(time, items):
-            given = [{"id": i.id, "features": i.features, "price": i.price, "enabled": i.enabled} for i in items]
-            return Entry("items-put", "", "", time, _pack({"items": given}, {}))
+            return Entry("items-put", "", "", time, _pack({"items": [item.as_mapping() for item in items]}, {}))
         case ItemsRemoved(time, ids):
             return Entry("items-removed", "", "", time, _pack({"ids": ids}, {}))
         case Shown():
             meta = {"number": record.number, "segment": record.segment, "pinned": record.pinned}
+            meta |= {} if record.propensity is None else {"propensity": _likely(record.propensity)}
             arrays = {
                 name: array
                 for name in ("items", "x", "context", "scores")
@@ -109,11 +111,7 @@ def decode(entry: Entry) -> Record:
     meta, arrays = _unpack(entry.body)
     match entry.kind:
         case "items-put":
-            items = tuple(
-                Item(i["id"], None if i["features"] is None else tuple(i["features"]), i["price"], i["enabled"])
-                for i in meta["items"]
-            )
-            return ItemsPut(entry.time, items)
+            return ItemsPut(entry.time, tuple(_item(one) for one in meta["items"]))
         case "items-removed":
             return ItemsRemoved(entry.time, tuple(meta["ids"]))
         case "shown":
@@ -127,6 +125,7 @@ def decode(entry: Entry) -> Record:
                 arrays.get("context"),
                 arrays.get("scores"),
                 tuple(meta["pinned"]),
+                _propensity(meta.get("propensity")),
             )
         case "happened":
             return Happened(entry.time, entry.key, entry.subject, arrays["outcome"], meta["final"])
@@ -135,6 +134,30 @@ def decode(entry: Entry) -> Record:
         case "withdrawn":
             return Withdrawn(entry.time, entry.subject)
     raise ValueError(f"an entry of kind {entry.kind!r}, which this version does not know")
+
+
+def _likely(propensity: Propensity) -> dict[str, Any]:
+    """A propensity as plain values."""
+    values = {field.name: getattr(propensity, field.name) for field in fields(propensity)}
+    return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items() if v is not None}
+
+
+def _propensity(given: Mapping[str, Any] | None) -> Propensity | None:
+    if given is None:
+        return None
+    values: dict[str, Any] = {name: np.array(v) if isinstance(v, list) else v for name, v in given.items()}
+    return Propensity(**values)
+
+
+def _item(given: Mapping[str, Any]) -> Item:
+    features, prior = given["features"], given.get("prior")
+    return Item(
+        given["id"],
+        None if features is None else tuple(features),
+        given["price"],
+        given["enabled"],
+        None if prior is None else (prior["score"], prior["strength"]),
+    )
 
 
 def _pack(meta: Mapping[str, Any], arrays: Arrays) -> bytes:

@@ -47,7 +47,6 @@ def restore(ranker: Ranker, snapshot: Snapshot) -> bool:
         return False
     ranker._table.restore(_below("table.", arrays))
     ranker._learners.restore(_below("learners.", arrays))
-    ranker._fresh = ranker._learners.policy.init(1)
     ranker._decided, ranker.position = head["decided"], snapshot.position
     bodies, at = arrays["pending.bodies"].tobytes(), 0
     for i, ((key, time), size) in enumerate(zip(head["pending"], arrays["pending.sizes"].tolist(), strict=True)):
