@@ -78,7 +78,7 @@ class RankerConfig:
             aggregate=validate.choice("ranker.aggregate", fields.get("aggregate", "earliest"), AGGREGATES),
             on_close=validate.choice("ranker.on_close", fields.get("on_close", "nothing"), CLOSINGS),
             discount=validate.number("ranker.discount", fields.get("discount", 1.0), low=0.0, high=1.0, open_low=True),
-            seed=validate.integer("ranker.seed", fields.get("seed", 0), low=0),
+            seed=validate.integer("ranker.seed", fields.get("seed", 0), low=0, high=2**63 - 1),
         )
         policy = made.build(2, np.zeros(2))
         if made.discount < 1.0 and not can_forget(belief_of(policy, policy.init(1))[1]):

@@ -18,6 +18,11 @@ STREAM = 1
 """Of the draws that estimate a propensity; the list itself is drawn from stream 0 of its decision."""
 
 
+def numbered(seed: int, number: int, stream: int = 0) -> np.random.Generator:
+    """The random numbers of a decision: a counter-based generator, so any of them can be had at once."""
+    return np.random.Generator(np.random.Philox(key=[seed, number], counter=[0, 0, 0, stream]))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Propensity:
     """Estimated probabilities of a list under its policy and state, with standard errors; nothing where not random."""
@@ -40,7 +45,7 @@ def is_random(policy: Ranks, state: Any) -> bool:
     return isinstance(inner.explore, Thompson | SharedNoise | Blocks) or isinstance(inner.plan, Uniform)
 
 
-def estimate(policy: Ranks, state: Any, decision: Decision, seed: list[int], draws: int) -> Propensity:
+def estimate(policy: Ranks, state: Any, decision: Decision, seed: tuple[int, int], draws: int) -> Propensity:
     """Decide again `draws` times in the same state and count.
 
     Args:
@@ -52,7 +57,7 @@ def estimate(policy: Ranks, state: Any, decision: Decision, seed: list[int], dra
     """
     if not is_random(policy, state):
         return Propensity("deterministic")
-    rng = np.random.default_rng([*seed, STREAM])
+    rng = numbered(*seed, stream=STREAM)
     again = np.concatenate([policy.decide(state, decision.request, rng).items for _ in range(draws)])
     same = again == decision.items
     prefix = np.logical_and.accumulate(same, axis=1).mean(axis=0)

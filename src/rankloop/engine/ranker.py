@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 import time as clocks
@@ -22,7 +23,7 @@ from rankloop.engine.inside import belief_of
 from rankloop.engine.items import Item, ItemTable, name
 from rankloop.engine.learners import Learners
 from rankloop.engine.pending import Pending, Waiting
-from rankloop.engine.propensity import Propensity, estimate
+from rankloop.engine.propensity import Propensity, estimate, numbered
 from rankloop.engine.ranking import Listed, Ranking, Receipt
 from rankloop.engine.records import (
     Closed,
@@ -37,11 +38,13 @@ from rankloop.engine.records import (
 )
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.store import Entry, MemoryStore, SqliteStore, Store, Writer
-from rankloop.types import EMPTY, Decision, IntArray, Request
+from rankloop.types import EMPTY, Decision, IntArray, Request, Rows
 
 Clock = Callable[[], float]
 EVERYBODY = ""
 """The segment of those who name none."""
+REASONS = ("estimate", "uncertainty", "prior_share")
+"""Numbers of a place, in the order of `Listed`."""
 
 
 class UnknownDecision(RankloopError):
@@ -155,8 +158,8 @@ class Ranker:
             # A segment gets its row when its first list is applied; until then it is nobody's.
             row = self._learners.segments.get(segment)
             state = self._learners.fresh if row is None else self._learners.view(row)
-            seed = [self.config.seed, number]
-            decision = self._learners.policy.decide(state, request, np.random.default_rng(seed))
+            seed = (self.config.seed, number)
+            decision = self._learners.policy.decide(state, request, numbered(*seed))
             likely = estimate(self._learners.policy, state, decision, seed, draws) if draws else None
             reasons = explain(self._learners.policy, state, self._learners.fresh, decision)
             shown = self._shown(decision, number, segment, pin or {}, likely)
@@ -180,7 +183,8 @@ class Ranker:
             allowed &= chosen
         allowed[table.columns("exclude", exclude)] = False
         pinned = self._pins(k, pin or {}, allowed)
-        return Request(1, table.capacity, k, features=table.features, context=context, allowed=allowed, pinned=pinned)
+        known = {"features": table.features, "context": context, "allowed": allowed, "pinned": pinned}
+        return Request.trusted(1, table.capacity, k, **known)
 
     def _pins(self, k: int, pin: Any, allowed: Any) -> IntArray | None:
         if not isinstance(pin, Mapping):
@@ -215,14 +219,15 @@ class Ranker:
         )
 
     def _ranking(self, shown: Shown, reasons: Mapping[str, Any]) -> Ranking:
+        nothing = [None] * len(shown.items)
+        scores = nothing if shown.scores is None else shown.scores.tolist()
+        numbers = [reasons[name].tolist() if name in reasons else nothing for name in REASONS]
         listed = []
-        for slot, column in enumerate(shown.items.tolist()):
+        for slot, (column, score, *why) in enumerate(zip(shown.items.tolist(), scores, *numbers, strict=True)):
             if column != EMPTY:
-                numbers = {reason: float(values[slot]) for reason, values in reasons.items()}
-                score = None if shown.scores is None else float(shown.scores[slot])
                 rule = "pinned" if slot in shown.pinned else "random" if score is None else "ranked"
-                finite = None if score is None or not np.isfinite(score) else score
-                listed.append(Listed(self._table.ids[column], rule, finite, **numbers))
+                finite = score if score is not None and math.isfinite(score) else None
+                listed.append(Listed(self._table.ids[column], rule, finite, *why))
         return Ranking(shown.id, shown.segment, self.config.policy, tuple(listed), shown.propensity)
 
     # Feedback
@@ -341,12 +346,17 @@ class Ranker:
         if waiting is None:
             return
         shown, k = waiting.shown, len(waiting.shown.items)
-        context = None if shown.context is None else shown.context[None, :].copy()
-        request = Request(1, self._table.capacity, k, features=self._table.features, context=context)
-        policy = self._learners.policy
-        decision = policy.adopt(request, shown.items[None, :])
+        policy, lists = self._learners.policy, shown.items[None, :]
+        known = {"features": self._table.features, "context": None if shown.context is None else shown.context[None, :]}
+        request = Request.trusted(1, self._table.capacity, k, **known)
+        inner, _ = belief_of(policy, self._learners.fresh)
+        decision = (
+            policy.adopt(request, lists)
+            if inner is None
+            else Decision(lists, inner.design.pick(request, lists), request)
+        )
         if shown.x is not None:
-            decision = replace(decision, rows=replace(decision.rows, x=shown.x[None]))
+            decision = replace(decision, rows=Rows(decision.rows.model, shown.x[None]))
         outcome = np.zeros(k) if waiting.outcome is None else waiting.outcome
         row = self._learners.row(shown.segment)
         self._learners.forget(row)

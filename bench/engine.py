@@ -1,0 +1,107 @@
+"""A ranker in process beside the bare policy: what the log, the items and the explanation cost."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from rankloop import catalogue
+from rankloop.engine import Ranker, RankerConfig
+from rankloop.types import Request, Setting
+
+L, D, K = 1_000, 20, 10
+ROUNDS = 1_000
+CALLERS, EACH = 64, 60
+
+
+def items(rng: np.random.Generator) -> list[dict[str, object]]:
+    """L items with unit-norm features."""
+    x = rng.standard_normal((L, D))
+    x /= np.linalg.vector_norm(x, axis=1, keepdims=True)
+    return [{"id": f"item-{i}", "features": row} for i, row in enumerate(x.tolist())]
+
+
+def opened(folder: str) -> Ranker:
+    """A ranker on SQLite, every commit on the disk."""
+    config = RankerConfig.of({"policy": "cascade-lin-ts", "slots": K, "dim": D, "seed": 1})
+    ranker = Ranker.open(Path(folder) / "log.db", config)
+    ranker.put_items(items(np.random.default_rng(0)))
+    return ranker
+
+
+def bare() -> float:
+    """CPU seconds of one decide and learn of the policy alone, for as many items."""
+    x = np.array([item["features"] for item in items(np.random.default_rng(0))])
+    policy = catalogue.build("cascade-lin-ts", Setting(L, K, None, D))
+    state, request, rng = policy.init(1), Request(1, L, K, x), np.random.default_rng(1)
+    clicks = np.zeros((1, K))
+    clicks[0, 2] = 1.0
+    for _ in range(50):
+        policy.learn(state, policy.decide(state, request, rng), clicks)
+    start = time.process_time()
+    for _ in range(ROUNDS):
+        policy.learn(state, policy.decide(state, request, rng), clicks)
+    return (time.process_time() - start) / ROUNDS
+
+
+def engine() -> float:
+    """CPU seconds of one rank and feedback, all threads together."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranker = opened(folder)
+        for _ in range(50):
+            ranker.feedback(ranker.rank().id, clicked=[2])
+        start = time.process_time()
+        for _ in range(ROUNDS):
+            ranker.feedback(ranker.rank().id, clicked=[2])
+        spent = (time.process_time() - start) / ROUNDS
+        ranker.close()
+    return spent
+
+
+def together() -> tuple[float, float]:
+    """Pairs per second of 64 callers at once, and seconds of one fsync here."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranker = opened(folder)
+
+        def caller() -> None:
+            for _ in range(EACH):
+                ranker.feedback(ranker.rank().id, clicked=[2])
+
+        threads = [threading.Thread(target=caller) for _ in range(CALLERS)]
+        start = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        pairs = CALLERS * EACH / (time.perf_counter() - start)
+        ranker.close()
+    return pairs, _fsync()
+
+
+def _fsync() -> float:
+    import os
+
+    with tempfile.TemporaryFile() as file:
+        start = time.perf_counter()
+        for _ in range(30):
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+        return (time.perf_counter() - start) / 30
+
+
+def main() -> None:
+    """Print the ratios."""
+    alone, whole = bare(), engine()
+    print(f"bare decide + learn: {alone * 1e6:.0f} µs of CPU; rank + feedback in a ranker: {whole * 1e6:.0f} µs")
+    print(f"ratio {whole / alone:.1f} (at most 5 asked)")
+    pairs, fsync = together()
+    print(f"{CALLERS} callers at once: {pairs:,.0f} pairs/s (2,000 asked); one fsync takes {fsync * 1e3:.1f} ms here")
+
+
+if __name__ == "__main__":
+    main()
