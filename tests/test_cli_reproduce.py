@@ -112,7 +112,10 @@ def test_without_an_id_every_experiment_is_listed(quick: bool, capsys: Capture, 
         (["prior/fig7", "nonsense/*"], "id is 'nonsense/*'; accepted: an id or a pattern"),
         (["prior/fig7", "--jobs", "0"], "--jobs is 0; accepted: a whole number of at least 1."),
         (["prior/fig7", "--jobs", "-2"], "--jobs is -2; accepted: a whole number of at least 1."),
-        (["prior/fig5"], "nobody said where the data lie; give --data DIR or set RANKLOOP_DATA."),
+        (
+            ["prior/fig5"],
+            "prior/fig5 did not run: nobody said where the data lie; give --data DIR or set RANKLOOP_DATA.",
+        ),
         (["prior/fig7", "--policy", "nowhere:mine"], "--policy is 'nowhere:mine'; accepted: module:name of a function"),
         (["prior/fig7", "--policy", "own:theirs"], "--policy is 'own:theirs'; accepted: module:name of a function"),
         (["prior/fig7", "--policy", "own"], "--policy is 'own'; accepted: module:name of a function"),
@@ -148,7 +151,9 @@ def test_a_missing_data_set_says_how_to_get_it(
         monkeypatch.setenv("RANKLOOP_DATA", str(place / "empty"))
     options = ["--data", place / "empty"] if named == "option" else []
     said = refused(capsys, "prior/fig5", "--quick", *options)
-    assert said.startswith(f"data set mslr-web is not in {place / 'empty'}: get MSLR-WEB30K.zip from ")
+    assert said.startswith(
+        f"prior/fig5 did not run: data set mslr-web is not in {place / 'empty'}: get MSLR-WEB30K.zip from "
+    )
     assert not (place / "results").exists()
 
 
@@ -182,7 +187,7 @@ def test_a_run_writes_its_folder_and_prints_its_claims(capsys: Capture, place: P
     folder = place / "results" / "prior" / "tiny"
     assert sorted(path.name for path in folder.iterdir()) == FILES
     claims = json.loads((folder / "claims.json").read_text())
-    assert out.splitlines()[0] == "prior/tiny: A tiny world"
+    assert out.splitlines()[0] == "prior/tiny: A tiny world (quick version: 20 rounds, 4 replications)"
     assert [f"  {c['verdict']}: {c['claim']} ({c['numbers']})" for c in claims] == out.splitlines()[1:3]
     assert out.splitlines()[-1] == f"  written to {Path('results') / 'prior' / 'tiny'}"
     head = json.loads((folder / "spec.json").read_text())
@@ -218,7 +223,7 @@ def test_a_pattern_leaves_out_what_has_no_data(capsys: Capture, place: Path, tin
     (place / "empty").mkdir()
     assert reproduce("prior/*", "--quick", "--jobs", 1, "--data", place / "empty") == 0
     out = capsys.readouterr().out
-    assert out.startswith("prior/tiny: A tiny world\n")
+    assert out.startswith("prior/tiny: A tiny world (quick version: 20 rounds, 4 replications)\n")
     assert "prior/films: left out, since data set movielens-1m is not in " in out
     assert [path.name for path in (place / "results" / "prior").iterdir()] == ["tiny"]
     assert reproduce("prior/f*", "--quick", "--jobs", 1) == 2

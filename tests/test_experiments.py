@@ -95,7 +95,7 @@ def through(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     """A run without interruption, on one process, written to its folder."""
     folder = tmp_path_factory.mktemp("through")
     outcome = running.run(SMALL, folder, quick=True)
-    report.write(outcome, report.place(folder, SMALL))
+    report.write(outcome, report.place(folder, SMALL, quick=True))
     return folder, outcome
 
 
@@ -342,7 +342,7 @@ def test_a_run_goes_on_where_it_was_stopped(
     outcome = running.run(SMALL, tmp_path, quick=True)
     assert len(played) == PLAYS, "nothing is played twice"
     same_numbers(outcome, through[1])
-    report.write(outcome, report.place(tmp_path, SMALL))
+    report.write(outcome, report.place(tmp_path, SMALL, quick=True))
     same_files(tmp_path / SMALL.id, through[0] / SMALL.id)
 
 
@@ -412,7 +412,7 @@ def test_a_folder_of_another_version_is_refused(tmp_path: Path, text: str, words
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text(text)
     with pytest.raises(RankloopError) as error:
-        report.place(tmp_path, SMALL)
+        report.place(tmp_path, SMALL, quick=True)
     said = str(error.value)
     assert words in said
     assert str(folder) in said
@@ -422,7 +422,7 @@ def test_a_folder_of_another_version_is_refused(tmp_path: Path, text: str, words
 
 
 def test_a_folder_without_its_head_is_no_result(tmp_path: Path, through: tuple[Path, Outcome]) -> None:
-    folder = report.place(tmp_path, SMALL)
+    folder = report.place(tmp_path, SMALL, quick=True)
     assert report.read(folder) is None
     report.write(through[1], folder)
     kept = report.read(folder)
@@ -434,11 +434,11 @@ def test_a_folder_without_its_head_is_no_result(tmp_path: Path, through: tuple[P
         report.read(folder)
     (folder / "spec.json").unlink()
     assert report.read(folder) is None
-    assert report.place(tmp_path, SMALL) == folder, "and may be written again"
+    assert report.place(tmp_path, SMALL, quick=True) == folder, "and may be written again"
 
 
 def test_writing_that_fails_leaves_no_head(tmp_path: Path, through: tuple[Path, Outcome]) -> None:
-    folder = report.place(tmp_path, SMALL)
+    folder = report.place(tmp_path, SMALL, quick=True)
     report.write(through[1], folder)
 
     class Broken(Curves):
@@ -1118,7 +1118,7 @@ def test_an_unknown_id_is_refused_with_what_is_near(pattern: str, there: str) ->
 def test_an_experiment_without_simulation_is_written_at_once(tmp_path: Path, played: list[str]) -> None:
     (experiment,) = library.chosen(("prior/fig7",))
     outcome = running.run(experiment, tmp_path, quick=False)
-    report.write(outcome, report.place(tmp_path, experiment))
+    report.write(outcome, report.place(tmp_path, experiment, quick=True))
     assert played == []
     assert not (tmp_path / "chunks").exists()
     kept = report.read(tmp_path / experiment.id)
@@ -1163,3 +1163,16 @@ def test_the_page_of_no_results_names_every_experiment(tmp_path: Path) -> None:
         assert f"### {experiment.id}: {experiment.title}\n" in text
     for title in library.PAPERS.values():
         assert f"## {title}\n" in text
+
+
+def test_a_full_result_is_not_replaced_by_a_quick_one(tmp_path: Path) -> None:
+    outcome = running.run(SMALL, tmp_path, quick=False)
+    report.write(outcome, report.place(tmp_path, SMALL, quick=False))
+    with pytest.raises(RankloopError, match="holds the full result; say with --out"):
+        report.place(tmp_path, SMALL, quick=True)
+    assert report.place(tmp_path, SMALL, quick=False)
+
+
+def test_a_csv_holds_numbers_that_machines_read() -> None:
+    table = Table(("a", "b"), (("1,792", "16.5 %"), ("0.91 (0.93)", "-3.5")))
+    assert table.csv() == "a,b\n1792,0.165\n0.91 (0.93),-3.5\n"

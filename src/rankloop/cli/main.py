@@ -64,7 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"rankloop: some number given is too large or too small to compute with ({error}).", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"rankloop: interrupted, {given.kept}.", file=sys.stderr)
+        # A progress line may be open on a terminal.
+        print(f"{chr(10) if sys.stderr.isatty() else ''}rankloop: interrupted, {given.kept}.", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader of our output has left, as `head` does; keep the interpreter's last flush quiet too.

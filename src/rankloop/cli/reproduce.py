@@ -50,18 +50,21 @@ def run(given: argparse.Namespace) -> None:
     extra = [own_policy(name) for name in given.policy]
     if experiments:
         validate.writable_folder("--out", results)
-    left_out = []
+    left_out, asked_for = [], []
     for experiment in experiments:
         try:
             _one(experiment, results, extra, given)
         except MissingData as missing:
-            if experiment.id in given.id:
-                raise
             left_out.append(experiment.id)
-            print(f"{experiment.id}: left out, since {missing}")
+            if experiment.id in given.id:
+                asked_for.append(f"{experiment.id} did not run: {missing}")
+            else:
+                print(f"{experiment.id}: left out, since {missing}")
     if given.page:
         page.write(results, Path(given.page))
         print(f"Written to {given.page}.")
+    if asked_for:
+        raise RankloopError(" ".join(asked_for))
     if experiments and len(left_out) == len(experiments):
         raise RankloopError("nothing ran: no experiment chosen has its data.")
 
@@ -80,6 +83,8 @@ def own_policy(name: str) -> PolicySpec:
     """A function from a Setting to a policy, given as module:name; the current folder is searched first."""
     module, _, attribute = name.partition(":")
     accepted = "module:name of a function from a Setting to a policy"
+    if not module or not attribute:
+        raise InvalidInput("--policy", name, accepted)
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # it stays: what the module imports later may lie there too
     try:
@@ -94,7 +99,9 @@ def own_policy(name: str) -> PolicySpec:
 
 
 def _one(experiment: Experiment, results: Path, extra: list[PolicySpec], given: argparse.Namespace) -> None:
-    folder = report.place(results, experiment)
+    folder = report.place(results, experiment, quick=given.quick)
+    if extra and not experiment.panels(given.quick):
+        print(f"{experiment.id}: nothing is simulated in it, so --policy adds nothing.")
     inputs = {id: prepared.fingerprint(id) for id in experiment.data}
 
     def told(id: str, done: int, total: int) -> None:
@@ -115,7 +122,7 @@ def _one(experiment: Experiment, results: Path, extra: list[PolicySpec], given: 
     if not given.quiet and sys.stderr.isatty():
         print(file=sys.stderr)
     report.write(outcome, folder)
-    print(f"{experiment.id}: {experiment.title}")
+    print(f"{experiment.id}: {experiment.title} ({outcome.size})")
     for claim in report.judged(outcome):
         print(f"  {claim['verdict']}: {claim['claim']} ({claim['numbers']})")
     print(f"  {report.where_the_time_goes(outcome)}\n  written to {folder}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rankloop import validate
+from rankloop.data import sets
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.simulator.api import run as run_spec
 from rankloop.simulator.api import with_yardstick
@@ -29,6 +30,7 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)"
     )
+    command.add_argument("--data", metavar="DIR", help="where data sets lie (default: RANKLOOP_DATA)")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
     command.set_defaults(run=run)
 
@@ -36,6 +38,8 @@ def add_to(commands: Any) -> None:
 def run(given: argparse.Namespace) -> None:
     """Check everything, run, then write."""
     validate.integer("--jobs", given.jobs)
+    if given.data is not None:
+        os.environ[sets.VARIABLE] = str(sets.root(given.data))
     spec = load_spec(given.spec)
     if given.out is not None:
         if not given.out.strip():

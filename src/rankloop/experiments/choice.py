@@ -46,20 +46,28 @@ def _experiment(figure: int, problem: str, full: int, quick: int, claims: tuple[
 
 COMMON = (
     Claim(
-        "Epoch-UCB performs better than Epoch-UCB with the weaker coefficients",
+        "Epoch-UCB-W, with the weaker coefficients, is far behind Epoch-UCB (more than 2 times its regret)",
         "Section 6",
         Lower("Epoch-UCB", ("Epoch-UCB-W",), times=2.0),
     ),
-    Claim("Epoch-UCB is among the best", "Section 6", Close("Epoch-UCB", "PBM-UCB", times=2.0)),
-    Claim("PBM-UCB is among the best", "Section 6", Close("PBM-UCB", "Epoch-UCB", times=2.0)),
+    Claim(
+        "Epoch-UCB is among the best of those who know the biases (at most 2 times PBM-UCB)",
+        "Section 6",
+        Close("Epoch-UCB", "PBM-UCB", times=2.0),
+    ),
+    Claim(
+        "PBM-UCB is among the best of those who know the biases (at most 2 times Epoch-UCB)",
+        "Section 6",
+        Close("PBM-UCB", "Epoch-UCB", times=2.0),
+    ),
     Claim("Epoch-UCB-W is worse than TopRank", "Section 6", Lower("TopRank", ("Epoch-UCB-W",))),
     Claim(
-        "Epoch-UCB-UPB* is not much worse than the best policies that know the biases",
+        "Epoch-UCB-UPB* is not much worse than those who know the biases (at most 2 times Epoch-UCB)",
         "Section 6",
         Close("Epoch-UCB-UPB*", "Epoch-UCB", times=2.0),
     ),
     Claim(
-        "Epoch-UCB-UPB is overly conservative beside Epoch-UCB-UPB*",
+        "Epoch-UCB-UPB is overly conservative beside Epoch-UCB-UPB* (more than 2 times its regret)",
         "Section 6",
         Lower("Epoch-UCB-UPB*", ("Epoch-UCB-UPB",), times=2.0),
     ),
@@ -78,7 +86,7 @@ EXPERIMENTS = (
         (
             LINEAR,
             Claim(
-                "MNL-Bandit goes on exploring long after Epoch-UCB-UPB* exploits",
+                "MNL-Bandit goes on exploring long after Epoch-UCB-UPB* exploits (more than 2 times its regret)",
                 "Section 6",
                 Lower("Epoch-UCB-UPB*", ("MNL-Bandit",), times=2.0),
             ),

@@ -82,7 +82,8 @@ def compared(worse: Trace, better: Trace, times: float, at: int = -1) -> Finding
     verdict = beyond(float(apart.mean()), float(half_width(apart)), 0.0)
     if b.mean() > 0:
         ratio, half = share_of(a, b)
-        return Finding(verdict, f"{worse.label} / {better.label} = {ratio:.2f} ± {half:.2f}")
+        asked = "" if times == 1.0 else f" (the bound is {times:g})"
+        return Finding(verdict, f"{worse.label} / {better.label} = {ratio:.2f} ± {half:.2f}{asked}")
     return Finding(verdict, f"{worse.label} {a.mean():.4g}, {better.label} {b.mean():.4g}")
 
 

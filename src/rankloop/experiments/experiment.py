@@ -123,6 +123,13 @@ class Outcome:
             raise RankloopError(f"{self.experiment.id} has {len(found)} panels with {dict(key)}.")
         return found[0]
 
+    @property
+    def size(self) -> str:
+        """How much was played, in words."""
+        sizes = sorted({(panel.rounds, panel.replications) for panel, _ in self.parts})
+        told = "; ".join(f"{t:,} rounds, {r:,} replications" for t, r in sizes) or "no simulation"
+        return f"{'quick version: ' if self.quick else ''}{told}"
+
     def traces(self) -> Iterator[tuple[Panel, Trace]]:
         """Every trace with its panel, the yardstick's only where it was asked for."""
         for panel, result in self.parts:

@@ -167,7 +167,8 @@ class Ends:
             half = np.array([float(half_width(final)) for final in ends])
             axes[0].errorbar(x, mean, half, label=as_text(label), capsize=2, linewidth=1.5, **style)
         axes[0].set_xlabel(self.name, fontsize=9)
-        axes[0].set_ylabel("final regret", fontsize=9)
+        rounds = outcome.parts[0][0].rounds
+        axes[0].set_ylabel(f"regret after {rounds:,} rounds (expected reward lost)", fontsize=9)
         axes[0].set_ylim(bottom=0)
         legend(figure, axes)
         return figure

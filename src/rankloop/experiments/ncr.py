@@ -14,7 +14,7 @@ from rankloop.experiments.experiment import Outcome, Panel
 from rankloop.experiments.figures import canvas, label_axes, legend, values
 from rankloop.experiments.published import COLUMNS, published
 from rankloop.experiments.tables import Table
-from rankloop.simulator.plot import styles
+from rankloop.simulator.plot import OWN, styles
 from rankloop.simulator.result import Result, Trace
 from rankloop.types import FloatArray
 
@@ -55,6 +55,11 @@ class Winner:
         return ", ".join((*topics, *chosen))
 
 
+def own_ids(outcome: Outcome) -> list[str]:
+    """Ids of policies that somebody added."""
+    return list(dict.fromkeys(t.id for panel, result in outcome.parts for t in result if t.label in panel.own))
+
+
 def winner(outcome: Outcome, id: str, **key: str | int | float) -> Winner | None:
     """The best of all parameters of a policy over the panels with this key."""
     found: list[tuple[Panel, Result, Trace]] = [
@@ -75,7 +80,8 @@ class NcrTable:
     def cells(self, outcome: Outcome) -> Iterator[tuple[str, str, int, Winner, float | None]]:
         """Scenario, policy, budget, winner and the printed number of every cell that was run."""
         budgets = sorted({int(panel.key["budget"]) for panel, _ in outcome.parts})
-        for scenario, id in COLUMNS:
+        own = [(scenario, id) for scenario in ("vanilla", "exponential") for id in own_ids(outcome)]
+        for scenario, id in (*COLUMNS, *own):
             for budget in budgets:
                 best = winner(outcome, id, scenario=scenario, budget=budget, space="plain")
                 if best is not None:
@@ -89,12 +95,13 @@ class NcrTable:
             for id in dict.fromkeys(cell[1] for cell in mine):
                 cells = [cell for cell in mine if cell[1] == id]
                 at = np.arange(len(cells))
-                style = LOOKS[id]
-                one.plot(at, [c[3].ncr.mean() for c in cells], label=NAMES[id], linewidth=1.5, marker=".", **style)
+                style = LOOKS.get(id, {"color": OWN})
+                label = NAMES.get(id, id)
+                one.plot(at, [c[3].ncr.mean() for c in cells], label=label, linewidth=1.5, marker=".", **style)
                 printed = [np.nan if c[4] is None else c[4] for c in cells]
-                one.plot(
-                    at, printed, "o", mfc="none", color=style["color"], markersize=6, label=f"{NAMES[id]}, printed"
-                )
+                if any(c[4] is not None for c in cells):
+                    ring = {"mfc": "none", "color": style["color"], "markersize": 6}
+                    one.plot(at, printed, "o", label=f"{label}, printed", **ring)
                 one.set_xticks(at, [str(c[2]) for c in cells])
             one.set_title(scenario, fontsize=9, loc="left")
             one.set_xlabel("budget b", fontsize=9)
@@ -107,13 +114,13 @@ class NcrTable:
     def tables(self, outcome: Outcome) -> Mapping[str, Table]:
         """The table with printed numbers in brackets, and the winners of the search."""
         cells = list(self.cells(outcome))
-        columns = [c for c in COLUMNS if any(cell[:2] == c for cell in cells)]
+        columns = list(dict.fromkeys(cell[:2] for cell in cells))
         budgets = sorted({cell[2] for cell in cells})
         texts = {cell[:3]: _beside(float(cell[3].ncr.mean()), cell[4]) for cell in cells}
-        head = ("b", *(f"{NAMES[id]}, {scenario}" for scenario, id in columns))
+        head = ("b", *(f"{NAMES.get(id, id)}, {scenario}" for scenario, id in columns))
         rows = tuple((str(b), *(texts.get((*c, b), "-") for c in columns)) for b in budgets)
         chosen = tuple(
-            (scenario, str(budget), NAMES[id], best.params, f"{best.ncr.mean():.3f}", f"{np.ptp(best.ncr):.3f}")
+            (scenario, str(budget), NAMES.get(id, id), best.params, f"{best.ncr.mean():.3f}", f"{np.ptp(best.ncr):.3f}")
             for scenario, id, budget, best, _ in cells
         )
         winners = Table(("scenario", "b", "policy", "parameters", "NCR", "range over runs"), chosen)
@@ -194,10 +201,10 @@ class RewardRates:
         figure, axes = canvas(len(self.rows), len(self.sets), width=2.9, height=2.6)
         for i, one in enumerate(axes):
             (scenario, budget), (key, name) = self.rows[i // len(self.sets)], self.sets[i % len(self.sets)]
-            for id, label in NAMES.items():
+            for id in (*NAMES, *own_ids(outcome)):
                 best = winner(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
                 if best is not None:
-                    _rate(one, best.trace, label=label, **LOOKS[id])
+                    _rate(one, best.trace, label=NAMES.get(id, id), **LOOKS.get(id, {"color": OWN}))
             label_axes(one, f"{name}, {scenario}, b = {budget}", "rate", first=i % len(self.sets) == 0)
         legend(figure, axes)
         return figure
@@ -207,11 +214,11 @@ class RewardRates:
         rows = []
         for scenario, budget in self.rows:
             for key, name in self.sets:
-                for id, label in NAMES.items():
+                for id in (*NAMES, *own_ids(outcome)):
                     best = winner(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
                     if best is not None:
                         rate = best.trace.reward[-1].mean() / best.trace.rounds[-1]
-                        rows.append((name, scenario, str(budget), label, f"{rate:.3f}", best.params))
+                        rows.append((name, scenario, str(budget), NAMES.get(id, id), f"{rate:.3f}", best.params))
         columns = ("data", "scenario", "b", "policy", "reward per round", "parameters")
         return {"table": Table(columns, tuple(rows))}
 

@@ -23,11 +23,12 @@ HEAD = "spec.json"
 """Written last and removed first: a folder that has it is whole."""
 
 
-def place(results: Path, experiment: Experiment) -> Path:
-    """The folder of an experiment; one that another version wrote is refused."""
+def place(results: Path, experiment: Experiment, *, quick: bool) -> Path:
+    """The folder of an experiment; one that another version wrote is refused, and a full result is not made quick."""
     folder = results / experiment.id
     try:
-        version = json.loads((folder / HEAD).read_text(encoding="utf-8"))["version"]
+        head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
+        version, full = head["version"], not head.get("quick", True)
     except FileNotFoundError:
         return folder
     except (OSError, ValueError, KeyError, TypeError):
@@ -37,6 +38,8 @@ def place(results: Path, experiment: Experiment) -> Path:
             f"{folder} was written by rankloop {version}, and this is {__version__}: "
             "remove it, or say with --out where the new results shall go."
         )
+    if quick and full and experiment.panels(True):
+        raise RankloopError(f"{folder} holds the full result; say with --out where the quick one shall go.")
     return folder
 
 
@@ -45,10 +48,12 @@ def write(outcome: Outcome, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / HEAD).unlink(missing_ok=True)
     figure = outcome.experiment.arrangement.draw(outcome)
+    caption = f"{outcome.experiment.id}, {outcome.size}; bands and bars are 95 % intervals of the mean"
+    figure.supxlabel(caption, x=0.005, ha="left", fontsize=7, color="#666666")
     replace_file(folder / "figure.png", lambda p: figure.savefig(p, format="png"))
     replace_file(folder / "figure.svg", lambda p: save_svg(figure, p))
     for name, table in outcome.experiment.arrangement.tables(outcome).items():
-        _text(folder / f"{name}.md", table.markdown() + "\n")
+        _text(folder / f"{name}.md", f"{table.markdown()}\n\n{outcome.size[0].upper()}{outcome.size[1:]}.\n")
         _text(folder / f"{name}.csv", table.csv())
     _text(folder / "claims.json", json.dumps(judged(outcome), indent=1, ensure_ascii=False) + "\n")
     replace_file(folder / "trace.parquet", lambda p: _trace(outcome, p))
@@ -58,7 +63,10 @@ def write(outcome: Outcome, folder: Path) -> None:
 def judged(outcome: Outcome) -> list[dict[str, str]]:
     """Every claim with its verdict and numbers."""
     findings = [(claim, claim.judge(outcome)) for claim in outcome.experiment.claims]
-    return [{"claim": c.text, "source": c.source, "verdict": str(f.verdict), "numbers": f.numbers} for c, f in findings]
+    return [
+        {"claim": c.text, "source": c.source, "verdict": str(f.verdict), "numbers": f.numbers, "size": outcome.size}
+        for c, f in findings
+    ]
 
 
 def where_the_time_goes(outcome: Outcome, most: int = 4) -> str:

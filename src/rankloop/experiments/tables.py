@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from rankloop.experiments.experiment import Outcome
 from rankloop.simulator.stats import half_width
+
+NUMBER, PERCENT = re.compile(r"-?\d+(\.\d+)?"), re.compile(r"-?\d+(\.\d+)? %")
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,16 @@ class Table:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.columns)
-        writer.writerows(self.rows)
+        writer.writerows([_plain(cell) for cell in row] for row in self.rows)
         return out.getvalue()
+
+
+def _plain(cell: str) -> str:
+    """A number without thousands separators, a percentage as a share."""
+    bare = cell.replace(",", "")
+    if PERCENT.fullmatch(bare):
+        return f"{float(bare.removesuffix(' %')) / 100:.4g}"
+    return bare if NUMBER.fullmatch(bare) else cell
 
 
 def finals(outcome: Outcome) -> Table:
@@ -53,7 +64,7 @@ def finals(outcome: Outcome) -> Table:
                     number(trace.reward[-1].mean()),
                 )
             )
-    return Table(("panel", "policy", "regret", "±", "of random's", "reward"), tuple(rows))
+    return Table(("panel", "policy", "regret", "± (95 %)", "of random's", "reward"), tuple(rows))
 
 
 def number(value: float) -> str:

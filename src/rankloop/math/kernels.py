@@ -18,8 +18,12 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def compiled(function: C, **options: Any) -> C:
-    """The function compiled at first use, its machine code cached, without the interpreter's lock."""
-    jitted: C = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    """The function compiled at first use, its machine code cached where a place can be written, without the GIL."""
+    options = {"nogil": True, "error_model": "numpy", **options}
+    try:
+        jitted: C = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # neither the package's folder nor the user's cache can be written
+        jitted = numba.njit(**options)(function)
     return jitted
 
 

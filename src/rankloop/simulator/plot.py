@@ -31,6 +31,8 @@ COLOURS = (
     "#882255",
     "#332288",
 )
+OWN = "#777777"
+"""Policies of one's own, which have no place in the catalogue."""
 DASHES = ("-", "--", ":", "-.")
 
 
@@ -46,7 +48,7 @@ def styles(curves: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     known = [entry.id for entry in catalogue.entries()]
     ids = list(dict.fromkeys(id for _, id in curves))
     places = [known.index(id) if id in known else len(known) + i for i, id in enumerate(ids)]
-    colours = [COLOURS[place % len(COLOURS)] for place in places]
+    colours = [COLOURS[p % len(COLOURS)] if id in known else OWN for id, p in zip(ids, places, strict=True)]
     chosen: dict[str, dict[str, Any]] = {}
     for id, place, colour in zip(ids, places, colours, strict=True):
         dash = DASHES[(place // len(COLOURS)) % len(DASHES)] if colours.count(colour) > 1 else "-"
