@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMES = {
-    "regret": "cumulative regret (expected reward lost)",
+    "regret": "regret (expected reward lost)",
     "reward": "cumulative reward",
     "rate": "reward per round",
     "relative": "regret, share of the best reward",

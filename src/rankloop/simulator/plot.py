@@ -64,8 +64,8 @@ def styles(curves: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
 def shade(colour: str, share: float) -> str:
     """A colour from lighter (0) to darker (1), the colour itself at a half."""
     parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
-    goal, far = (255, 1.0 - 2.0 * share) if share < 0.5 else (0, 2.0 * share - 1.0)
-    return "#" + "".join(f"{round(p + (goal - p) * 0.55 * far):02x}" for p in parts)
+    goal, far = (255, 0.7 * (0.5 - share)) if share < 0.5 else (0, 1.1 * (share - 0.5))
+    return "#" + "".join(f"{round(p + (goal - p) * far):02x}" for p in parts)
 
 
 def band(axes: Axes, rounds: IntArray, curve: FloatArray, *, label: str, **style: Any) -> None:
