@@ -121,6 +121,8 @@ class ItemTable:
     def put(self, items: Iterable[Item]) -> None:
         """Add items, or change those that are there."""
         for item in items:
+            if item.id in self._removed:  # while this entry was on its way to the log
+                continue
             at = self.column.get(item.id)
             if at is None:
                 at = self.column[item.id] = len(self.ids)
@@ -132,9 +134,9 @@ class ItemTable:
             self._prices[at], self._enabled[at] = item.price, item.enabled
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Never list these again."""
+        """Never list these again; of two who remove an item at once, both are right."""
         for id in ids:
-            self._enabled[self.known("id", id)] = False
+            self._enabled[self.column[id]] = False
             self._removed.add(id)
 
     def known(self, field: str, id: Any) -> int:

@@ -82,7 +82,8 @@ class Ranker:
         inner, _ = belief_of(self._learners.policy, self._learners.fresh)
         self._binary = inner is not None and inner.belief.binary
         self._pending = Pending(config.window)
-        self._decided = 0  # decisions so far; the next one's number is one more
+        self._decided = 0  # number of the last decision in the log
+        self._drawn = 0  # and of the last one made, which may not have been kept
         self.position = 0  # of the last entry applied
         self._replay()
         self._writer = Writer(self.store) if writer is None else writer
@@ -153,8 +154,8 @@ class Ranker:
             name("segment", segment)
         with self._lock:
             request = self._request(size, visitor, candidates, exclude, pin)
-            self._decided += 1
-            number = self._decided
+            self._drawn = max(self._drawn, self._decided) + 1
+            number = self._drawn
             # A segment gets its row when its first list is applied; until then it is nobody's.
             row = self._learners.segments.get(segment)
             state = self._learners.fresh if row is None else self._learners.view(row)
@@ -284,11 +285,13 @@ class Ranker:
 
     def _find(self, decision: Any) -> Shown:
         """A decision that was made, open or not."""
+        if not isinstance(decision, str) or not decision.isprintable():  # half a pair cannot be looked up in a store
+            raise UnknownDecision(f"decision {decision!r} is not one that this ranker made.")
         with self._lock:
-            waiting = self._pending.get(decision) if isinstance(decision, str) else None
+            waiting = self._pending.get(decision)
         if waiting is not None:
             return waiting.shown
-        entry = self.store.find(self.name, "shown", decision) if isinstance(decision, str) else None
+        entry = self.store.find(self.name, "shown", decision)
         if entry is None:
             raise UnknownDecision(f"decision {decision!r} is not one that this ranker made.")
         record = decode(entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,10 +41,13 @@ def take(ranker: Ranker) -> Snapshot:
 
 def restore(ranker: Ranker, snapshot: Snapshot) -> bool:
     """Become what was taken; not where it belongs to another policy or version: then the log is replayed."""
-    with np.load(io.BytesIO(snapshot.body), allow_pickle=False) as kept:
-        arrays = {name: kept[name] for name in kept.files}
-    head = json.loads(str(arrays["head"]))
-    if any(head[name] != value for name, value in _belongs(ranker).items()):
+    try:
+        with np.load(io.BytesIO(snapshot.body), allow_pickle=False) as kept:
+            arrays = {name: kept[name] for name in kept.files}
+        head = json.loads(str(arrays["head"]))
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError):
+        return False  # damaged: the log is what counts
+    if any(head.get(name) != value for name, value in _belongs(ranker).items()):
         return False
     ranker._table.restore(_below("table.", arrays))
     ranker._learners.restore(_below("learners.", arrays))

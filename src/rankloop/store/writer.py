@@ -34,7 +34,7 @@ class Writer:
         self.store = store
         self._queue: queue.Queue[_Work | None] = queue.Queue(maxsize=waiting)
         self._thread = threading.Thread(target=self._run, name="rankloop-writer", daemon=True)
-        self._closed = False
+        self._closed, self._closing = False, threading.Lock()  # nothing is handed over after the end
         self._thread.start()
 
     def submit(
@@ -42,10 +42,12 @@ class Writer:
     ) -> Future[Any]:
         """Hand over an entry; refused at once where too many are waiting."""
         done: Future[Any] = Future()
+        done.set_running_or_notify_cancel()  # what is handed over is written, whether or not somebody still waits
         try:
-            if self._closed:
-                raise StoreUnavailable("the log is closed.")
-            self._queue.put_nowait(_Work(ranker, entry, apply, known, done))
+            with self._closing:
+                if self._closed:
+                    raise StoreUnavailable("the log is closed.")
+                self._queue.put_nowait(_Work(ranker, entry, apply, known, done))
         except queue.Full:
             done.set_exception(StoreUnavailable("too many entries wait to be written; try again."))
         except StoreUnavailable as error:
@@ -54,10 +56,11 @@ class Writer:
 
     def close(self) -> None:
         """Write what is waiting, then end."""
-        if not self._closed:
-            self._closed = True
+        with self._closing:
+            first, self._closed = not self._closed, True
+        if first:
             self._queue.put(None)
-            self._thread.join()
+        self._thread.join()
 
     def _run(self) -> None:
         while True:

@@ -1,0 +1,342 @@
+"""A log as a table: a row for each slot of each decision, named as the Open Bandit Pipeline names them; and back.
+
+A column `pscore…` is the estimated probability of what was shown: of the whole list, of the list down to this slot
+(`_cascade`), of this item in this slot (`_item_position`). It is null where nobody asked for it, and where the policy
+is deterministic given its state; `pscore_kind` tells which. Feedback that came too late is not in the table.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankloop.engine.config import RankerConfig
+from rankloop.engine.pending import Waiting
+from rankloop.engine.propensity import Propensity
+from rankloop.engine.records import (
+    Closed,
+    Happened,
+    ItemsPut,
+    ItemsRemoved,
+    Record,
+    Shown,
+    Withdrawn,
+    decode,
+    encode,
+)
+from rankloop.errors import InvalidInput, MissingExtra
+from rankloop.files import replace_file
+from rankloop.store.base import Entry, Store
+from rankloop.types import EMPTY, FloatArray
+
+COLUMNS = {
+    "slate_id": "int64",  # number of the decision
+    "position": "int64",  # slot, from 0
+    "action": "int64",  # number of the item, null where the slot is empty
+    "reward": "float64",  # null where nothing is known
+    "pscore": "float64",
+    "pscore_cascade": "float64",
+    "pscore_item_position": "float64",
+    "pscore_error": "float64",  # standard errors
+    "pscore_cascade_error": "float64",
+    "pscore_item_position_error": "float64",
+    "pscore_kind": "string",  # deterministic or monte-carlo, null where it was not asked for
+    "pscore_draws": "int64",
+    "decision": "string",
+    "item": "string",
+    "segment": "string",
+    "status": "string",
+    "time": "float64",
+    "told": "float64",  # when its outcome became known
+    "score": "float64",
+    "pinned": "bool",
+    "features": "list",  # as they were scored
+    "context": "list",
+    "shown_order": "int64",  # among all that was shown and settled
+    "told_order": "int64",
+}
+STATUSES = ("learned", "nothing", "ignored", "withdrawn", "open")
+"""Feedback came; none came and that counts as nothing clicked; or counts for nothing; never shown; may still come."""
+CHUNK = 5000
+"""Decisions in memory at a time, besides those that are open."""
+ITEMS = b"rankloop.items"
+
+
+@dataclass(slots=True)
+class Slate:
+    """A decision and what became of it."""
+
+    waiting: Waiting
+    order: int
+    ids: list[str | None]  # of the items, None where a slot is empty
+    status: str = "open"
+    told: float | None = None
+    told_order: int | None = None
+
+    @property
+    def outcome(self) -> FloatArray | None:
+        """What is known of its slots, [k]."""
+        return np.zeros(len(self.ids)) if self.status == "nothing" else self.waiting.outcome
+
+
+def export(store: Store, ranker: str, config: RankerConfig, path: Path) -> int:
+    """Write a ranker's decisions to a Parquet file, and what its items were; the number of decisions."""
+    pa, pq = _arrow()
+    count = 0
+    settled = Settled(config)
+
+    def write(temporary: Path) -> None:
+        nonlocal count
+        with pq.ParquetWriter(temporary, _schema(pa)) as writer:
+            slates = settled.of(store.read(ranker))
+            while chunk := list(islice(slates, CHUNK)):
+                count += len(chunk)
+                writer.write_table(_table(pa, chunk))
+            writer.add_key_value_metadata({ITEMS: json.dumps(settled.items).encode()})
+
+    replace_file(path, write)
+    return count
+
+
+class Settled:
+    """Follows a log, and knows what became of each decision."""
+
+    def __init__(self, config: RankerConfig) -> None:
+        self._config = config
+        self._open: dict[str, Slate] = {}
+        self._order = 0  # of what is shown or settled next
+        self._column: dict[str, int] = {}
+        self._ids: list[str] = []
+        self.items: list[tuple[int, str, float, str]] = []  # changes: before which order, kind, time, body
+
+    def of(self, entries: Iterator[Entry]) -> Iterator[Slate]:
+        """The decisions of a log in their order, each as soon as no earlier one is open."""
+        made: dict[str, Slate] = {}  # not given yet
+        for entry in entries:
+            record = decode(entry)
+            if isinstance(record, ItemsPut | ItemsRemoved):
+                self.items.append((self._order, entry.kind, entry.time, entry.body.decode()))
+            slate = self._follow(record)
+            if slate is not None:
+                made[slate.waiting.shown.id] = slate
+            while made and (first := next(iter(made))) not in self._open:
+                yield made.pop(first)
+        yield from made.values()
+
+    def _follow(self, record: Record) -> Slate | None:
+        match record:
+            case ItemsPut(_, items):
+                for item in items:
+                    if item.id not in self._column:
+                        self._column[item.id] = len(self._ids)
+                        self._ids.append(item.id)
+            case Shown() if len(record.items):
+                ids = [None if column == EMPTY else self._ids[column] for column in record.items.tolist()]
+                slate = self._open[record.id] = Slate(Waiting(record), self._next(), ids)
+                return slate
+            case Happened(time, _, id):
+                if (found := self._open.get(id)) is not None:
+                    found.waiting.add(record.outcome, self._config.aggregate)
+                    found.told = time
+                    if record.final or self._config.aggregate == "earliest":
+                        self._settle(id, "learned", time)
+            case Closed(time, decisions):
+                for id in decisions:
+                    if (found := self._open.get(id)) is not None:
+                        empty = "nothing" if self._config.on_close == "nothing" else "ignored"
+                        self._settle(id, empty if found.waiting.outcome is None else "learned", time)
+            case Withdrawn(time, id):
+                if id in self._open:
+                    self._open[id].waiting.outcome = None
+                    self._settle(id, "withdrawn", time)
+        return None
+
+    def _settle(self, id: str, status: str, time: float) -> None:
+        slate = self._open.pop(id)
+        slate.status, slate.told, slate.told_order = status, time, self._next()
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order - 1
+
+
+def _table(pa: Any, slates: Sequence[Slate]) -> Any:
+    """Rows of some decisions."""
+    sizes = [len(slate.ids) for slate in slates]
+    shown = [slate.waiting.shown for slate in slates]
+    likely = [one.propensity or Propensity("") for one in shown]
+
+    def each(values: Sequence[Any]) -> list[Any]:
+        """A value of each decision, for each of its slots."""
+        return [value for value, size in zip(values, sizes, strict=True) for _ in range(size)]
+
+    def slots(values: Sequence[Any]) -> list[Any]:
+        """An array [k] of each decision, or None."""
+        return [one for v, k in zip(values, sizes, strict=True) for one in ([None] * k if v is None else v.tolist())]
+
+    columns = {
+        "slate_id": each([one.number for one in shown]),
+        "position": [slot for size in sizes for slot in range(size)],
+        "action": [None if at == EMPTY else at for at in slots([one.items for one in shown])],
+        "reward": slots([slate.outcome for slate in slates]),
+        "pscore": each([one.list for one in likely]),
+        "pscore_cascade": slots([one.prefix for one in likely]),
+        "pscore_item_position": slots([one.slot for one in likely]),
+        "pscore_error": each([one.list_error for one in likely]),
+        "pscore_cascade_error": slots([one.prefix_error for one in likely]),
+        "pscore_item_position_error": slots([one.slot_error for one in likely]),
+        "pscore_kind": each([one.kind or None for one in likely]),
+        "pscore_draws": each([one.draws if one.kind else None for one in likely]),
+        "decision": each([one.id for one in shown]),
+        "item": [id for slate in slates for id in slate.ids],
+        "segment": each([one.segment for one in shown]),
+        "status": each([slate.status for slate in slates]),
+        "time": each([one.time for one in shown]),
+        "told": each([slate.told for slate in slates]),
+        "score": slots([one.scores for one in shown]),
+        "pinned": [slot in one.pinned for one, size in zip(shown, sizes, strict=True) for slot in range(size)],
+        "features": slots([one.x for one in shown]),
+        "context": each([None if one.context is None else one.context.tolist() for one in shown]),
+        "shown_order": each([slate.order for slate in slates]),
+        "told_order": each([slate.told_order for slate in slates]),
+    }
+    return pa.table(columns, schema=_schema(pa))
+
+
+def import_(path: Path, store: Store, ranker: str) -> int:
+    """Write what `export` wrote into a log that has nothing of this ranker; the number of decisions.
+
+    The new log teaches a ranker what the old one did, in the same order.
+    """
+    if next(store.read(ranker), None) is not None:
+        raise InvalidInput("ranker", ranker, "a name of which the log has nothing yet")
+    count = sum(isinstance(record, Shown) for record in _records(path))  # read to its end before anything is kept
+    records = _records(path)
+    while chunk := list(islice(records, CHUNK)):
+        store.append([(ranker, encode(record)) for record in chunk])
+    return count
+
+
+def check(path: Path) -> None:
+    """Refuse at a glance what is no exported log."""
+    with _exported(path):
+        pass
+
+
+@contextmanager
+def _exported(path: Path) -> Iterator[Any]:
+    """A Parquet file with our columns; whatever is wrong with it is said in one sentence."""
+    refused = InvalidInput("file", str(path), "a Parquet file that `rankloop log export` wrote")
+    pa, pq = _arrow()
+    try:
+        with pq.ParquetFile(path) as file:
+            if not file.schema_arrow.equals(_schema(pa)) or ITEMS not in file.metadata.metadata:
+                raise refused
+            yield file
+    except OSError:
+        raise InvalidInput("file", str(path), "a file that is there and can be read") from None
+    except (pa.ArrowException, LookupError, TypeError, ValueError) as error:
+        raise error if isinstance(error, InvalidInput) else refused from None
+
+
+def _records(path: Path) -> Iterator[Record]:
+    """The log of a file, in order."""
+    with _exported(path) as file:
+        changes = [(order, _change(*change)) for order, *change in json.loads(file.metadata.metadata[ITEMS])]
+        rows = (row for batch in file.iter_batches() for row in batch.to_pylist())
+        slates = (list(slots) for _, slots in groupby(rows, key=lambda row: row["decision"]))
+        yield from _in_order(slates, changes)
+
+
+def _in_order(slates: Iterator[list[dict[str, Any]]], changes: list[tuple[int, Record]]) -> Iterator[Record]:
+    """What was shown, settled and changed, by its place among all."""
+    later: list[tuple[int, int, Record]] = []  # the place, and a number that settles ties
+    for n, (order, change) in enumerate(changes):
+        heapq.heappush(later, (order, n - len(changes), change))
+    last: list[Record] = []
+    for slots in slates:
+        first = slots[0]
+        while later and later[0][0] <= first["shown_order"]:
+            yield heapq.heappop(later)[2]
+        yield _shown(slots)
+        outcome = _settling(slots)
+        if outcome is not None and first["told_order"] is None:
+            last.append(outcome)
+        elif outcome is not None:
+            heapq.heappush(later, (first["told_order"], 0, outcome))
+    while later:
+        yield heapq.heappop(later)[2]
+    yield from last
+
+
+def _shown(slots: list[dict[str, Any]]) -> Shown:
+    first = slots[0]
+
+    def column(name: str) -> FloatArray | None:
+        return None if first[name] is None else np.array([slot[name] for slot in slots], dtype=np.float64)
+
+    likely = None
+    if first["pscore_kind"] is not None:
+        likely = Propensity(
+            first["pscore_kind"],
+            first["pscore_draws"],
+            first["pscore"],
+            column("pscore_cascade"),
+            column("pscore_item_position"),
+            first["pscore_error"],
+            column("pscore_cascade_error"),
+            column("pscore_item_position_error"),
+        )
+    return Shown(
+        time=first["time"],
+        id=first["decision"],
+        number=first["slate_id"],
+        segment=first["segment"],
+        items=np.array([EMPTY if slot["action"] is None else slot["action"] for slot in slots], dtype=np.int64),
+        x=column("features"),
+        context=None if first["context"] is None else np.array(first["context"], dtype=np.float64),
+        scores=column("score"),
+        pinned=tuple(slot["position"] for slot in slots if slot["pinned"]),
+        propensity=likely,
+    )
+
+
+def _settling(slots: list[dict[str, Any]]) -> Record | None:
+    """What settled a decision; for an open one, what has happened so far."""
+    id, status, told = slots[0]["decision"], slots[0]["status"], slots[0]["told"]
+    if status not in STATUSES:
+        raise ValueError(status)
+    if status == "withdrawn":
+        return Withdrawn(told, id)
+    if status in ("nothing", "ignored"):
+        return Closed(told, (id,))
+    if slots[0]["reward"] is None:
+        return None
+    outcome = np.array([slot["reward"] for slot in slots], dtype=np.float64)
+    return Happened(told, f"imported {id}", id, outcome, final=status == "learned")
+
+
+def _change(kind: str, time: float, body: str) -> Record:
+    return decode(Entry(kind, "", "", time, body.encode()))
+
+
+def _schema(pa: Any) -> Any:
+    types: Mapping[str, Any] = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
+    return pa.schema([(name, types.get(type) or pa.list_(pa.float64())) for name, type in COLUMNS.items()])
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise MissingExtra("exporting or importing a log", "experiments") from None
+    return pyarrow, pyarrow.parquet

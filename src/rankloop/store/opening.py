@@ -1,0 +1,21 @@
+"""A log by its address: a file, or a PostgreSQL database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rankloop.store.base import Store
+from rankloop.store.postgres import PostgresStore
+from rankloop.store.sqlite import SqliteStore
+
+SCHEMES = ("postgresql://", "postgres://")
+
+
+def is_database(place: str | Path) -> bool:
+    """Whether this names a database, not a file."""
+    return isinstance(place, str) and place.startswith(SCHEMES)
+
+
+def open_store(place: str | Path) -> Store:
+    """The log at `postgresql://…`, or in the SQLite file of this path."""
+    return PostgresStore(str(place)) if is_database(place) else SqliteStore(place)

@@ -1,0 +1,400 @@
+"""Every store keeps the same promises; what is exported from one log is imported into another."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import rankloop.store.postgres
+import rankloop.store.sqlite
+from postgres_server import Server, database, server  # noqa: F401
+from rankloop.cli import log
+from rankloop.engine import Ranker, RankerConfig, export
+from rankloop.errors import InvalidInput
+from rankloop.store import Entry, MemoryStore, SqliteStore, Store
+from rankloop.store.base import Snapshot
+from rankloop.store.opening import open_store
+from test_engine import Clock, config, contents, items, live
+
+Opened = Callable[[], Store]
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+    """Opens one log, as often as it is called."""
+    stores: list[Store] = []
+    memory = MemoryStore()
+    place: str | Path = tmp_path / "log.db"
+    if request.param == "postgres":
+        running: Server = request.getfixturevalue("server")
+        place = running.database()
+
+    def one() -> Store:
+        stores.append(memory if request.param == "memory" else open_store(place))
+        return stores[-1]
+
+    yield one
+    for store in stores:
+        store.close()
+
+
+def entry(key: str = "", kind: str = "kind", subject: str = "", body: bytes = b"", time: float = 0.0) -> Entry:
+    return Entry(kind, key, subject, time, body)
+
+
+def read(store: Store, ranker: str = "r", after: int = 0) -> list[tuple[int, str]]:
+    return [(one.position, one.key) for one in store.read(ranker, after)]
+
+
+def test_entries_keep_their_order_and_get_positions_without_gaps(opened: Opened) -> None:
+    store = opened()
+    assert store.append([("r", entry("b")), ("other", entry("x")), ("r", entry("a"))]) == [1, 2, 3]
+    assert store.append([]) == []
+    assert store.append([("r", entry()), ("r", entry())]) == [4, 5]
+    assert read(store) == [(1, "b"), (3, "a"), (4, ""), (5, "")]
+    assert read(store, after=3) == [(4, ""), (5, "")]
+    assert read(store, "other") == [(2, "x")]
+    assert read(store, "nobody") == []
+
+
+def test_an_entry_comes_back_as_it_was(opened: Opened) -> None:
+    store = opened()
+    body = bytes(range(256)) * 300
+    given = Entry("Ärger", "ключ ' \" \\", "∑", 1234567.1234567891, body)
+    store.append([("r 'x' 😀", given)])
+    (kept,) = store.read("r 'x' 😀")
+    assert kept == Entry(given.kind, given.key, given.subject, given.time, body, 1)
+    assert type(kept.body) is bytes
+    assert store.find("r 'x' 😀", given.kind, given.key) == kept
+
+
+def test_a_key_is_kept_once_in_a_batch_and_across_batches(opened: Opened) -> None:
+    store = opened()
+    first, second = entry("k", body=b"first"), entry("k", body=b"second")
+    assert store.append([("r", first), ("r", second), ("r", entry("l"))]) == [1, None, 2]
+    assert store.append([("r", second), ("r", entry("m")), ("r", second)]) == [None, 3, None]
+    assert store.append([("r", second)]) == [None]
+    assert store.append([("s", second), ("r", entry("k", kind="other"))]) == [4, 5]
+    found = store.find("r", "kind", "k")
+    assert found is not None
+    assert found.body == b"first"
+    assert read(store) == [(1, "k"), (2, "l"), (3, "m"), (5, "k")]
+
+
+def test_entries_are_found_by_key_and_by_subject(opened: Opened) -> None:
+    store = opened()
+    store.append([("r", entry("a", subject="d")), ("r", entry("", kind="x", subject="d")), ("s", entry("a"))])
+    store.append([("r", entry("b", subject="e")), ("r", entry("c", subject="d"))])
+    assert [one.position for one in store.about("r", "d")] == [1, 2, 5]
+    assert store.about("r", "nothing") == []
+    assert store.find("r", "kind", "nothing") is None
+    assert store.find("nobody", "kind", "a") is None
+    found = store.find("s", "kind", "a")
+    assert found is not None
+    assert found.position == 3
+
+
+def test_what_cannot_be_in_a_log_is_not_found(opened: Opened) -> None:
+    store = opened()
+    store.append([("r", entry("a"))])
+    assert store.find("r", "kind", "a\0") is None
+    assert store.about("r", "\0") == []
+
+
+def test_a_long_log_is_read_in_pages(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (rankloop.store.sqlite, rankloop.store.postgres):
+        monkeypatch.setattr(module, "PAGE", 7)
+    store = opened()
+    store.append([("r" if i % 3 else "s", entry(str(i))) for i in range(1, 61)])
+    expected = [(i, str(i)) for i in range(1, 61) if i % 3]
+    assert read(store) == expected  # 40 entries: five full pages and a part
+    assert read(store, after=30) == [one for one in expected if one[0] > 30]
+    store.append([("t", entry(str(i))) for i in range(14)])
+    assert len(read(store, "t")) == 14  # two pages exactly
+
+
+def test_reading_goes_on_while_others_write(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (rankloop.store.sqlite, rankloop.store.postgres):
+        monkeypatch.setattr(module, "PAGE", 5)
+    store = opened()
+    store.append([("r", entry(str(i))) for i in range(20)])
+    seen = []
+    for one in store.read("r"):
+        seen.append(one.position)
+        if len(seen) == 3:
+            store.append([("r", entry("later"))])
+    assert seen[:20] == list(range(1, 21))
+    assert seen == sorted(set(seen))
+
+
+def test_the_newest_snapshot_is_kept_by_ranker(opened: Opened) -> None:
+    store = opened()
+    assert store.load_snapshot("r") is None
+    store.save_snapshot("r", Snapshot(3, b"old"))
+    store.save_snapshot("r", Snapshot(9, bytes(range(256)) * 1000))
+    store.save_snapshot("s", Snapshot(1, b""))
+    assert store.load_snapshot("r") == Snapshot(9, bytes(range(256)) * 1000)
+    assert store.load_snapshot("s") == Snapshot(1, b"")
+
+
+def test_opening_again_changes_nothing_and_two_stores_share_one_log(opened: Opened) -> None:
+    one = opened()
+    one.append([("r", entry("a"))])
+    two = opened()
+    assert two.append([("r", entry("a")), ("r", entry("b"))]) == [None, 2]
+    assert one.append([("r", entry("b")), ("r", entry("c"))]) == [None, 3]
+    assert read(one) == read(two) == [(1, "a"), (2, "b"), (3, "c")]
+    one.save_snapshot("r", Snapshot(3, b"s"))
+    assert two.load_snapshot("r") == Snapshot(3, b"s")
+
+
+def test_two_stores_may_write_at_once(opened: Opened) -> None:
+    stores = [opened(), opened()]
+    if stores[0] is stores[1]:
+        pytest.skip("a log in memory has one writer")
+    told: list[list[int | None]] = [[], []]
+
+    def write(n: int) -> None:
+        for i in range(30):
+            told[n] += stores[n].append([("r", entry(f"{n}-{i}")), ("r", entry(f"both-{i}")), ("r", entry())])
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    kept = [position for one in told for position in one if position is not None]
+    assert sorted(kept) == list(range(1, 151))  # 2×30 own, 30 common and 2×30 without keys
+    assert len(read(stores[0])) == 150
+
+
+@pytest.mark.parametrize("workers", [4])
+def test_many_may_open_a_new_log_at_once(opened: Opened, workers: int) -> None:
+    """The change is made once, whoever comes first."""
+    failed: list[BaseException] = []
+
+    def open_it() -> None:
+        try:
+            opened().append([("r", entry("same"))])
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=open_it) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert read(opened()) == [(1, "same")]
+
+
+def test_a_path_is_a_file_and_an_address_a_database(tmp_path: Path) -> None:
+    store: Any = open_store(str(tmp_path / "log.db"))
+    assert isinstance(store, SqliteStore)
+    store.close()
+
+
+# Export, import, verify
+
+
+def command(*arguments: str | Path) -> None:
+    """Run `rankloop log …`."""
+    parser = argparse.ArgumentParser()
+    log.add_to(parser.add_subparsers())
+    given = parser.parse_args(["log", *map(str, arguments)])
+    given.run(given)
+
+
+def settings_file(path: Path, settings: RankerConfig) -> Path:
+    path.write_text(json.dumps({"rankers": {"ranker": settings.as_mapping()}}))
+    return path
+
+
+def lived(place: str | Path, settings: RankerConfig, rounds: int = 40) -> Ranker:
+    """A ranker with a past, closed."""
+    clock = Clock()
+    ranker = Ranker(settings, store=open_store(place), clock=clock)
+    ranker.put_items(items(6))
+    live(ranker, clock, rounds)
+    return ranker
+
+
+@pytest.mark.parametrize(
+    ("id", "more"),
+    [
+        ("cascade-lin-ts", {}),
+        ("gts", {"aggregate": "sum"}),
+        ("ucr", {"on_close": "ignore"}),
+        ("toprank", {"window": 5.0}),
+    ],
+)
+def test_what_is_exported_and_imported_is_exported_again(id: str, more: dict[str, Any], tmp_path: Path) -> None:
+    settings = config(id, **more)
+    ranker = lived(tmp_path / "log.db", settings)
+    ranker.rank(k=3, segment="de", propensity=20, context=[1.0, 2.0] if settings.context else None)
+    ranker.rank(k=2, pin={1: ranker.items()[0].id}, context=[1.0, 2.0] if settings.context else None)
+    before = contents(ranker)
+    ranker.close()
+    file = settings_file(tmp_path / "config.json", settings)
+    command("export", tmp_path / "log.db", tmp_path / "one.parquet", "--config", file)
+    command("import", tmp_path / "one.parquet", tmp_path / "new.db")
+    command("export", tmp_path / "new.db", tmp_path / "two.parquet", "--config", file)
+    one, two = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("one", "two"))
+    assert one.equals(two)
+    assert one.num_rows > 40
+    assert set(one["status"].to_pylist()) <= set(export.STATUSES)
+    items_of = [pq.read_metadata(tmp_path / f"{name}.parquet").metadata[export.ITEMS] for name in ("one", "two")]
+    assert items_of[0] == items_of[1]
+    again = Ranker(settings, store=open_store(tmp_path / "new.db"))
+    after = contents(again)
+    again.close()
+    assert {name: after[name] for name in after if name != "at"} == {
+        name: before[name] for name in before if name != "at"
+    }
+
+
+def test_a_row_says_what_was_shown_and_what_happened(tmp_path: Path) -> None:
+    clock = Clock()
+    settings = config("ts-beta", dim=None, window=10.0)
+    ranker = Ranker(settings, store=SqliteStore(tmp_path / "log.db"), clock=clock)
+    ranker.put_items([{"id": "a"}, {"id": "b"}])
+    learned = ranker.rank(k=2, propensity=50, segment="de")
+    ranker.feedback(learned.id, clicked=[1])
+    ranker.feedback(learned.id, clicked=[0])  # late
+    ranker.withdraw(ranker.rank(k=1).id)
+    ranker.rank(k=2)
+    clock.now += 10
+    ranker.tick()
+    ranker.rank(k=3)
+    ranker.rank(k=0)
+    ranker.close()
+    store = SqliteStore(tmp_path / "log.db")
+    assert export.export(store, "ranker", settings, tmp_path / "out.parquet") == 4
+    store.close()
+    rows = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert [row["slate_id"] for row in rows] == [1, 1, 2, 3, 3, 4, 4, 4]
+    assert [row["position"] for row in rows] == [0, 1, 0, 0, 1, 0, 1, 2]
+    assert [row["reward"] for row in rows] == [0.0, 1.0, None, 0.0, 0.0, None, None, None]
+    assert [row["status"] for row in rows] == ["learned"] * 2 + ["withdrawn"] + ["nothing"] * 2 + ["open"] * 3
+    assert [row["item"] for row in rows[:2]] == list(learned.ids)
+    assert [row["action"] for row in rows[:2]] == [["a", "b"].index(id) for id in learned.ids]
+    assert (rows[-1]["item"], rows[-1]["action"]) == (None, None)  # three slots, two items
+    first, second = rows[:2]
+    assert first["segment"] == "de"
+    assert first["decision"] == learned.id
+    assert first["pscore_kind"] == "monte-carlo"
+    # Of two items in two slots, the first slot settles the list: all three probabilities are one.
+    assert first["pscore"] == first["pscore_cascade"] == second["pscore_cascade"] == second["pscore_item_position"]
+    assert all(row["pscore"] is row["pscore_kind"] is None for row in rows[2:])
+
+
+def test_a_deterministic_policy_has_no_propensities(tmp_path: Path) -> None:
+    store = MemoryStore()
+    ranker = Ranker(config("cascade-ucb1"), store=store)
+    ranker.put_items(items(5))
+    ranker.rank(propensity=10)
+    export.export(store, "ranker", config("cascade-ucb1"), tmp_path / "out.parquet")
+    for row in pq.read_table(tmp_path / "out.parquet").to_pylist():
+        assert row["pscore_kind"] == "deterministic"
+        assert row["pscore"] is row["pscore_cascade"] is row["pscore_item_position"] is None
+
+
+def test_a_log_in_a_database_is_exported_imported_and_verified(
+    database: str,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = config()
+    ranker = lived(tmp_path / "log.db", settings, 20)
+    ranker.close()
+    file = settings_file(tmp_path / "config.json", settings)
+    command("export", tmp_path / "log.db", tmp_path / "one.parquet", "--config", file)
+    command("import", tmp_path / "one.parquet", database)
+    command("export", database, tmp_path / "two.parquet", "--config", file)
+    assert pq.read_table(tmp_path / "one.parquet").equals(pq.read_table(tmp_path / "two.parquet"))
+    command("verify", database, "--config", file)
+    assert "no snapshot; the log replays to position" in capsys.readouterr().out
+
+
+def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = config("cascade-ucb1")
+    ranker = lived(tmp_path / "log.db", settings, 20)
+    position = ranker.snapshot()
+    ranker.feedback(ranker.rank().id, clicked=[0])
+    end = ranker.position
+    ranker.close()
+    file = settings_file(tmp_path / "config.json", settings)
+    command("verify", tmp_path / "log.db", "--config", file)
+    says = f"ranker: snapshot at {position}, log to {end}: equal to a replay of the whole log, bit for bit.\n"
+    assert capsys.readouterr().out == says
+    command(
+        "verify", tmp_path / "log.db", "--config", settings_file(tmp_path / "b.json", config("cascade-ucb1", seed=8))
+    )
+    assert "other settings" in capsys.readouterr().out
+
+    ranker = Ranker.open(tmp_path / "log.db", settings)
+    dict(ranker._learners.arrays())["belief.clicks"][0, 2] += 1  # a click that nobody made
+    ranker.snapshot()
+    ranker.close()
+    with pytest.raises(log.LogDiffers, match="another state for ranker"):
+        command("verify", tmp_path / "log.db", "--config", file)
+    out = capsys.readouterr().out
+    assert "differs from a replay of the whole log in\n  learners.belief.clicks: 1 of" in out
+    assert "first [0, 2]: " in out
+
+
+def test_looking_at_a_log_creates_none_and_a_wrong_file_leaves_none(tmp_path: Path) -> None:
+    file = settings_file(tmp_path / "config.json", config())
+    for arguments in (("verify", "no.db"), ("export", "no.db", "out.parquet")):
+        verb, *paths = arguments
+        with pytest.raises(InvalidInput, match=r"^log .* a log that is there"):
+            command(verb, *(tmp_path / path for path in paths), "--config", file)
+    assert not (tmp_path / "no.db").exists()
+    with pytest.raises(InvalidInput, match=r"^out "):
+        command("export", tmp_path / "no.db", tmp_path / "no" / "out.parquet", "--config", file)
+    store = MemoryStore()
+    (tmp_path / "text.parquet").write_text("no table")
+    with pytest.raises(InvalidInput, match="that `rankloop log export` wrote"):
+        command("import", tmp_path / "text.parquet", tmp_path / "no.db")
+    assert not (tmp_path / "no.db").exists()
+    with pytest.raises(InvalidInput, match="that `rankloop log export` wrote"):
+        export.import_(tmp_path / "text.parquet", store, "ranker")
+    pq.write_table(pq.read_table(_small(tmp_path)).drop_columns("reward"), tmp_path / "less.parquet")
+    with pytest.raises(InvalidInput, match="that `rankloop log export` wrote"):
+        export.import_(tmp_path / "less.parquet", store, "ranker")
+    with pytest.raises(InvalidInput, match="a file that is there"):
+        export.import_(tmp_path / "none.parquet", store, "ranker")
+    assert list(store.read("ranker")) == []
+    export.import_(_small(tmp_path), store, "ranker")
+    with pytest.raises(InvalidInput, match="nothing yet"):
+        export.import_(_small(tmp_path), store, "ranker")
+
+
+def _small(folder: Path) -> Path:
+    """An exported file."""
+    store = MemoryStore()
+    ranker = Ranker(config(), store=store)
+    ranker.put_items(items(3))
+    ranker.feedback(ranker.rank().id, clicked=[0])
+    export.export(store, "ranker", config(), folder / "small.parquet")
+    return folder / "small.parquet"
+
+
+def test_a_long_log_is_exported_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranker = lived(tmp_path / "log.db", config("cascade-ucb1"), 30)
+    export.export(ranker.store, "ranker", ranker.config, tmp_path / "one.parquet")
+    monkeypatch.setattr(export, "CHUNK", 4)
+    export.export(ranker.store, "ranker", ranker.config, tmp_path / "two.parquet")
+    one, two = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("one", "two"))
+    assert one.equals(two)
+    assert pq.read_metadata(tmp_path / "two.parquet").num_row_groups >= 7
+    assert np.array_equal(np.unique(one["slate_id"]), np.arange(1, 31))
+    ranker.close()
