@@ -627,7 +627,7 @@ def test_ctrl_c_ends_everything_quietly(sent: signal.Signals, whole_group: bool,
             os.killpg(process.pid, sent)
         else:
             process.send_signal(sent)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
         assert process.returncode == 130
         assert out == ""
         assert err == "rankloop: interrupted, nothing written.\n"

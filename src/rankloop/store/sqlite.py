@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,9 +107,17 @@ class SqliteStore:
             self._reader.close()
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
-    connection.execute("PRAGMA journal_mode = WAL")
+def _connect(path: Path, patience: float = 5.0) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=patience)
+    until = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError:  # several who open a new file at once: SQLite does not wait here by itself
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
     connection.execute("PRAGMA synchronous = FULL")
     return connection
 

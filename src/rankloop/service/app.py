@@ -1,0 +1,139 @@
+"""The application: routes, their order, and what happens around each of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
+
+from rankloop.errors import RankloopError
+from rankloop.service import hot, openapi, problems, routes
+from rankloop.service.metrics import Metrics
+from rankloop.service.problems import Refused
+from rankloop.service.service import Service
+from rankloop.service.settings import Settings
+from rankloop.version import __version__
+
+log = logging.getLogger("rankloop.service")
+SILENT: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
+"""The framework sends nothing anywhere, whatever its environment says: traces would carry what visitors did."""
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The service as an ASGI application; the log is opened now and closed when the application ends."""
+    service = Service.open(settings)
+
+    @asynccontextmanager
+    async def until_the_end(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    return application(service, until_the_end)
+
+
+def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
+    """The application of an open service."""
+    app = FastAPI(
+        title="rankloop",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        telemetry=SILENT,
+    )
+    app.state.service = service
+    often: dict[str, hot.Hot] = {}
+    for path, answer in zip(openapi.HOT, (hot.rank, hot.feedback), strict=True):
+        endpoint: Any = hot.Hot(service, path, answer)
+        often[answer.__name__] = endpoint
+        app.router.routes.append(Route(path, endpoint, methods=["POST"], name=answer.__name__))
+    for router in (routes.of_rankers, routes.of_items, routes.of_decisions, routes.of_health):
+        app.include_router(router(service))
+    for kind in (RankloopError, Refused, HTTPException, RequestValidationError, MemoryError, ArithmeticError):
+        app.add_exception_handler(kind, _told)
+    app.add_middleware(Around, metrics=service.metrics, often=often)
+    if service.settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(service.settings.cors_origins),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    made: dict[str, Any] = {}
+
+    def document() -> dict[str, Any]:
+        if not made:
+            made.update(openapi.document(app))
+        return made
+
+    app.openapi = document  # type: ignore[method-assign]
+    return app
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    """The problem of an error that was raised on purpose."""
+    if isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        field = ".".join(str(step) for step in first["loc"][1:]) or "request"
+        return problems.response(Refused(422, f"{field} is not acceptable: {first['msg'].lower()}.", field=field))
+    if isinstance(error, HTTPException):
+        detail = {404: "there is nothing at this address.", 405: "this address does not take this method."}
+        told = detail.get(error.status_code, f"{str(error.detail).rstrip('.').lower()}.")
+        return problems.response(Refused(error.status_code, told, headers=error.headers))
+    known = problems.refused(error)
+    return problems.internal() if known is None else problems.response(known)
+
+
+class Around:
+    """Measures every request, answers for errors that nobody expected, and knows the way of the two that come often.
+
+    Those would find their route by themselves; matching the patterns of all routes costs as much as answering.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, often: dict[str, hot.Hot]) -> None:
+        self._app, self._metrics, self._often = app, metrics, often
+
+    def _find(self, scope: Scope) -> ASGIApp:
+        if scope["method"] == "POST":
+            steps = scope["path"].split("/")
+            if len(steps) == 5 and steps[4] in self._often and steps[1] == "v1" and steps[2] == "rankers":
+                scope["path_params"] = {"name": steps[3]}
+                scope["endpoint"] = self._often[steps[4]]
+                return self._often[steps[4]]
+        return self._app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, and look at what comes back."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 0
+
+        async def note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._find(scope)(scope, receive, note)
+        except Exception:
+            log.exception("a request failed")
+            if status:
+                raise
+            await problems.internal()(scope, receive, note)
+        finally:
+            route: Any = scope.get("route") or scope.get("endpoint")
+            self._metrics.answered(getattr(route, "path", "other"), status, time.perf_counter() - start)

@@ -1,0 +1,101 @@
+"""One OpenAPI 3.1 document for all routes, those of FastAPI and those beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.responses import Response
+
+from rankloop import catalogue
+from rankloop.engine.config import AGGREGATES, CLOSINGS, OBJECTIVES, RankerConfig
+from rankloop.service import problems, schemas
+from rankloop.version import __version__
+
+WHERE = "#/components/schemas/"
+BODIES = (schemas.RankBody, schemas.FeedbackBody, schemas.BulkFeedbackBody, schemas.WithdrawBody, schemas.ItemsBody)
+ANSWERS = (
+    schemas.RankAnswer, schemas.ReceiptAnswer, schemas.BulkAnswers, schemas.ItemsAnswer, schemas.RankersAnswer,
+    schemas.DecisionAnswer, schemas.ReportAnswer, schemas.Health, schemas.ItemBody, problems.Problem, RankerConfig,
+)  # fmt: skip
+ALWAYS = {401: "No key, or a wrong one", 403: "The key has not the role", 429: "Too many requests"}
+SOMETIMES = {
+    404: "Unknown ranker, item or decision",
+    422: "Not acceptable; the sentence says what is",
+    503: "The log cannot be written now",
+}
+WITH_BODY = {400: "Not JSON", 413: "Too large", 415: "Not said to be JSON"}
+
+
+def described(
+    *statuses: int,
+    body: Any = None,
+    answer: Any = None,
+    status: int = 200,
+    guarded: bool = True,
+    text: bool = False,
+) -> dict[str, Any]:
+    """What a route says of itself, as FastAPI wants it. `statuses`: beyond those that every route has."""
+    told: dict[int | str, dict[str, Any]] = {}
+    for code in (status, *(code for code in statuses if code < 300)):
+        content = {"text/plain": {"schema": {"type": "string"}}} if text else _json(answer)
+        told[code] = {"description": "Done"} | ({} if answer is None and not text else {"content": content})
+    refusals = (ALWAYS if guarded else {}) | {code: SOMETIMES[code] for code in statuses if code >= 300}
+    refusals |= {code: SOMETIMES[code] for code in (422, 503)} if guarded else {}
+    refusals |= WITH_BODY if body is not None else {}
+    for code, meaning in sorted(refusals.items()):
+        told[code] = {"description": meaning, "content": {problems.MEDIA: {"schema": {"$ref": f"{WHERE}Problem"}}}}
+    extra: dict[str, Any] = {"security": [{"key": []}] if guarded else []}
+    if body is not None:
+        extra["requestBody"] = {"required": True, "content": _json(body)}
+    return {"status_code": status, "responses": told, "openapi_extra": extra, "response_class": _Nothing}
+
+
+class _Nothing(Response):
+    """A response without a media type of its own: the table above says which."""
+
+    media_type = None
+
+
+def _json(type: Any) -> dict[str, Any]:
+    name = type if isinstance(type, str) else getattr(type, "__name__", "")
+    return {"application/json": {"schema": {"$ref": WHERE + name}}}
+
+
+HOT = {
+    "/v1/rankers/{name}/rank": ("rank", "Decide a list", schemas.RankBody, schemas.RankAnswer),
+    "/v1/rankers/{name}/feedback": ("feedback", "Tell what happened", schemas.FeedbackBody, schemas.ReceiptAnswer),
+}
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The whole document."""
+    made = get_openapi(title="rankloop", version=__version__, openapi_version="3.1.0", routes=app.routes)
+    paths: dict[str, Any] = {}
+    for path, (id, summary, body, answer) in HOT.items():
+        told = described(404, body=body, answer=answer)
+        responses = {str(code): response for code, response in told["responses"].items()}
+        name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+        operation = {"operationId": id, "summary": summary, "tags": ["hot"], "parameters": [name]}
+        paths[path] = {"post": operation | told["openapi_extra"] | {"responses": responses}}
+    made["paths"] = paths | made["paths"]
+    _, components = msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=WHERE + "{name}")
+    _narrow(components["RankerConfig"])
+    made.setdefault("components", {})["schemas"] = components
+    made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    return made
+
+
+def _narrow(config: dict[str, Any]) -> None:
+    """Say of a ranker's settings what their types do not."""
+    config["additionalProperties"] = False
+    config["description"] = config["description"].split("\n")[0]
+    words = {"objective": OBJECTIVES, "aggregate": AGGREGATES, "on_close": CLOSINGS}
+    words["policy"] = tuple(entry.id for entry in catalogue.entries())
+    for name, among in words.items():
+        config["properties"][name]["enum"] = list(among)
+    config["properties"]["slots"] |= {"minimum": 1, "maximum": 1000}
+    config["properties"]["seed"] |= {"minimum": 0}
+    config["properties"]["window"] |= {"exclusiveMinimum": 0}

@@ -1,0 +1,183 @@
+"""The rankers of a service by name: over one log, which also says which rankers there are."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from rankloop.engine import Ranker, RankerConfig
+from rankloop.errors import InvalidInput
+from rankloop.service import peek
+from rankloop.service.problems import Refused
+from rankloop.service.settings import Settings
+from rankloop.service.single import hold
+from rankloop.service.stats import Stats
+from rankloop.store import Entry, Store, Writer
+from rankloop.store.opening import is_database, open_store
+
+RESERVED = ""
+"""Under this name the log says which rankers there are."""
+PUT, DELETED = "ranker-put", "ranker-deleted"
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+log = logging.getLogger("rankloop.service")
+
+
+@dataclass(slots=True, eq=False)
+class Hosted:
+    """A ranker that the service answers for."""
+
+    name: str
+    ranker: Ranker
+    stats: Stats = field(default_factory=Stats)
+    changing: threading.Lock = field(default_factory=threading.Lock)  # its items, one change after the other
+
+
+class Rankers:
+    """Creates, replaces and deletes rankers; what it did survives a restart.
+
+    A ranker that replaces another starts with its items, where they have the same features, and has learned nothing.
+    Its entries are in the log under a name of their own: those of its predecessor stay what they were.
+    """
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self.limits, self.store = settings.limits, store
+        self._hosted: dict[str, Hosted] = {}
+        self._used: set[str] = set()  # names of logs
+        self._changing, self._opened = threading.Lock(), ExitStack()
+        self.writer = Writer(store)
+        for name, (place, config) in self._logged().items():
+            ranker = Ranker(RankerConfig.of(config), name=place, writer=self.writer)
+            self._hosted[name] = Hosted(name, ranker)
+        for name, config in settings.rankers.items():
+            if name not in self._hosted:
+                self.put(name, config)
+            elif _plain(self.config(name, config)) != _plain(self._hosted[name].ranker.config):
+                log.warning("ranker %s is in the log with other settings, which are kept", name)
+
+    @classmethod
+    def open(cls, settings: Settings) -> Self:
+        """All rankers of a log, as they were when it was last written."""
+        with ExitStack() as opened:
+            if not is_database(settings.log) and (claim := hold(settings.log)) is not None:
+                opened.callback(claim.close)
+            store = open_store(settings.log)
+            opened.callback(store.close)
+            made = cls(settings, store)
+            made._opened = opened.pop_all()  # closed at the end, not here
+        return made
+
+    def _logged(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Log and config of every ranker that was not deleted."""
+        there: dict[str, tuple[str, dict[str, Any]]] = {}
+        for entry in self.store.read(RESERVED):
+            if entry.kind == PUT:
+                body = json.loads(entry.body)
+                there[entry.subject] = (body["log"], body["config"])
+                self._used.add(body["log"])
+            elif entry.kind == DELETED:
+                there.pop(entry.subject, None)
+        return there
+
+    def __iter__(self) -> Any:
+        return iter(list(self._hosted.values()))
+
+    def __len__(self) -> int:
+        return len(self._hosted)
+
+    @property
+    def writes(self) -> bool:
+        """Whether somebody writes the log."""
+        return self.writer._thread.is_alive()
+
+    def find(self, name: str) -> Hosted:
+        """A ranker; 404 where there is none."""
+        hosted = self._hosted.get(name)
+        if hosted is None:
+            raise Refused(404, f"ranker {name[:100]!r} is not one of this service's.")
+        return hosted
+
+    def config(self, name: str, given: Any) -> RankerConfig:
+        """Check a ranker's name and settings."""
+        if not isinstance(name, str) or re.fullmatch(NAME, name) is None:
+            accepted = "1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first"
+            raise InvalidInput("name", name, accepted)
+        fields = given if isinstance(given, Mapping) else {}
+        sizes = [size for size in (fields.get("dim"), fields.get("context")) if isinstance(size, int)]
+        rows = 1
+        for size in sizes:
+            rows *= max(1, size)
+        if rows > self.limits.features:
+            raise InvalidInput("ranker.dim", rows, f"at most {self.limits.features}, times ranker.context")
+        return RankerConfig.of(given)
+
+    def put(self, name: str, given: Any) -> bool:
+        """Create or replace a ranker; whether it is new. The same settings again change nothing."""
+        config = self.config(name, given)
+        with self._changing:
+            before = self._hosted.get(name)
+            if before is not None and _plain(before.ranker.config) == _plain(config):
+                return False
+            if before is None and len(self._hosted) >= self.limits.rankers:
+                raise Refused(422, f"the service has {len(self._hosted)} rankers; accepted: no more.", field="name")
+            place = name if name not in self._used else f"{name}#{secrets.token_hex(6)}"
+            self._used.add(place)
+            ranker = Ranker(config, name=place, writer=self.writer)
+            if before is not None and before.ranker.config.dim == config.dim:
+                with before.changing:
+                    ranker.put_items([_bare(item) for item in before.ranker.items()])
+            self._note(PUT, name, {"log": place, "config": _plain(config)})
+            self._hosted[name] = Hosted(name, ranker)
+        return before is None
+
+    def delete(self, name: str) -> None:
+        """The ranker answers no more; its log stays."""
+        with self._changing:
+            self.find(name)
+            self._note(DELETED, name, {})
+            del self._hosted[name]
+
+    def put_items(self, name: str, items: list[dict[str, Any]]) -> None:
+        """Add or change items of a ranker."""
+        hosted = self.find(name)
+        with hosted.changing:
+            peek.room(hosted.ranker, [item["id"] for item in items], self.limits.items)
+            hosted.ranker.put_items(items)
+
+    def remove_item(self, name: str, id: str) -> None:
+        """Never list an item again; 404 where there is none."""
+        hosted = self.find(name)
+        with hosted.changing:
+            peek.item(hosted.ranker, id)
+            hosted.ranker.remove_items([id])
+
+    def _note(self, kind: str, name: str, body: dict[str, Any]) -> None:
+        entry = Entry(kind, "", name, time.time(), json.dumps(body).encode())
+        self.writer.submit(RESERVED, entry, lambda kept: kept.position).result()
+
+    def close(self) -> None:
+        """Keep states, write what is waiting, let go of the log."""
+        for hosted in self:
+            try:
+                hosted.ranker.snapshot()
+            except Exception as error:
+                log.warning("no snapshot of ranker %s at the end: %s", hosted.name, error)
+        self.writer.close()
+        self._opened.close()
+
+
+def _plain(config: RankerConfig) -> Any:
+    """As JSON gives it back."""
+    return json.loads(json.dumps(config.as_mapping()))
+
+
+def _bare(item: Any) -> dict[str, Any]:
+    """An item without what another ranker said of it, which the new policy may not understand."""
+    return {"id": item.id, "features": item.features, "price": item.price, "enabled": item.enabled}

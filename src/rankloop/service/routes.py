@@ -1,0 +1,258 @@
+"""The routes that are not of every visit: items, decisions, reports, rankers, health."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from rankloop.engine import Item
+from rankloop.service import bodies, hot, peek, schemas
+from rankloop.service.auth import Guard
+from rankloop.service.metrics import MEDIA
+from rankloop.service.openapi import described
+from rankloop.service.problems import Refused, refused
+from rankloop.service.rankers import PUT, RESERVED, Hosted
+from rankloop.service.service import Service
+
+Limit = Annotated[int, Query(ge=1, le=10_000)]
+Offset = Annotated[int, Query(ge=0, le=10**9)]
+Segment = Annotated[str, Query(max_length=200)]
+
+
+def needs(guard: Guard, role: str | None, *query: str) -> Any:
+    """Let in only keys with a role, if one is needed, and no parameters but these."""
+
+    async def admit(request: Request) -> None:
+        if role is not None:
+            guard.admit(dict(request.scope["headers"]), role)
+        bodies.no_more(request.scope["query_string"], query)
+
+    return Depends(admit)
+
+
+def given(type: Any, most: int) -> Any:
+    """The request's body, decoded."""
+    decoder = msgspec.json.Decoder(type)
+
+    async def read(request: Request) -> Any:
+        return bodies.decode(decoder, await bodies.read(dict(request.scope["headers"]), request.receive, most))
+
+    return Depends(read)
+
+
+def of_rankers(service: Service) -> APIRouter:
+    """Rankers: list, show, create or replace, delete."""
+    router, rankers = APIRouter(tags=["rankers"]), service.rankers
+    config_given = given(dict[str, Any], service.limits.body)
+    reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
+
+    @router.get("/v1/rankers", dependencies=[reads], **described(answer=schemas.RankersAnswer))
+    def list_rankers() -> Response:
+        """All rankers."""
+        return bodies.answer({"rankers": [_shown(hosted) for hosted in rankers]})
+
+    @router.get("/v1/rankers/{name}", dependencies=[reads], **described(404, answer=schemas.RankerAnswer))
+    def show_ranker(name: str) -> Response:
+        """One ranker: its settings, and how far it is."""
+        return bodies.answer(_shown(rankers.find(name)))
+
+    @router.put(
+        "/v1/rankers/{name}",
+        dependencies=[administers],
+        **described(201, body="RankerConfig", answer=schemas.RankerAnswer),
+    )
+    def put_ranker(name: str, config: Any = config_given) -> Response:
+        """Create a ranker, or replace it: the new one keeps the items and has learned nothing."""
+        new = rankers.put(name, config)
+        return bodies.answer(_shown(rankers.find(name)), 201 if new else 200)
+
+    @router.delete("/v1/rankers/{name}", dependencies=[administers], **described(404, status=204))
+    def delete_ranker(name: str) -> Response:
+        """Delete a ranker; its log stays."""
+        rankers.delete(name)
+        return Response(status_code=204)
+
+    return router
+
+
+def _shown(hosted: Hosted) -> schemas.RankerAnswer:
+    return schemas.RankerAnswer(hosted.name, hosted.ranker.config.as_mapping(), **peek.counts(hosted.ranker))
+
+
+def of_items(service: Service) -> APIRouter:
+    """Items of a ranker."""
+    router, rankers, most = APIRouter(tags=["items"]), service.rankers, service.limits.body
+    pages = needs(service.guard, "read", "limit", "offset")
+    items_given, item_given = given(schemas.ItemsBody, most), given(schemas.ItemBody, most)
+    reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
+
+    @router.get("/v1/rankers/{name}/items", dependencies=[pages], **described(404, answer=schemas.ItemsAnswer))
+    def list_items(name: str, limit: Limit = 1000, offset: Offset = 0) -> Response:
+        """Items in the order in which they were added."""
+        found = rankers.find(name).ranker.items()
+        return bodies.answer({"items": [_item(item) for item in found[offset : offset + limit]], "total": len(found)})
+
+    @router.put(
+        "/v1/rankers/{name}/items",
+        dependencies=[administers],
+        **described(404, body=schemas.ItemsBody, status=204),
+    )
+    def put_items(name: str, body: Any = items_given) -> Response:
+        """Add or change items: all of them, or none."""
+        bodies.at_most("items", body.items, service.limits.list)
+        rankers.put_items(name, [_fields(item, item.id) for item in body.items])
+        return Response(status_code=204)
+
+    @router.get("/v1/rankers/{name}/items/{id:path}", dependencies=[reads], **described(404, answer=schemas.ItemAnswer))
+    def show_item(name: str, id: str) -> Response:
+        """One item as it is now."""
+        return bodies.answer(_item(peek.item(rankers.find(name).ranker, id)))
+
+    @router.put(
+        "/v1/rankers/{name}/items/{id:path}",
+        dependencies=[administers],
+        **described(404, body=schemas.ItemBody, answer=schemas.ItemAnswer),
+    )
+    def put_item(name: str, id: str, body: Any = item_given) -> Response:
+        """Add or change one item."""
+        rankers.put_items(name, [_fields(body, id)])
+        return bodies.answer(_item(peek.item(rankers.find(name).ranker, id)))
+
+    @router.delete("/v1/rankers/{name}/items/{id:path}", dependencies=[administers], **described(404, status=204))
+    def remove_item(name: str, id: str) -> Response:
+        """Never list an item again; its id is not used again."""
+        rankers.remove_item(name, id)
+        return Response(status_code=204)
+
+    return router
+
+
+def _fields(body: schemas.ItemBody, id: str) -> dict[str, Any]:
+    prior = {} if body.prior is None else {"prior": {"score": body.prior.score, "strength": body.prior.strength}}
+    return {"id": id, "features": body.features, "price": body.price, "enabled": body.enabled} | prior
+
+
+def _item(item: Item) -> schemas.ItemAnswer:
+    return schemas.ItemAnswer(item.id, None if item.features is None else list(item.features), item.price, item.enabled)
+
+
+def of_decisions(service: Service) -> APIRouter:
+    """What became of decisions, one by one and together."""
+    router, rankers, most = APIRouter(tags=["decisions"]), service.rankers, service.limits.body
+    pages = needs(service.guard, "read", "segment", "limit", "offset")
+    events_given, decision_given = given(schemas.BulkFeedbackBody, most), given(schemas.WithdrawBody, most)
+    reads, tells = needs(service.guard, "read"), needs(service.guard, "feedback")
+
+    @router.post(
+        "/v1/rankers/{name}/feedback/bulk",
+        dependencies=[tells],
+        **described(404, body=schemas.BulkFeedbackBody, answer=schemas.BulkAnswers),
+    )
+    async def bulk_feedback(name: str, body: Any = events_given) -> Response:
+        """Feedback for many lists; each is taken or refused by itself."""
+        bodies.at_most("events", body.events, service.limits.bulk)
+        hosted = rankers.find(name)
+        handed = await run_sync(lambda: [_handed(hosted, told) for told in body.events])
+        return bodies.answer({"results": [await _settled(service, hosted, *one) for one in handed]})
+
+    @router.post(
+        "/v1/rankers/{name}/withdraw",
+        dependencies=[tells],
+        **described(404, body=schemas.WithdrawBody, answer=schemas.ReceiptAnswer),
+    )
+    def withdraw(name: str, body: Any = decision_given) -> Response:
+        """A list was never shown: nothing is learned from it."""
+        receipt = rankers.find(name).ranker.withdraw(body.decision)
+        return bodies.answer(schemas.ReceiptAnswer(receipt.decision, receipt.status))
+
+    @router.get(
+        "/v1/rankers/{name}/decisions/{id:path}", dependencies=[reads], **described(404, answer=schemas.DecisionAnswer)
+    )
+    def show_decision(name: str, id: str) -> Response:
+        """What was shown and why, and what happened."""
+        return bodies.answer(peek.decision(rankers.find(name).ranker, id))
+
+    @router.get("/v1/rankers/{name}/report", dependencies=[pages], **described(404, answer=schemas.ReportAnswer))
+    def report(name: str, segment: Segment = "", limit: Limit = 100, offset: Offset = 0) -> Response:
+        """Estimates of items, the best first; click-through by minute; how much is explored."""
+        return bodies.answer(_report(rankers.find(name), segment, limit, offset))
+
+    return router
+
+
+def _handed(hosted: Hosted, told: schemas.FeedbackBody) -> tuple[schemas.FeedbackBody, peek.Open | None, Any]:
+    before = peek.open_decision(hosted.ranker, told.decision)
+    try:
+        return told, before, hot.tell(hosted, told)
+    except Exception as error:
+        if refused(error) is None:
+            raise
+        return told, before, error
+
+
+async def _settled(
+    service: Service, hosted: Hosted, told: schemas.FeedbackBody, before: peek.Open | None, soon: Any
+) -> schemas.BulkAnswer:
+    try:
+        if isinstance(soon, Exception):
+            raise soon
+        receipt = await service.bridge.wait(soon)
+    except Exception as error:
+        why = refused(error)
+        if why is None:
+            raise
+        return schemas.BulkAnswer(told.decision, "unavailable" if why.status == 503 else "refused", why.detail)
+    hot.count(service, hosted, told, before, receipt)
+    return schemas.BulkAnswer(receipt.decision, receipt.status)
+
+
+def _report(hosted: Hosted, segment: str, limit: int, offset: int) -> schemas.ReportAnswer:
+    found = peek.estimates(hosted.ranker, segment)
+    found.sort(key=lambda one: (one.estimate is None, -(one.estimate or 0.0)))
+    stats, counts = hosted.stats, hosted.stats.all
+    minutes = [
+        schemas.Minute(60.0 * minute, kept.lists, kept.answered, kept.clicked, kept.click_through)
+        for minute, kept in list(stats.minutes.items())
+    ]
+    return schemas.ReportAnswer(
+        ranker=hosted.name,
+        segment=segment,
+        since=stats.since,
+        lists=counts.lists,
+        answered=counts.answered,
+        clicked=counts.clicked,
+        click_through=counts.click_through,
+        exploration_share=stats.exploration_share,
+        items=found[offset : offset + limit],
+        total=len(found),
+        minutes=minutes,
+    )
+
+
+def of_health(service: Service) -> APIRouter:
+    """Whether it lives, whether it can work, and numbers."""
+    router, open_to_all = APIRouter(tags=["health"]), needs(service.guard, None)
+
+    @router.get("/healthz", dependencies=[open_to_all], **described(422, answer=schemas.Health, guarded=False))
+    async def alive() -> Response:
+        """The process answers."""
+        return bodies.answer(schemas.Health("ok"))
+
+    @router.get("/readyz", dependencies=[open_to_all], **described(422, 503, answer=schemas.Health, guarded=False))
+    def ready() -> Response:
+        """The log can be read, and somebody writes it."""
+        service.rankers.store.find(RESERVED, PUT, "-")
+        if not service.rankers.writes:
+            raise Refused(503, "the log is not being written.", headers={"Retry-After": "1"})
+        return bodies.answer(schemas.Health("ok"))
+
+    @router.get("/metrics", dependencies=[needs(service.guard, "read")], **described(text=True))
+    def metrics() -> Response:
+        """For Prometheus."""
+        return Response(service.metrics.text(), headers={"Content-Type": MEDIA})
+
+    return router

@@ -1,0 +1,235 @@
+"""Bodies of requests and answers, as they stand in the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field
+
+from rankloop.engine.items import ID_LENGTH
+
+Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH)]
+Number = Annotated[float, Meta(ge=-1e6, le=1e6)]
+Slot = Annotated[int, Meta(ge=0, le=999)]
+BySlot = dict[int, Number]
+
+
+class Body(Struct, forbid_unknown_fields=True):
+    """A request's body: fields that nobody knows are refused."""
+
+
+class RankBody(Body):
+    """Which list is asked for."""
+
+    k: Annotated[int, Meta(ge=0, le=1000, description="how many items; default: the ranker's slots")] | None = None
+    context: list[Number] | None = None
+    candidates: Annotated[list[Id], Meta(description="only these items; default: all enabled")] | None = None
+    exclude: list[Id] = []
+    pin: Annotated[dict[int, Id], Meta(description="slot, from 0, to the item that stands there")] = {}
+    segment: Annotated[str, Meta(max_length=ID_LENGTH, description="whose learner decides")] = ""
+    propensity: Annotated[int, Meta(ge=0, le=10_000, description="draws that estimate how likely the list was")] = 0
+
+
+class FeedbackBody(Body):
+    """What happened to a list: clicked slots, or items, or values; an empty list: seen, and nothing happened."""
+
+    decision: Id
+    clicked: list[Slot] | None = None
+    items: list[Id] | None = None
+    values: list[Number] | BySlot | None = None
+    event: Annotated[Id, Meta(description="the same event twice counts once")] | None = None
+    final: Annotated[bool, Meta(description="nothing more will come for this list")] = False
+
+
+class BulkFeedbackBody(Body):
+    """Feedback for many lists."""
+
+    events: list[FeedbackBody]
+
+
+class WithdrawBody(Body):
+    """A list that was never shown."""
+
+    decision: Id
+
+
+class PriorBody(Body):
+    """What another ranker says of an item: its mean outcome, worth so many observations."""
+
+    score: Annotated[float, Meta(ge=0, le=1)]
+    strength: Annotated[float, Meta(ge=0, le=1e6)]
+
+
+class ItemBody(Body):
+    """An item, its id apart."""
+
+    features: list[Number] | None = None
+    price: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    enabled: bool = True
+    prior: PriorBody | None = None
+
+
+class NamedItemBody(ItemBody, kw_only=True):
+    """An item."""
+
+    id: Id
+
+
+class ItemsBody(Body):
+    """Items to add or change: all of them, or none."""
+
+    items: list[NamedItemBody]
+
+
+class ListedAnswer(Struct):
+    """One place of a list, and why this item stands there."""
+
+    item: str
+    rule: str
+    score: float | None
+    estimate: float | None
+    uncertainty: float | None
+    prior_share: float | None
+    exploration_share: float | None
+
+
+class RankAnswer(Struct):
+    """A decided list."""
+
+    decision: str
+    segment: str
+    policy: str
+    items: list[ListedAnswer]
+    propensity: dict[str, Any] | None = None
+
+
+class ReceiptAnswer(Struct):
+    """What became of feedback: learned, kept, late, duplicate or withdrawn."""
+
+    decision: str
+    status: str
+
+
+class BulkAnswer(Struct):
+    """What became of one of many: its receipt, or why it was refused."""
+
+    decision: str
+    status: str
+    problem: str | None = None
+
+
+class BulkAnswers(Struct):
+    """In the order of the events."""
+
+    results: list[BulkAnswer]
+
+
+class ItemAnswer(Struct):
+    """An item as it is now."""
+
+    id: str
+    features: list[float] | None
+    price: float
+    enabled: bool
+
+
+class ItemsAnswer(Struct):
+    """Some items, and how many there are."""
+
+    items: list[ItemAnswer]
+    total: int
+
+
+class RankerAnswer(Struct):
+    """A ranker, and how far it is."""
+
+    name: str
+    config: dict[str, Any]
+    items: int
+    segments: int
+    decisions: int
+    pending: int
+    position: int
+
+
+class RankersAnswer(Struct):
+    """All rankers."""
+
+    rankers: list[RankerAnswer]
+
+
+class Slotted(Struct):
+    """One slot of a list that was shown."""
+
+    slot: int
+    item: str | None
+    score: float | None
+    pinned: bool
+    features: list[float] | None
+
+
+class Event(Struct):
+    """What happened to a list."""
+
+    time: float
+    kind: str  # feedback or withdrawn
+    event: str | None = None
+    outcome: list[float] | None = None
+    final: bool = False
+
+
+class DecisionAnswer(Struct):
+    """What was shown and why, and what happened."""
+
+    decision: str
+    number: int
+    time: float
+    segment: str
+    policy: str
+    state: str  # open, settled, withdrawn or closed
+    context: list[float] | None
+    slots: list[Slotted]
+    events: list[Event]
+    propensity: dict[str, Any] | None = None
+
+
+class Estimate(Struct):
+    """What is believed of an item, with an interval of 95 %."""
+
+    item: str
+    enabled: bool
+    estimate: float | None
+    low: float | None
+    high: float | None
+
+
+class Minute(Struct):
+    """Lists decided in one minute, and what became of them so far."""
+
+    start: float
+    lists: int
+    answered: int
+    clicked: int
+    click_through: float | None
+
+
+class ReportAnswer(Struct):
+    """How a ranker does. Counts are since the service started."""
+
+    ranker: str
+    segment: str
+    since: float
+    lists: int
+    answered: int
+    clicked: int
+    click_through: float | None
+    exploration_share: float | None
+    items: list[Estimate]
+    total: int
+    minutes: list[Minute] = field(default_factory=list)
+
+
+class Health(Struct):
+    """Whether it is well."""
+
+    status: str

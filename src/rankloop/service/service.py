@@ -1,0 +1,36 @@
+"""What the routes share: rankers, limits, keys, metrics, the way back from the writer."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from rankloop.service.auth import Guard
+from rankloop.service.bridge import Bridge
+from rankloop.service.metrics import Metrics
+from rankloop.service.rankers import Rankers
+from rankloop.service.scheduler import Scheduler
+from rankloop.service.settings import Settings
+
+
+class Service:
+    """One open log and all that answers for it."""
+
+    def __init__(self, settings: Settings, rankers: Rankers) -> None:
+        self.settings, self.limits, self.rankers = settings, settings.limits, rankers
+        self.guard, self.bridge, self.metrics = Guard(settings), Bridge(), Metrics(rankers)
+        self.scheduler = Scheduler(rankers, settings.snapshots, self._closed)
+
+    @classmethod
+    def open(cls, settings: Settings) -> Self:
+        """Open the log, rebuild the rankers, start the scheduler."""
+        service = cls(settings, Rankers.open(settings))
+        service.scheduler.start()
+        return service
+
+    def _closed(self, ranker: str, windows: int) -> None:
+        self.metrics.closed.labels(ranker).inc(windows)
+
+    def close(self) -> None:
+        """End the scheduler, then keep everything."""
+        self.scheduler.close()
+        self.rankers.close()

@@ -1,0 +1,240 @@
+"""The client against a real server, and the commands that use it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import io
+import json
+import pickle
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from rankloop import client as clients
+from rankloop.cli import rankers as rankers_command
+from rankloop.cli import serve as serve_command
+from rankloop.client import AsyncClient, Client, NotAccepted, NotAllowed, NotFound, ServiceError, Unavailable
+from rankloop.errors import InvalidInput, RankloopError
+from rankloop.service.app import create_app
+from rankloop.service.auth import make_key
+from rankloop.service.settings import Settings
+
+CONFIG = {"policy": "cascade-ucb1", "slots": 2}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
+    """Where a service listens, and its keys by role."""
+    made = {role: make_key(role, [role]) for role in ("rank", "admin")}
+    log = tmp_path_factory.mktemp("served") / "log.db"
+    app = create_app(Settings.model_validate({"log": str(log), "keys": [kept for _, kept in made.values()]}))
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}", {role: key for role, (key, _) in made.items()}
+    server.should_exit = True
+    thread.join()
+    listening.close()
+
+
+def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
+    url, keys = served
+    with Client(url, keys["admin"]) as service:
+        assert service.put_ranker("news", CONFIG)["name"] == "news"
+        service.put_items("news", [{"id": id} for id in ("a", "b/c", "d e")])
+        assert [item.id for item in service.items("news")] == ["a", "b/c", "d e"]
+        assert service.item("news", "b/c").enabled
+        ranking = service.rank("news", k=2, pin={0: "d e"}, exclude=("a",))
+        assert ranking.ids == ("d e", "b/c")
+        assert ranking.items[0].rule == "pinned"
+        assert service.feedback("news", ranking.id, clicked=[1]).status == "learned"
+        assert service.decision("news", ranking.id)["state"] == "settled"
+        other = service.rank("news", candidates=["a", "b/c"], segment="de")
+        assert service.feedback_bulk("news", [{"decision": other.id, "items": ["a"]}])[0]["status"] == "learned"
+        third = service.rank("news", k=1, propensity=10)
+        assert service.withdraw("news", third.id).status == "withdrawn"
+        report = service.report("news", limit=1)
+        assert report["lists"] == 3
+        assert report["items"][0]["item"] == "b/c"
+        service.remove_item("news", "b/c")
+        assert len(service.items("news", limit=10, offset=1)) == 1
+        assert [one["name"] for one in service.rankers()] == ["news"]
+        assert service.ranker("news")["decisions"] == 3
+        service.delete_ranker("news")
+        assert service.rankers() == []
+
+
+def test_the_same_without_waiting(served: tuple[str, dict[str, str]]) -> None:
+    url, keys = served
+
+    async def visit() -> list[str]:
+        async with AsyncClient(url, keys["admin"]) as service:
+            await service.put_ranker("async", CONFIG)
+            await service.put_items("async", [{"id": "a"}, {"id": "b"}])
+            rankings = await asyncio.gather(*(service.rank("async", k=1) for _ in range(20)))
+            told = await asyncio.gather(*(service.feedback("async", r.id, values={0: 1.0}) for r in rankings))
+            with pytest.raises(NotFound, match="'x' is not one of"):
+                await service.item("async", "x")
+            await service.delete_ranker("async")
+            return [receipt.status for receipt in told]
+
+    assert asyncio.run(visit()) == ["learned"] * 20
+
+
+def test_refusals_are_errors_with_the_sentence_of_the_service(served: tuple[str, dict[str, str]]) -> None:
+    url, keys = served
+    with Client(url) as nobody, pytest.raises(NotAllowed, match="an API key is needed"):
+        nobody.rankers()
+    with Client(url, keys["rank"]) as service:
+        with pytest.raises(NotAllowed, match="the role admin"):
+            service.put_ranker("x", CONFIG)
+        with pytest.raises(NotFound, match="ranker 'x'"):
+            service.rank("x")
+    with Client(url, keys["admin"]) as service:
+        with pytest.raises(NotAccepted, match=r"ranker\.slots is 0") as caught:
+            service.put_ranker("x", CONFIG | {"slots": 0})
+        assert (caught.value.status, caught.value.field) == (422, "ranker.slots")
+        assert isinstance(caught.value, RankloopError)
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (str(again), again.status) == (str(caught.value), 422)
+
+
+def test_a_service_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with Client(f"http://127.0.0.1:{port}") as service, pytest.raises(Unavailable, match=f"127.0.0.1:{port}"):
+        service.rankers()
+
+    async def ask() -> None:
+        async with AsyncClient(f"http://127.0.0.1:{port}") as other:
+            await other.rankers()
+
+    with pytest.raises(Unavailable):
+        asyncio.run(ask())
+
+
+def test_an_answer_that_is_no_problem_body() -> None:
+    import httpx
+
+    for status, body in ((500, b"oops"), (502, b"[]"), (404, b"{}")):
+        with pytest.raises(ServiceError, match=f"status {status}"):
+            clients.Calls.rankers().result(httpx.Response(status, content=body))
+
+
+# Commands
+
+
+def command(*arguments: str) -> None:
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers()
+    for module in (rankers_command, serve_command):
+        module.add_to(commands)
+    given = parser.parse_args(arguments)
+    given.run(given)
+
+
+def test_rankers_by_command(
+    served: tuple[str, dict[str, str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    url, keys = served
+    monkeypatch.setenv("RANKLOOP_URL", url)
+    monkeypatch.setenv("RANKLOOP_KEY", keys["admin"])
+    command("rankers", "create", "shop", "--policy", "cascade-ucb1", "--slots", "3", "--set", "window=60")
+    assert '"window": 60.0' in capsys.readouterr().out
+    (tmp_path / "r.yaml").write_text("policy: random\nslots: 2\n")
+    command("rankers", "create", "other", "--config", str(tmp_path / "r.yaml"))
+    capsys.readouterr()
+    command("rankers", "list")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [["name", "policy"], ["shop", "cascade-ucb1"], ["other", "random"]]
+    command("rankers", "show", "shop")
+    assert '"slots": 3' in capsys.readouterr().out
+    for name in ("shop", "other"):
+        command("rankers", "delete", name)
+    assert "Deleted other" in capsys.readouterr().out
+    with pytest.raises(NotFound):
+        command("rankers", "--url", url, "show", "shop")
+    with pytest.raises(InvalidInput, match="FIELD=VALUE"):
+        command("rankers", "create", "x", "--set", "window")
+    with pytest.raises(InvalidInput, match="--config"):
+        command("rankers", "create", "x", "--config", str(tmp_path / "none.yaml"))
+
+
+def test_serve_runs_one_worker_on_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, Any] = {}
+
+    def run(app: Any, **options: Any) -> None:
+        told.update(options)
+        app.state.service.close()
+
+    monkeypatch.setattr(uvicorn, "run", run)
+    command("serve", "--log", str(tmp_path / "log.db"), "--port", "9")
+    assert (told["host"], told["port"], told["workers"]) == ("127.0.0.1", 9, 1)
+    assert (tmp_path / "log.db").exists()
+    with pytest.raises(InvalidInput, match="without API keys"):
+        command("serve", "--host", "0.0.0.0", "--log", str(tmp_path / "log.db"))
+
+
+def test_serve_makes_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    command("serve", "--new-key", "shop:rank,feedback")
+    printed = capsys.readouterr().out
+    assert "rl_" in printed
+    assert '"roles": ["feedback", "rank"]' in printed
+    with pytest.raises(InvalidInput, match="roles among"):
+        command("serve", "--new-key", "shop:king")
+
+
+def test_the_five_minutes_of_the_documentation_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of docs/service.md with curl, then its Python, against the command itself; only the port differs."""
+    page = (Path(__file__).parents[1] / "docs" / "service.md").read_text(encoding="utf-8")
+    shell, code = re.findall(r"```(?:sh|python)\n(.*?)```", page, re.DOTALL)[:2]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    monkeypatch.chdir(tmp_path)
+    serve = [sys.executable, "-m", "rankloop", "serve", "--log", "shop.db", "--port", str(port)]
+    with subprocess.Popen(serve, stderr=subprocess.DEVNULL) as server:
+        try:
+            _until_it_answers(port)
+            lines = shell.replace("\\\n", " ").replace("8080", str(port)).splitlines()
+            decision = ""
+            for line in lines:
+                if line.startswith("curl"):
+                    command = ["curl", "-sS", "--fail", *shlex.split(line.replace("THE-ID-FROM-ABOVE", decision))[1:]]
+                    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                    decision = json.loads(told)["decision"] if line.endswith("/rank") else decision
+                    assert told or "PUT" in line
+            assert decision
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                exec(compile(code.replace("8080", str(port)), "service.md", "exec"), {"__name__": "page"})
+            assert said.getvalue().strip() in ("tea", "coffee", "cocoa", "water")
+        finally:
+            server.terminate()
+
+
+def _until_it_answers(port: int) -> None:
+    for _ in range(600):
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1.0):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError("the service did not start")

@@ -1,0 +1,86 @@
+"""Requests made from the OpenAPI document, good and bad: the service answers each as the document says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from rankloop.service.app import application
+from rankloop.service.auth import make_key
+from rankloop.service.service import Service
+from rankloop.service.settings import Settings
+
+SECONDS, EXAMPLES = 25.0, 12
+NAME = "0"
+CONFIG = {"policy": "cascade-lin-ts", "slots": 3, "dim": 2}
+ITEMS = [{"id": id, "features": [0.1, 0.2]} for id in ("a", "b", "c", "0")]
+EXCLUDED = [positive_data_acceptance]  # a body that the schema allows may still name an item that is not there
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[tuple[Any, str]]:
+    """An application with a ranker, and its key."""
+    key, kept = make_key("fuzz", ["admin"])
+    service = Service.open(Settings.model_validate({"log": str(tmp_path / "log.db"), "keys": [kept]}))
+    yield application(service), key
+    service.close()
+
+
+def test_schemathesis_finds_nothing(service: tuple[Any, str]) -> None:
+    app, key = service
+    rankers = app.state.service.rankers
+    operations: list[Any] = [found.ok() for found in _schema(app, key).get_all_operations()]
+    assert len(operations) == 18
+    asked: list[int] = []
+
+    def ask(case: Any) -> None:
+        if NAME not in {hosted.name for hosted in rankers}:
+            rankers.put(NAME, CONFIG)
+            rankers.put_items(NAME, ITEMS)
+        asked.append(case.call_and_validate(excluded_checks=EXCLUDED).status_code)
+
+    begin = time.monotonic()
+    for i, operation in enumerate(operations):
+        end = begin + SECONDS * (i + 1) / len(operations)  # nobody takes the others' time
+        for mode in GenerationMode:
+            _play(operation.as_strategy(mode), ask, end)
+            if "{name}" in operation.path:  # of the ranker that is there, by somebody who may
+                allowed = {"Authorization": f"Bearer {key}"}
+                _play(operation.as_strategy(mode, path_parameters={"name": NAME}, headers=allowed), ask, end)
+    assert {200, 404, 422} <= set(asked)  # a slow machine has time for fewer of the rarer ones
+    assert len(asked) > 100
+
+
+def _schema(app: Any, key: str) -> Any:
+    config = schemathesis.Config.from_dict({"auth": {"openapi": {"key": {"bearer": key}}}})
+    return schemathesis.openapi.from_asgi("/openapi.json", app, config=config)
+
+
+def _play(cases: Any, ask: Callable[[Any], None], end: float) -> None:
+    """Ask so many times, as long as there is time."""
+
+    @given(case=cases)
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def one(case: Any) -> None:
+        if time.monotonic() < end:
+            ask(case)
+
+    with suppress(Unsatisfiable):  # nothing can be wrong with a request that takes nothing
+        one()
