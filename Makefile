@@ -4,13 +4,16 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test check lint docs bench generate clean
+.PHONY: demo test fast check lint docs bench generate clean
 
 demo: $(READY)  ## A tournament of the cascade family: a table, and a figure in results/demo
 	$(BIN)/rankloop simulate examples/tournament.yaml --out results/demo
 
 test: $(READY)  ## All tests
 	$(BIN)/python -m pytest -n auto -q
+
+fast: $(READY)  ## The tests that do not take their time
+	$(BIN)/python -m pytest -n auto -q -m "not slow"
 
 check: lint test  ## Everything that CI checks
 

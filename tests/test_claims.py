@@ -10,6 +10,8 @@ from typing import Any
 
 from rankloop import Result, simulate
 
+pytestmark = pytest.mark.slow
+
 
 def run(attraction: dict[str, Any], policies: list[Any], rounds: int, **world: Any) -> Result:
     spec = {"kind": "cascade", "attraction": attraction, "k": 3, **world}

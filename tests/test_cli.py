@@ -593,6 +593,12 @@ def wait_for(condition: Any, seconds: float) -> bool:
     return bool(condition())
 
 
+def _may_be_interrupted() -> None:
+    """A shell that starts tests in the background has them ignore Ctrl-C, and their children too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sent", "whole_group"),
     [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False)],
@@ -611,6 +617,7 @@ def test_ctrl_c_ends_everything_quietly(sent: signal.Signals, whole_group: bool,
         text=True,
         env={**os.environ, "TMPDIR": str(scratch), "JOBLIB_TEMP_FOLDER": str(scratch)},
         start_new_session=True,
+        preexec_fn=_may_be_interrupted,
     )
     workers: dict[int, str] = {}
     try:

@@ -26,6 +26,8 @@ from rankloop.engine import Ranker, RankerConfig
 from rankloop.store import Entry, MemoryStore, SqliteStore, StoreUnavailable, Writer
 from test_engine import Failing, config, contents, items
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("RANKLOOP_KILLS", "20"))
 KILLS_OF_A_LOG = 10
 """Then a new one: each restart is compared with a replay of the whole log, and that takes longer and longer."""

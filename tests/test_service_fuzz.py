@@ -20,6 +20,8 @@ from rankloop.service.auth import make_key
 from rankloop.service.service import Service
 from rankloop.service.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 SECONDS, EXAMPLES = 25.0, 12
 NAME = "0"
 CONFIG = {"policy": "cascade-lin-ts", "slots": 3, "dim": 2}

@@ -18,6 +18,8 @@ from rankloop.store.opening import open_store
 from rankloop.store.postgres import MIGRATIONS, PostgresStore
 from test_engine import Clock, config, contents, items, live
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def store(database: str) -> Iterator[PostgresStore]:  # noqa: F811

@@ -48,7 +48,7 @@ def write(outcome: Outcome, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / HEAD).unlink(missing_ok=True)
     figure = outcome.experiment.arrangement.draw(outcome)
-    caption = f"{outcome.experiment.id}, {outcome.size}; bands and bars are 95 % intervals of the mean"
+    caption = f"{outcome.experiment.id}, {outcome.size}; 95 % intervals of the mean"
     figure.supxlabel(caption, x=0.005, ha="left", fontsize=7, color="#666666")
     replace_file(folder / "figure.png", lambda p: figure.savefig(p, format="png"))
     replace_file(folder / "figure.svg", lambda p: save_svg(figure, p))
