@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rankloop import Result, simulate
 
 pytestmark = pytest.mark.slow
