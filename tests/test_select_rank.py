@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from helpers import agree, assert_uniform, build, count_lists, inverse, snapshot
 from rankloop import catalogue
 from rankloop.belief import LogisticRows, OnlineLogistic, OnlineState
-from rankloop.errors import Unsupported
+from rankloop.errors import InvalidInput, Unsupported
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
 from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray, Request, Rows, Setting
 from rankloop.wrappers import EveryN, RandomLists
@@ -456,3 +456,26 @@ def test_rows_beyond_the_capacity_are_refused_with_nothing_changed() -> None:
     with pytest.raises(Unsupported, match="use fit 'online'"):
         policy.learn(state, policy.adopt(request, [[2, 0]]), [[0, 0]])
     assert snapshot(state) == before
+
+
+@pytest.mark.parametrize("id", ["ucr", "cascade-ucb1", "cascade-lin-ts", "gts"])
+def test_any_policy_may_learn_in_batches(id: str) -> None:
+    """With `every: 4`, nothing is learned in three rounds, and after the fourth what four rounds teach."""
+    setting = Setting(4, 2, 20, 3, context=2)
+    batched, plain = (catalogue.build(id, setting, **more) for more in ({"every": 4}, {}))
+    x, context = rng().standard_normal((4, 3)), rng().standard_normal((1, 2))
+    request = Request(1, 4, 2, features=x, context=context)
+    held, state = batched.init(1), plain.init(1)
+    before = snapshot(held.inner)
+    for r in range(4):
+        assert snapshot(held.inner) == before
+        batched.learn(held, batched.adopt(request, [[r % 4, (r + 1) % 4]]), [[float(r == 1), 0.0]])
+        plain.learn(state, plain.adopt(request, [[r % 4, (r + 1) % 4]]), [[float(r == 1), 0.0]])
+    assert snapshot(held.inner) == snapshot(state)
+
+
+def test_policies_that_choose_when_they_learn_refuse_batches() -> None:
+    with pytest.raises(Unsupported, match="epoch-ucb decides by itself when it learns"):
+        catalogue.build("epoch-ucb", Setting(3, 2, 10, bias=np.array([1.0, 0.5])), every=3)
+    with pytest.raises(InvalidInput, match="every is 0"):
+        catalogue.build("gts", Setting(3, 2, 10), every=0)

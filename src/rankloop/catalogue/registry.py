@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from rankloop import validate
 from rankloop.catalogue.params import Param, checked, params_of
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
 from rankloop.policy import Policy, Ranks
 from rankloop.types import Setting
+from rankloop.wrappers import EveryN, RandomLists
 
 Build = Callable[..., Ranks]
 F = TypeVar("F", bound=Build)
@@ -80,19 +82,22 @@ def find(id: str) -> Entry:
 def resolve(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters of a policy: given ones checked, the others at their defaults."""
     entry = find(id)
-    own = {name: value for name, value in given.items() if name != "feedback"}
+    own = {name: value for name, value in given.items() if name not in ("feedback", "every")}
     params = checked(entry.params, own)
     if "feedback" in given:
         if given["feedback"] not in FEEDBACKS:
             raise InvalidInput("feedback", given["feedback"], "one of " + ", ".join(FEEDBACKS))
         params["feedback"] = given["feedback"]
+    if "every" in given:
+        params["every"] = validate.integer("every", given["every"], high=10**6)
     return params
 
 
 def build(id: str, setting: Setting, **given: Any) -> Ranks:
     """The policy of this id for this setting.
 
-    Besides its own parameters every policy takes `feedback`: how it reads clicks, if not in its own way.
+    Besides its own parameters every policy takes `feedback`: how it reads clicks, if not in its own way; and `every`:
+    it learns from so many rounds together.
 
     >>> build("gts", Setting(items=30, slots=3)).feedback.name
     'cascade'
@@ -105,13 +110,22 @@ def build_entry(entry: Entry, setting: Setting, params: Mapping[str, Any]) -> Ra
     id, own = entry.id, dict(params)
     if "lasting" in entry.needs:
         setting.need_lasting(id)
-    override = own.pop("feedback", None)
+    override, every = own.pop("feedback", None), own.pop("every", 1)
     built = entry.build(setting, **own)
-    if override is None:
-        return built
+    if override is not None:
+        if not isinstance(built, Policy):
+            raise Unsupported(f"{id} reads clicks in its own way only; leave out 'feedback'.")
+        built = _reading(built, id, override, setting)
+    return built if every == 1 else _in_batches(built, id, every, setting)
+
+
+def _in_batches(built: Ranks, id: str, every: int, setting: Setting) -> Ranks:
+    """The policy that learns from `every` rounds together; random lists of a warm-up stay where they are."""
+    if isinstance(built, RandomLists):
+        return dataclasses.replace(built, policy=_in_batches(built.policy, id, every, setting))
     if not isinstance(built, Policy):
-        raise Unsupported(f"{id} reads clicks in its own way only; leave out 'feedback'.")
-    return _reading(built, id, override, setting)
+        raise Unsupported(f"{id} decides by itself when it learns; leave out 'every'.")
+    return EveryN(built, every, setting.slots, getattr(built.belief, "dim", 0))
 
 
 def _reading(built: Policy[Any], id: str, name: str, setting: Setting) -> Policy[Any]:

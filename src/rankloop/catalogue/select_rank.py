@@ -15,7 +15,7 @@ from rankloop.feedback import SemiBandit
 from rankloop.plan import Assignment
 from rankloop.policy import Policy
 from rankloop.types import Setting
-from rankloop.wrappers import EveryN, RandomLists, before
+from rankloop.wrappers import RandomLists, before
 
 Fit = Literal["online", "mle"]
 
@@ -31,23 +31,16 @@ def _select_rank(
     ridge: float,
     v_ridge: float,
     T0: int,
-    every: int,
 ) -> RandomLists[Any]:
     plan = Assignment(setting.objective)
     if fit == "online":
         online = OnlineLogistic(dim, models, ridge, v_ridge)
         explore = Ucb[OnlineState](lambda state, t: np.full(len(t), radius))
-        return _warmed(Policy(design, online, explore, plan, SemiBandit()), setting, dim, T0, every)
+        return RandomLists(Policy(design, online, explore, plan, SemiBandit()), before(T0))
     rounds = setting.need_rounds(f"{name} with fit 'mle'", "fit 'online'")
     rows = LogisticRows(dim, models, rounds * (1 if models > 1 else setting.slots), ridge, v_ridge)
     exact = Ucb[RowsState](lambda state, t: np.full(len(t), radius))
-    return _warmed(Policy(design, rows, exact, plan, SemiBandit()), setting, dim, T0, every)
-
-
-def _warmed(policy: Policy[Any], setting: Setting, dim: int, T0: int, every: int) -> RandomLists[Any]:
-    """Random lists before round T0, and updates in batches where asked for."""
-    learning = policy if every == 1 else EveryN(policy, every, setting.slots, dim)
-    return RandomLists(learning, before(T0))
+    return RandomLists(Policy(design, rows, exact, plan, SemiBandit()), before(T0))
 
 
 @policy("ucr", paper="select-rank", feedback="semi-bandit", needs=("context", "lasting"))
@@ -60,7 +53,6 @@ def ucr(
     v_ridge: Positive = 1.0,
     bonus: NonNegative = 1.0,
     fit: Fit = "online",
-    every: Whole = 1,
 ) -> RandomLists[Any]:
     """UCR: a logistic model for each item with its own position effect, UCB, and maximum-weight matching.
 
@@ -71,25 +63,23 @@ def ucr(
     fit 'online' (the default) is one recursive Laplace step for a click, O(d²), and forgets the row: the cost of a
     round does not grow with the rounds played, which is what one deploys. fit 'mle' refits the ridge logistic
     regression of every shown item on all its rows after each round, as the paper does; `docs/select-rank.md` shows
-    both regrets side by side. With `every` = n it learns from n rounds together, as the paper's real-data experiment.
+    both regrets side by side. The paper's real-data experiment learns from 30 rounds together: `every: 30`.
 
     Reference: Wang et al. (2024), Algorithm 1.
     Deviates from the paper: the estimate has a ridge, without which it does not exist after few rounds.
     """
     d = 1 + setting.need_context("ucr")
-    return _select_rank(setting, "ucr", Positional(d - 1), d, setting.items, bonus * xi, fit, ridge, v_ridge, T0, every)
+    return _select_rank(setting, "ucr", Positional(d - 1), d, setting.items, bonus * xi, fit, ridge, v_ridge, T0)
 
 
 @policy("g-mle", paper="select-rank", feedback="semi-bandit", needs=("context", "lasting"))
-def g_mle(
-    setting: Setting, *, T0: Whole = 5, ridge: Positive = 1.0, fit: Fit = "online", every: Whole = 1
-) -> RandomLists[Any]:
+def g_mle(setting: Setting, *, T0: Whole = 5, ridge: Positive = 1.0, fit: Fit = "online") -> RandomLists[Any]:
     """G-MLE: UCR without its bonus, ξ = 0.
 
     Reference: Wang et al. (2024), Section 5.
     """
     d = 1 + setting.need_context("g-mle")
-    return _select_rank(setting, "g-mle", Positional(d - 1), d, setting.items, 0.0, fit, ridge, 1.0, T0, every)
+    return _select_rank(setting, "g-mle", Positional(d - 1), d, setting.items, 0.0, fit, ridge, 1.0, T0)
 
 
 @policy("feature-ucr", paper="select-rank", feedback="semi-bandit", needs=("context",))
@@ -102,7 +92,6 @@ def feature_ucr(
     v_ridge: Positive = 1.0,
     bonus: NonNegative = 3.0,
     fit: Fit = "online",
-    every: Whole = 1,
 ) -> RandomLists[Any]:
     """Feature-based UCR: one model for all items, z = (k, x, y_j, vec(x y_jᵀ)).
 
@@ -116,4 +105,4 @@ def feature_ucr(
     if setting.dim is None:
         setting.need_lasting("feature-ucr without item features")
     d = 1 + dx + dy + dx * dy
-    return _select_rank(setting, "feature-ucr", Interaction(dx), d, 1, bonus * xi, fit, ridge, v_ridge, T0, every)
+    return _select_rank(setting, "feature-ucr", Interaction(dx), d, 1, bonus * xi, fit, ridge, v_ridge, T0)

@@ -39,6 +39,7 @@ def describe(entry: catalogue.Entry) -> str:
     lines.append(
         "  feedback: how clicks are read, if not in its own way: cascade, last-click, position-based, semi-bandit"
     )
+    lines.append("  every: so many rounds are learned from together (batches)")
     if entry.needs:
         lines.append(f"Needs of the world: {', '.join(entry.needs)}.")
     return "\n".join(lines)
