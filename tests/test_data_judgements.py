@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from data_files import cut, random_svmlight, svmlight, write
 from rankloop.data import BadData, Judgements
 from rankloop.data import text as text_module
-from rankloop.data.judgements import count_judgements, join, normalise, read_judgements
+from rankloop.data.judgements import count_judgements, join, read_judgements, scaled
 from rankloop.data.splits import count_split, read_split
 from rankloop.data.svmlight import first_width
 from rankloop.errors import InvalidInput
@@ -155,16 +155,17 @@ def test_files_with_other_features_are_not_joined(tmp_path: Path) -> None:
         join(parts)
 
 
-def test_features_are_normalised_by_the_training_rows() -> None:
+def test_features_are_scaled_over_all_rows_and_constant_ones_dropped() -> None:
     rng = np.random.default_rng(0)
-    x = rng.normal(3.0, [2.0, 1e-9, 5.0, 0.0], size=(40, 4))
+    x = rng.normal(3.0, [2.0, 0.0, 5.0, 0.0], size=(40, 4))
     train = Judgements(np.zeros(40, dtype=np.int64), np.zeros(40, dtype=np.int64), x)
-    test = Judgements(train.grade[:3], train.query[:3], x[:3] + 1.0)
-    a, b = normalise(train, test)
+    test = Judgements(train.grade[:3], train.query[:3], x[:3] + np.array([100.0, 0.0, 100.0, 0.0]))
+    a, b = scaled(train, test)
     assert a.x.shape[1] == b.x.shape[1] == 2
-    np.testing.assert_allclose(a.x.mean(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(a.x.std(axis=0), 1.0)
-    np.testing.assert_allclose(b.x - a.x[:3], np.broadcast_to(1.0 / x[:, [0, 2]].std(axis=0), (3, 2)))
+    both = np.concatenate([a.x, b.x])
+    assert both.min(axis=0).tolist() == [0.0, 0.0]
+    assert both.max(axis=0).tolist() == [1.0, 1.0]
+    assert (np.argsort(a.x[:, 0]) == np.argsort(x[:, 0])).all()
 
 
 def test_a_split_joins_what_is_for_training(tmp_path: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from rankloop import validate
+from rankloop.cli.options import add_jobs, show_progress
 from rankloop.experiments import matrix, matrix_report
+from rankloop.experiments.experiment import SEED
 
 
 def add_to(commands: Any) -> None:
@@ -21,8 +21,7 @@ def add_to(commands: Any) -> None:
     )
     command.add_argument("--quick", action="store_true", help="fewer rounds and replications: minutes, not an hour")
     command.add_argument("--out", default="results/matrix", metavar="DIR", help="default: results/matrix")
-    command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
-    command.add_argument("--quiet", action="store_true", help="no progress")
+    add_jobs(command)
     command.set_defaults(run=run, kept="finished cells are kept; run it again to go on")
 
 
@@ -33,12 +32,11 @@ def run(given: argparse.Namespace) -> None:
     validate.writable_folder("--out", folder)
 
     def told(done: int, total: int) -> None:
-        if not given.quiet and sys.stderr.isatty():
-            print(f"\r{done} of {total} cells", end="\n" if done == total else "", file=sys.stderr)
+        show_progress(given, "matrix", done, total)
 
     size = matrix.QUICK if given.quick else matrix.FULL
     result = matrix.run(size, folder, jobs=given.jobs, told=told)
     matrix_report.write(result, folder)
     print(matrix_report.table(result))
-    print(f"\n{size.rounds:,} rounds, {size.replications} replications, seed {matrix.SEED}; ± half a 95 % interval.")
+    print(f"\n{size.rounds:,} rounds, {size.replications} replications, seed {SEED}; ± half a 95 % interval.")
     print(f"Written to {folder}. An interrupted run goes on where it stopped.")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from rankloop import validate
-from rankloop.data import prepared, sets
+from rankloop.cli.options import add_data, add_jobs, show_progress, use_data
+from rankloop.data import prepared
 from rankloop.data.errors import MissingData
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.experiments import library, page, report, running
@@ -28,21 +28,19 @@ def add_to(commands: Any) -> None:
     )
     command.add_argument("id", nargs="*", help="an id, or a pattern such as 'choice/*'; '*' for all")
     command.add_argument("--quick", action="store_true", help="a smaller version: all of them in minutes")
-    command.add_argument("--data", metavar="DIR", help="where data sets lie (default: RANKLOOP_DATA)")
+    add_data(command)
     command.add_argument("--out", default="results", metavar="DIR", help="default: results")
-    command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
+    add_jobs(command)
     command.add_argument("--engine", default="local", choices=("local", "dask"), help="where chunks are played")
     command.add_argument("--policy", action="append", default=[], metavar="MODULE:NAME", help="add one of your own")
     command.add_argument("--page", metavar="FILE", help="write the page of all results, such as docs/reproduction.md")
-    command.add_argument("--quiet", action="store_true", help="no progress")
     command.set_defaults(run=run, kept="what was played is kept; run it again to go on")
 
 
 def run(given: argparse.Namespace) -> None:
     """List, run, write the page: whatever was asked for."""
     validate.integer("--jobs", given.jobs)
-    if given.data is not None:
-        os.environ[sets.VARIABLE] = str(sets.root(given.data))
+    use_data(given)
     if not given.id and not given.page:
         listing(given.quick)
     results = Path(given.out)
@@ -105,9 +103,7 @@ def _one(experiment: Experiment, results: Path, extra: list[PolicySpec], given: 
     inputs = {id: prepared.fingerprint(id) for id in experiment.data}
 
     def told(id: str, done: int, total: int) -> None:
-        if not given.quiet and sys.stderr.isatty():
-            share = f"{done / total:.0%}" if total else "100%"
-            print(f"\r{id}: {share} of {total:,} replication-rounds", end="", file=sys.stderr, flush=True)
+        show_progress(given, id, done, total)
 
     outcome = running.run(
         experiment,
@@ -119,8 +115,6 @@ def _one(experiment: Experiment, results: Path, extra: list[PolicySpec], given: 
         inputs=inputs,
         told=told,
     )
-    if not given.quiet and sys.stderr.isatty():
-        print(file=sys.stderr)
     report.write(outcome, folder)
     print(f"{experiment.id}: {experiment.title} ({outcome.size})")
     for claim in report.judged(outcome):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from rankloop import validate
-from rankloop.data import sets
+from rankloop.cli.options import add_data, add_jobs, use_data
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.simulator.api import run as run_spec
 from rankloop.simulator.api import with_yardstick
@@ -27,19 +26,15 @@ def add_to(commands: Any) -> None:
     command.add_argument("spec", metavar="SPEC.yaml", help="world, policies, rounds, replications, seed")
     command.add_argument("--out", metavar="DIR", help="write result.json, trace.parquet, regret.png, regret.svg")
     command.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
-    command.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)"
-    )
-    command.add_argument("--data", metavar="DIR", help="where data sets lie (default: RANKLOOP_DATA)")
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_jobs(command)
+    add_data(command)
     command.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> None:
     """Check everything, run, then write."""
     validate.integer("--jobs", given.jobs)
-    if given.data is not None:
-        os.environ[sets.VARIABLE] = str(sets.root(given.data))
+    use_data(given)
     spec = load_spec(given.spec)
     if given.out is not None:
         if not given.out.strip():

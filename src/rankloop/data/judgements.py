@@ -129,14 +129,17 @@ def join(many: Sequence[Judgements]) -> Judgements:
     return _stack([Rows(part.grade, part.query, part.x) for part in many])
 
 
-def normalise(train: Judgements, *others: Judgements) -> tuple[Judgements, ...]:
-    """Features less their mean, divided by their standard deviation, both over the training rows.
+def scaled(*parts: Judgements) -> tuple[Judgements, ...]:
+    """Features scaled to [0, 1] over all parts; those whose deviation then is below 1e-6 are dropped.
 
-    Features whose deviation is below 1e-6 are dropped (paper `prior`, Appendix F).
+    Paper `prior`, Appendix F.
     """
-    mean, sd = train.x.mean(axis=0), train.x.std(axis=0)
-    keep = sd >= SMALLEST_SD
-    return tuple(replace(part, x=(part.x[:, keep] - mean[keep]) / sd[keep]) for part in (train, *others))
+    x = np.concatenate([part.x for part in parts])
+    low, high = x.min(axis=0), x.max(axis=0)
+    x = (x - low) / np.where(high > low, high - low, 1.0)
+    x = x[:, x.std(axis=0) >= SMALLEST_SD]
+    cuts = np.cumsum([len(part.x) for part in parts])[:-1]
+    return tuple(replace(part, x=own) for part, own in zip(parts, np.split(x, cuts), strict=True))
 
 
 def _starts(ids: IntArray) -> IntArray:

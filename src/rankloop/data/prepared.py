@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix, hstack
 from rankloop.data import bandit_log, ensemble, features, sets
 from rankloop.data import cache as kept
 from rankloop.data.errors import BadData
-from rankloop.data.judgements import Judgements
+from rankloop.data.judgements import Judgements, scaled
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.types import BoolArray, FloatArray, IntArray
 
@@ -170,7 +170,7 @@ def judged_queries(id: str, *, rankers: int = 10, least: int = 10) -> JudgedQuer
 
     def make() -> dict[str, Any]:
         split = read(id)
-        train, test = _scaled(split.train, split.test)
+        train, test = scaled(split.train, split.test)
         a, b = ensemble.beta_prior(ensemble.scores(train, test.x, seed=SEED, rankers=rankers, top=TOP_GRADE))
         queries = Judgements(test.grade, test.query, features.unit_rows(test.x)).by_query()
         shapes = np.ones((2, *queries.present.shape))
@@ -183,15 +183,6 @@ def judged_queries(id: str, *, rankers: int = 10, least: int = 10) -> JudgedQuer
         return {name: array[enough] for name, array in made.items()}
 
     return JudgedQueries(**_prepared("judged", id, make, rankers=rankers, least=least))
-
-
-def _scaled(*parts: Judgements) -> tuple[Judgements, ...]:
-    x = np.concatenate([part.x for part in parts])
-    low, high = x.min(axis=0), x.max(axis=0)
-    x = (x - low) / np.where(high > low, high - low, 1.0)
-    x = x[:, x.std(axis=0) >= 1e-6]
-    cuts = np.cumsum([len(part.x) for part in parts])[:-1]
-    return tuple(Judgements(p.grade, p.query, own) for p, own in zip(parts, np.split(x, cuts), strict=True))
 
 
 @dataclass(frozen=True, eq=False)

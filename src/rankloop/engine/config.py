@@ -19,6 +19,8 @@ from rankloop.types import BetaPrior, FloatArray, Setting
 OBJECTIVES = ("any-click", "clicks", "revenue", "amount")
 AGGREGATES = ("earliest", "sum")
 CLOSINGS = ("nothing", "ignore")
+WIDEST = 5_000
+"""Features of an item, or numbers of a context: a belief keeps the square of them for each learner."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class RankerConfig:
             policy=catalogue.find(fields["policy"]).id,
             slots=slots,
             params=_params(fields["policy"], fields.get("params", {})),
-            dim=_size("ranker.dim", fields.get("dim")),
-            context=_size("ranker.context", fields.get("context")),
+            dim=_size("ranker.dim", fields.get("dim"), high=WIDEST),
+            context=_size("ranker.context", fields.get("context"), high=WIDEST),
             bias=None if bias is None else _numbers("ranker.bias", bias, slots, high=1.0),
             prior=None if prior is None else _pair("ranker.prior", prior),
             rounds=_size("ranker.rounds", fields.get("rounds")),
@@ -125,8 +127,8 @@ def _params(policy: Any, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _size(field: str, value: Any) -> int | None:
-    return None if value is None else validate.integer(field, value, high=10**9)
+def _size(field: str, value: Any, high: int = 10**9) -> int | None:
+    return None if value is None else validate.integer(field, value, high=high)
 
 
 def _numbers(field: str, value: Any, length: int, high: float) -> tuple[float, ...]:

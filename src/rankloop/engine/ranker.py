@@ -192,9 +192,11 @@ class Ranker:
             raise InvalidInput("pin", pin, "a mapping from slots to ids of items")
         if not pin:
             return None
+        if k == 0:
+            raise InvalidInput("pin", dict(pin), "nothing, since k is 0")
         pinned = np.full(k, EMPTY, dtype=np.int64)
         for slot, id in pin.items():
-            at = validate.integer("pin", slot, low=0, high=max(k - 1, 0))
+            at = validate.integer("pin", slot, low=0, high=k - 1)
             pinned[at] = self._table.known(f"pin.{at}", id)
             if not allowed[pinned[at]]:
                 raise InvalidInput(f"pin.{at}", id, "an enabled item that is not excluded")

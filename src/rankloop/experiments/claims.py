@@ -214,7 +214,6 @@ class Straight:
 
     label: str
     share: float = 0.7
-    bends: bool = False  # claims the opposite
     where: Key = field(default_factory=dict)
 
     def judge(self, outcome: Outcome) -> Finding:
@@ -231,7 +230,7 @@ class Straight:
             numbers = (
                 f"{self.label} grows by {late.mean():.4g} in the last quarter, by {early.mean():.4g} in the second"
             )
-            yield _name(panel.title, outcome), Finding(verdict.opposite if self.bends else verdict, numbers)
+            yield _name(panel.title, outcome), Finding(verdict, numbers)
 
 
 def trace(result: Result, label: str) -> Trace:

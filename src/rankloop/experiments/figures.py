@@ -94,7 +94,6 @@ class Curves:
     until: int | None = None  # only the first rounds
     only: tuple[str, ...] = ()  # only these labels
     hide: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # panel title → labels left out of it
-    log: bool = False  # a logarithmic vertical axis
 
     def draw(self, outcome: Outcome) -> Figure:
         """The figure."""
@@ -106,8 +105,6 @@ class Curves:
                 if self._shows(panel, trace):
                     draw_curve(one, trace, self.metric, chosen[trace.label], until=self.until)
             label_axes(one, panel.title, self.metric, first=i % columns == 0)
-            if self.log:
-                one.set_yscale("log")
         for spare in axes[len(outcome.parts) :]:
             spare.set_visible(False)
         legend(figure, axes)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,19 +10,18 @@ from typing import Any
 import numpy as np
 
 from rankloop import catalogue
-from rankloop.errors import RankloopError, Unsupported
-from rankloop.experiments.identity import code
-from rankloop.files import replace_file
+from rankloop.errors import Unsupported
+from rankloop.experiments.experiment import SEED, Panel
+from rankloop.experiments.running import play_panels
 from rankloop.math.logistic import sigmoid
 from rankloop.simulator import streams
-from rankloop.simulator.chunk import Chunk
-from rankloop.simulator.parallel import Task, as_done
+from rankloop.simulator.result import Trace
 from rankloop.simulator.spec import PolicySpec, policy_specs
 from rankloop.simulator.stats import share_of
 from rankloop.types import FloatArray
-from rankloop.worlds import World, from_spec
+from rankloop.worlds import from_spec
 
-ITEMS, SLOTS, SEED = 16, 4, 1
+ITEMS, SLOTS = 16, 4
 TOLD_PRIOR = {"a": 1.0, "b": 3.0}
 """What policies that take a prior are told: near the mean attraction, and no more."""
 
@@ -114,75 +111,37 @@ class Matrix:
 
 
 def run(size: Size, folder: Path, *, jobs: int, told: Callable[[int, int], None]) -> Matrix:
-    """Play every cell that is not in the folder yet; each is kept as soon as it is done.
+    """Play every cell that is not in the folder yet; an interrupted run goes on from there.
 
     Args:
         size: rounds and replications.
-        folder: where cells are kept; a run that was interrupted goes on from there.
+        folder: where what was played is kept.
         jobs: processes.
-        told: called with the number of cells done and of all cells.
+        told: called with the number of replication-rounds done and of all.
     """
-    kept = folder / "cells"
-    kept.mkdir(parents=True, exist_ok=True)
-    tasks: dict[tuple[str, str], Task] = {}
-    found: dict[tuple[str, str], Cell] = {}
-    for name, task in _tasks(size):
-        if isinstance(task, str):
-            found[name] = Cell(*name, refused=task)
-            continue
-        before = _load(_path(kept, name, size), name, size)
-        if before is None:
-            tasks[name] = task
-        else:
-            found[name] = before
-    total = len(tasks) + len(found)
-    told(len(found), total)
-    names = list(tasks)
-    for i, result in as_done(list(tasks.values()), jobs):
-        cell = Cell(*names[i], regret=result.regret[-1], seconds=result.seconds)
-        found[names[i]] = cell
-        _save(_path(kept, names[i], size), cell)
-        told(len(found), total)
-    order = [(world, policy.id) for policy in players() for world in worlds()]
-    return Matrix(size, tuple(found[name] for name in order))
-
-
-def _tasks(size: Size) -> Iterator[tuple[tuple[str, str], Task | str]]:
-    """Every cell: what to play, or why it cannot be played."""
+    panels, refusals = [], {}
     for world, spec in worlds().items():
-        made: World = from_spec(spec).prepare(streams.shared(SEED))
-        setting = made.draw([streams.replication(SEED, 0)], size.rounds).setting
+        setting = (
+            from_spec(spec).prepare(streams.shared(SEED)).draw([streams.replication(SEED, 0)], size.rounds).setting
+        )
+        able = []
         for policy in players():
             try:
                 policy.build(setting)
+                able.append(policy)
             except Unsupported as refusal:
-                yield (world, policy.id), str(refusal)
-                continue
-            yield (world, policy.id), Task(made, policy, Chunk(0, 0, size.replications), size.rounds, SEED)
+                refusals[world, policy.id] = str(refusal)
+        panels.append(
+            Panel({"world": world}, world, spec, tuple(able), size.rounds, size.replications, size.replications)
+        )
+    results = dict(zip(worlds(), play_panels(panels, folder, jobs=jobs, told=told), strict=True))
+    cells = []
+    for policy in players():
+        for world, result in results.items():
+            refused = refusals.get((world, policy.id))
+            cells.append(Cell(world, policy.id, refused=refused) if refused else _cell(world, result[policy.id]))
+    return Matrix(size, tuple(cells))
 
 
-def _path(folder: Path, name: tuple[str, str], size: Size) -> Path:
-    """A file name that changes with anything that the cell depends on."""
-    world, id = name
-    params = next(p.params for p in players() if p.id == id)
-    identity = json.dumps([code(), worlds()[world], id, params, size.rounds, size.replications, SEED], default=repr)
-    return folder / f"{world}--{id}--{hashlib.sha256(identity.encode()).hexdigest()[:12]}.json"
-
-
-def _load(path: Path, name: tuple[str, str], size: Size) -> Cell | None:
-    if not path.exists():
-        return None
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        regret = np.array(kept["regret"], dtype=np.float64)
-        if regret.shape != (size.replications,):
-            raise ValueError("another number of replications")
-        return Cell(*name, regret=regret, seconds=kept["seconds"])
-    except (ValueError, KeyError, TypeError):
-        raise RankloopError(f"{path} is not a cell of this experiment; remove it and run again.") from None
-
-
-def _save(path: Path, cell: Cell) -> None:
-    regret = [] if cell.regret is None else cell.regret.tolist()
-    text = json.dumps({"regret": regret, "seconds": cell.seconds})
-    replace_file(path, lambda p: p.write_text(text, encoding="utf-8"))
+def _cell(world: str, trace: Trace) -> Cell:
+    return Cell(world, trace.id, regret=trace.final, seconds=trace.seconds)

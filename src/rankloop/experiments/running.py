@@ -16,6 +16,7 @@ from rankloop.files import replace_file
 from rankloop.simulator.api import assemble, plays, prepare
 from rankloop.simulator.chunk import Chunk, ChunkResult
 from rankloop.simulator.parallel import Task, as_done
+from rankloop.simulator.result import Result
 from rankloop.simulator.spec import PolicySpec, Spec
 
 Told = Callable[[str, int, int], None]
@@ -80,6 +81,37 @@ def run(
     """
     given = dict(inputs or {})
     panels = [_with(panel, extra) for panel in experiment.panels(quick)]
+    tell = told or (lambda name, done, total: None)
+    results = play_panels(
+        panels,
+        folder,
+        jobs=jobs,
+        engine=engine,
+        inputs=given,
+        told=lambda done, total: tell(experiment.id, done, total),
+    )
+    return Outcome(experiment, quick, tuple(zip(panels, results, strict=True)), given)
+
+
+def play_panels(
+    panels: Sequence[Panel],
+    folder: Path,
+    *,
+    jobs: int = 1,
+    engine: str = "local",
+    inputs: Mapping[str, str] | None = None,
+    told: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Result]:
+    """The result of every panel: chunks that are kept below the folder are taken, the others played and kept.
+
+    Args:
+        panels: what to play.
+        folder: of all results.
+        jobs: processes.
+        engine: `local` or `dask`.
+        inputs: fingerprints of the data sets.
+        told: how many replication-rounds are done, of how many.
+    """
     specs = [panel.spec() for panel in panels]
     store = ChunkStore(folder / "chunks")
     found: dict[tuple[int, int], ChunkResult] = {}
@@ -87,7 +119,7 @@ def run(
     for p, (panel, spec) in enumerate(zip(panels, specs, strict=True)):
         for i, (policy, chunk) in enumerate(plays(spec)):
             # A function of one's own is always played: nothing says when it has changed.
-            path = None if policy.function else store.path(panel, given, policy, chunk)
+            path = None if policy.function else store.path(panel, inputs or {}, policy, chunk)
             kept = None if path is None else store.load(path)
             if kept is None:
                 left.append((p, i, path))
@@ -95,20 +127,15 @@ def run(
                 found[p, i] = kept
     total = sum(spec.rounds * chunk.size for spec in specs for _, chunk in plays(spec))
     done = sum(panels[p].rounds * result.regret.shape[1] for (p, _), result in found.items())
-    tell = told or (lambda name, done, total: None)
-    tell(experiment.id, done, total)
+    told(done, total)
     for n, result in as_done(_tasks(specs, left), jobs, engine):
         p, i, path = left[n]
         if path is not None:
             store.save(path, result)
         found[p, i] = result
         done += panels[p].rounds * result.regret.shape[1]
-        tell(experiment.id, done, total)
-    parts = [
-        (panel, assemble(spec, [found[p, i] for i in range(len(plays(spec)))]))
-        for p, (panel, spec) in enumerate(zip(panels, specs, strict=True))
-    ]
-    return Outcome(experiment, quick, tuple(parts), given)
+        told(done, total)
+    return [assemble(spec, [found[p, i] for i in range(len(plays(spec)))]) for p, spec in enumerate(specs)]
 
 
 def _with(panel: Panel, extra: Sequence[PolicySpec]) -> Panel:

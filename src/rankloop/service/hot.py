@@ -57,8 +57,6 @@ async def rank(service: Service, hosted: Hosted, body: bytes) -> RankAnswer:
     asked = bodies.decode(_rank_body, body)
     bodies.at_most("candidates", asked.candidates, service.limits.list)
     bodies.at_most("exclude", asked.exclude, service.limits.list)
-    if asked.pin and asked.k == 0:
-        raise Refused(422, "pin is not empty; accepted: nothing, since k is 0.", field="pin")
     if asked.propensity > service.limits.draws:
         accepted = f"accepted: at most {service.limits.draws} draws"
         raise Refused(422, f"propensity is {asked.propensity}; {accepted}.", field="propensity")

@@ -1,0 +1,37 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from rankloop.data import sets
+
+
+def add_jobs(command: Any) -> None:
+    """How many processes, and whether to say how far they are."""
+    command.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)"
+    )
+    command.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def add_data(command: Any) -> None:
+    """Where data sets lie."""
+    command.add_argument("--data", metavar="DIR", help="where data sets lie (default: RANKLOOP_DATA)")
+
+
+def use_data(given: argparse.Namespace) -> None:
+    """Let worlds find the data sets of the folder given."""
+    if given.data is not None:
+        os.environ[sets.VARIABLE] = str(sets.root(given.data))
+
+
+def show_progress(given: argparse.Namespace, what: str, done: int, total: int) -> None:
+    """One line on a terminal that is written over until all is done."""
+    if not given.quiet and sys.stderr.isatty():
+        share = done / total if total else 1.0
+        line = f"\r{what}: {share:.0%} of {total:,} replication-rounds"
+        print(line, end="\n" if share == 1.0 else "", file=sys.stderr, flush=True)
