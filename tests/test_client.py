@@ -69,7 +69,7 @@ def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
         third = service.rank("news", k=1, propensity=10)
         assert service.withdraw("news", third.id).status == "withdrawn"
         report = service.report("news", limit=1)
-        assert report["lists"] == 3
+        assert report["overview"]["arms"]["policy"]["lists"] == 3
         assert report["items"][0]["item"] == "b/c"
         service.remove_item("news", "b/c")
         assert len(service.items("news", limit=10, offset=1)) == 1

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from rankloop import catalogue
-from rankloop.engine import Item, Ranker, RankerConfig
+from rankloop.engine import Item, Ranker, RankerConfig, UnknownDecision
 from rankloop.engine.propensity import numbered
-from rankloop.engine.ranker import UnknownDecision
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
 from rankloop.store import MemoryStore, SqliteStore, StoreUnavailable, Writer
 
@@ -45,19 +44,30 @@ def items(n: int, seed: int = 0) -> list[dict[str, Any]]:
     return [{"id": f"item-{i}", "features": x[i].tolist(), "price": float(i)} for i in range(n)]
 
 
-def contents(ranker: Ranker) -> dict[str, bytes]:
+def contents(ranker: Ranker, flush: bool = True) -> dict[str, bytes]:
     """Everything that a ranker knows, as bytes."""
-    state = {f"state.{name}": array.tobytes() for name, array in ranker._learners.arrays().items()}
-    table = {f"table.{name}": array.tobytes() for name, array in ranker._table.arrays().items()}
-    waiting = {f"waiting.{w.shown.id}": b"" if w.outcome is None else w.outcome.tobytes() for w in ranker._pending}
-    return state | table | waiting | {"decided": str(ranker._decided).encode(), "at": str(ranker.position).encode()}
+    if flush:
+        ranker.flush()
+    state = {f"state.{name}": array.tobytes() for name, array in ranker._replica.learners.arrays().items()}
+    table = {f"table.{name}": array.tobytes() for name, array in ranker._replica.table.arrays().items()}
+    tally = {f"tally.{name}": array.tobytes() for name, array in ranker._replica.tally.arrays().items()}
+    waiting = {
+        f"waiting.{w.shown.id}": b"" if w.outcome is None else w.outcome.tobytes() for w in ranker._replica.pending
+    }
+    return (
+        state
+        | table
+        | tally
+        | waiting
+        | {"decided": str(ranker._replica.decided).encode(), "at": str(ranker.position).encode()}
+    )
 
 
 def live(ranker: Ranker, clock: Clock, rounds: int, seed: int = 1) -> None:
     """Visitors, items that come, change and go, late, doubled and missing feedback, windows that close."""
     rng = np.random.default_rng(seed)
     shown: list[str] = []
-    single = ranker._learners.policy.feedback.single
+    single = ranker._replica.learners.policy.feedback.single
     for t in range(rounds):
         context = rng.standard_normal(CONTEXT).tolist() if ranker.config.context else None
         segment = ["", "de", "fr"][int(rng.integers(3))]
@@ -67,7 +77,7 @@ def live(ranker: Ranker, clock: Clock, rounds: int, seed: int = 1) -> None:
         length = len(ranker._find(told).items)
         clicks = [s for s in range(length) if rng.random() < 0.3]
         if rng.random() < 0.8:
-            event = f"event-{t}"
+            event = f"event-{seed}-{t}"
             ranker.feedback(told, clicked=clicks[:1] if single else clicks, event=event)
             if rng.random() < 0.2:
                 assert ranker.feedback(told, clicked=[], event=event).status == "duplicate"
@@ -93,6 +103,7 @@ def test_replay_equals_live_for_every_policy(id: str) -> None:
     ranker = Ranker(config(id), store=store, clock=clock)
     ranker.put_items(items(6))
     live(ranker, clock, 40)
+    ranker.flush()
     again = Ranker(config(id), store=store, clock=clock)
     assert contents(again) == contents(ranker)
     context = [0.1, 0.2] if ranker.config.context else None
@@ -154,7 +165,7 @@ def test_learning_by_the_engine_is_learning_by_the_policy() -> None:
         clicked = [int(draws.integers(SLOTS))] if draws.random() < 0.5 else []
         ranker.feedback(ranking.id, clicked=clicked)
         policy.learn(state, decision, [[float(s in clicked) for s in range(SLOTS)]])
-    assert dict(ranker._learners.view(0).arrays())["belief.clicks"].tobytes() == state.belief.clicks.tobytes()
+    assert dict(ranker._replica.learners.view(0).arrays())["belief.clicks"].tobytes() == state.belief.clicks.tobytes()
 
 
 # Feedback
@@ -166,7 +177,7 @@ def test_the_first_event_settles_and_later_ones_are_late() -> None:
     id = ranker.rank().id
     assert ranker.feedback(id, clicked=[1]).status == "learned"
     assert ranker.feedback(id, clicked=[0]).status == "late"
-    assert ranker._learners.state.view(slice(0, 1)).t.tolist() == [2]  # type: ignore[attr-defined]
+    assert ranker._replica.learners.state.view(slice(0, 1)).t.tolist() == [2]  # type: ignore[attr-defined]
 
 
 def test_values_are_summed_until_the_window_closes() -> None:
@@ -179,8 +190,8 @@ def test_values_are_summed_until_the_window_closes() -> None:
     assert ranker.tick() == 0
     clock.now += 10.0
     assert ranker.tick() == 1
-    shift = dict(ranker._learners.view(0).arrays())["belief.shift"][0]
-    first = ranker._table.column[ranking.ids[0]]
+    shift = dict(ranker._replica.learners.view(0).arrays())["belief.shift"][0]
+    first = ranker._replica.table.column[ranking.ids[0]]
     assert shift[first] == pytest.approx(3.5 / 0.25)
 
 
@@ -193,7 +204,7 @@ def test_a_window_that_closes_without_feedback_has_a_default_outcome(on_close: s
     clock.now += 61.0
     assert ranker.tick() == 1
     assert ranker.feedback(id, clicked=[0]).status == "late"
-    assert dict(ranker._learners.view(0).arrays())["t"].tolist() == [rounds]
+    assert dict(ranker._replica.learners.view(0).arrays())["t"].tolist() == [rounds]
 
 
 def test_a_withdrawn_list_teaches_nothing() -> None:
@@ -202,7 +213,7 @@ def test_a_withdrawn_list_teaches_nothing() -> None:
     id = ranker.rank().id
     assert ranker.withdraw(id).status == "withdrawn"
     assert ranker.feedback(id, clicked=[0]).status == "late"
-    assert dict(ranker._learners.view(0).arrays())["t"].tolist() == [1]
+    assert dict(ranker._replica.learners.view(0).arrays())["t"].tolist() == [1]
 
 
 def test_feedback_of_a_removed_item_settles() -> None:
@@ -225,7 +236,9 @@ def test_features_are_learned_as_they_were_scored() -> None:
     ranker.feedback(first.id, clicked=[0])
     same.feedback(second.id, clicked=[0])
     for name in ("belief.F", "belief.b"):
-        assert np.array_equal(dict(ranker._learners.arrays())[name], dict(same._learners.arrays())[name])
+        assert np.array_equal(
+            dict(ranker._replica.learners.arrays())[name], dict(same._replica.learners.arrays())[name]
+        )
 
 
 # Lists
@@ -274,8 +287,8 @@ def test_segments_learn_apart_and_more_of_them_come_on_demand() -> None:
     for s in range(9):
         for _ in range(s):
             ranker.feedback(ranker.rank(segment=f"s{s}").id, clicked=[0])
-    t = dict(ranker._learners.arrays())["t"]
-    assert {name: int(t[row]) for name, row in ranker._learners.segments.items()} == {
+    t = dict(ranker._replica.learners.arrays())["t"]
+    assert {name: int(t[row]) for name, row in ranker._replica.learners.segments.items()} == {
         f"s{s}": s + 1 for s in range(1, 9)
     }
 
@@ -285,9 +298,9 @@ def test_a_table_that_grows_keeps_what_was_learned() -> None:
     ranker.put_items(items(16))
     for _ in range(20):
         ranker.feedback(ranker.rank().id, clicked=[0])
-    before = dict(ranker._learners.arrays())
+    before = dict(ranker._replica.learners.arrays())
     ranker.put_items([{"id": f"more-{i}", "features": [0.0, 0.0, 0.0]} for i in range(40)])
-    after = dict(ranker._learners.arrays())
+    after = dict(ranker._replica.learners.arrays())
     assert after["belief.clicks"].shape[1] == 64
     assert np.array_equal(after["belief.clicks"][:, :16], before["belief.clicks"])
     assert not after["belief.clicks"][:, 16:].any()
@@ -422,7 +435,7 @@ def test_many_threads_lose_nothing(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    t = dict(ranker._learners.arrays())["t"]
+    t = dict(ranker._replica.learners.arrays())["t"]
     assert t.tolist() == [101, 101]
     expected = contents(ranker)
     ranker.close()
@@ -453,9 +466,67 @@ def test_what_was_not_kept_is_not_acknowledged_and_not_learned() -> None:
         ranker.feedback(id, clicked=[0], event="once")
     with pytest.raises(StoreUnavailable):
         ranker.put_items(items(5))
-    assert contents(ranker) == before
+    assert contents(ranker, flush=False) == before
     store.full = False
     assert ranker.feedback(id, clicked=[0], event="once").status == "learned"
+
+
+def test_a_list_that_was_answered_waits_for_room_in_the_log() -> None:
+    store = Failing()
+    ranker = Ranker(config("cascade-ucb1"), store=store)
+    ranker.put_items(items(4))
+    store.full = True
+    id = ranker.rank().id
+    with pytest.raises(StoreUnavailable):
+        ranker.feedback(id, clicked=[0])
+    store.full = False
+    assert ranker.feedback(id, clicked=[0]).status == "learned"
+    assert [entry.kind for entry in store.read("ranker")] == ["items-put", "shown", "happened"]
+    assert contents(Ranker(config("cascade-ucb1"), store=store)) == contents(ranker)
+
+
+def test_lists_can_wait_for_their_commit() -> None:
+    store = Failing()
+    ranker = Ranker(config("cascade-ucb1", commit="all"), store=store)
+    ranker.put_items(items(4))
+    ranker.rank()
+    assert store.find("ranker", "shown", ranker.rank().id) is not None
+    store.full = True
+    with pytest.raises(StoreUnavailable):
+        ranker.rank()
+
+
+def test_lists_are_refused_when_too_many_wait() -> None:
+    store = Failing()
+    writer = Writer(store, waiting=5)
+    ranker = Ranker(config("cascade-ucb1"), writer=writer)
+    ranker.put_items(items(4))
+    store.full = True
+    answered = [ranker.rank().id for _ in range(5)]
+    with pytest.raises(StoreUnavailable, match="too many"):
+        answered.extend(ranker.rank().id for _ in range(10))  # the writer may hold some of them in its hands
+    store.full = False
+    ranker.flush()
+    assert {entry.key for entry in store.read("ranker") if entry.kind == "shown"} == set(answered)
+    writer.close()
+
+
+def test_an_event_belongs_to_one_decision() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    first, second = ranker.rank().id, ranker.rank().id
+    ranker.feedback(first, clicked=[0], event="e")
+    assert ranker.feedback(first, clicked=[0], event="e").status == "duplicate"
+    with pytest.raises(InvalidInput, match="another decision"):
+        ranker.feedback(second, clicked=[0], event="e")
+
+
+def test_what_was_learned_cannot_be_withdrawn() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    id = ranker.rank().id
+    ranker.feedback(id, clicked=[0])
+    assert ranker.withdraw(id).status == "late"
 
 
 def test_a_closed_log_refuses(tmp_path: Path) -> None:
@@ -512,7 +583,7 @@ def test_entries_that_come_together_are_committed_together(tmp_path: Path) -> No
 
     store = Slow()
     writer = Writer(store)
-    done = [writer.submit("r", Entry("k", str(i), "", 0.0, b""), lambda e: e.position) for i in range(50)]
+    done = [writer.submit("r", Entry("k", str(i), "", 0.0, b""), lambda position: position) for i in range(50)]
     store.go.set()
     assert [f.result() for f in done] == list(range(1, 51))
     assert len(store.sizes) <= 2
@@ -540,6 +611,7 @@ def test_scores_of_another_ranker_are_believed_or_refused(id: str) -> None:
         assert row.uncertainty is None or row.uncertainty < 0.1
     if id != "cascade-lin-ts" and id != "lin-ts-ltr":  # five scores are not linear in three features
         assert ranker.rank(segment="newer").ids == ("item-4", "item-3", "item-2")
+    ranker.flush()
     assert contents(Ranker(config(id), store=store)) == contents(ranker)
 
 
@@ -549,7 +621,7 @@ def test_a_discount_forgets_the_past_and_not_the_prior() -> None:
     ranker.put_items([{"id": "a", "features": [0, 0, 0]}])
     for _ in range(30):
         ranker.feedback(ranker.rank().id, clicked=[0])
-    arrays = dict(ranker._learners.view(0).arrays())
+    arrays = dict(ranker._replica.learners.view(0).arrays())
     assert arrays["belief.a"][0, 0] == pytest.approx(1.0 + 2.0, abs=1e-6), "prior plus 1 + 1/2 + 1/4 + …"
     assert arrays["belief.b"][0, 0] == pytest.approx(3.0)
     assert contents(Ranker(config("ts-beta", discount=0.5), store=store)) == contents(ranker)

@@ -122,7 +122,12 @@ def test_a_list_its_feedback_and_what_is_said_of_both(http: Http) -> None:
     decision = http("GET", at).json()
     assert decision["state"] == "settled"
     assert [slot["item"] for slot in decision["slots"]] == [one["item"] for one in ranking["items"]]
-    assert [slot["pinned"] for slot in decision["slots"]] == [False, True]
+    assert [slot["rule"] for slot in decision["slots"]] == ["ranked", "pinned"]
+    for slot, one in zip(decision["slots"], ranking["items"], strict=True):
+        assert {name: slot[name] for name in one} == one, "why it stood there is remembered"
+    assert "exploring" in decision["slots"][0]["words"]
+    assert decision["words"].endswith("the visitor clicked place 1.")
+    assert (decision["policy"], decision["seed"], decision["arm"]) == ("cascade-lin-ts", 5, "policy")
     assert [len(slot["features"]) for slot in decision["slots"]] == [DIM, DIM]
     assert [event["event"] for event in decision["events"]] == ["e1", "e2"]
     assert decision["events"][0]["outcome"] == [1.0, 0.0]
@@ -174,6 +179,7 @@ def test_items_come_change_and_go(http: Http) -> None:
     assert http("PUT", f"{at}/a%2Fb", {"features": [1, 2, 3], "price": 2.5}).json()["id"] == "a/b"
     assert http("GET", f"{at}/a%2Fb").json() == {
         "id": "a/b", "features": [1.0, 2.0, 3.0], "price": 2.5, "enabled": True,
+        "coverage": None,
     }  # fmt: skip
     http("PUT", f"{at}/a%2Fb", {"features": [1, 2, 3], "enabled": False})
     found = http("GET", at).json()
@@ -225,12 +231,14 @@ def test_a_restart_gives_the_same_rankers_and_the_same_next_list(start: Start, h
             id = http("POST", f"/v1/rankers/{name}/rank", {"segment": "de"}).json()["decision"]
             http("POST", f"/v1/rankers/{name}/feedback", {"decision": id, "clicked": clicked})
     waiting = http("POST", "/v1/rankers/r/rank", {}).json()["decision"]
+    http.service.rankers.writer.flush()
     before = http("GET", "/v1/rankers").json()
-    lists = {name: http.service.rankers.find(name).ranker._decided for name in ("r", "c")}
+    lists = {name: http.service.rankers.find(name).ranker.counts()["decisions"] for name in ("r", "c")}
     again = start()
     assert again("GET", "/v1/rankers").json() == before
-    assert {name: again.service.rankers.find(name).ranker._decided for name in ("r", "c")} == lists
+    assert {name: again.service.rankers.find(name).ranker.counts()["decisions"] for name in ("r", "c")} == lists
     first = {name: again("POST", f"/v1/rankers/{name}/rank", {"segment": "de"}).json() for name in ("r", "c")}
+    again.service.rankers.writer.flush()
     for name in first:  # take the list back out of the log, as if it had not been asked for
         again.service.rankers.store._writer.execute("DELETE FROM log WHERE key = ?", (first[name]["decision"],))
     again.service.rankers.store._writer.execute("DELETE FROM snapshot")
@@ -259,11 +267,20 @@ def test_the_report_has_estimates_intervals_and_click_through(http: Http) -> Non
         id = http("POST", "/v1/rankers/r/rank", {}).json()["decision"]
         http("POST", "/v1/rankers/r/feedback", {"decision": id, "clicked": clicked})
     http("POST", "/v1/rankers/r/rank", {})
+    http.service.rankers.writer.flush()
     report = http("GET", "/v1/rankers/r/report").json()
-    assert (report["lists"], report["answered"], report["clicked"]) == (5, 4, 3)
-    assert report["click_through"] == 3 / 5
-    assert sum(minute["lists"] for minute in report["minutes"]) == 5
-    assert 0.0 < report["exploration_share"] < 1.0
+    overview = report["overview"]
+    arm = overview["arms"]["policy"]
+    assert (arm["lists"], arm["settled"], arm["clicked"]) == (5, 4, 3)
+    assert arm["click_through"] == 3 / 4
+    assert arm["low"] < 3 / 4 < arm["high"]
+    assert overview["arms"]["control"]["lists"] == 0
+    assert overview["lift"] is None
+    assert sum(one["policy"]["lists"] for one in overview["times"]) == 5
+    assert 0.0 < arm["exploration_share"] < 1.0
+    places = http("GET", "/v1/rankers/r/places").json()["items"]
+    assert sum(sum(one["shown"]) for one in places) == 15
+    assert sum(sum(one["clicked"]) for one in places) == 3
     found = report["items"]
     assert report["total"] == len(found) == 4
     assert all(one["low"] < one["estimate"] < one["high"] for one in found)
@@ -500,6 +517,7 @@ def test_limits_of_items_segments_and_rankers(start: Start) -> None:
 
 def test_a_log_that_cannot_be_written_is_said_and_recovers(http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
     id = http("POST", "/v1/rankers/r/rank", {}).json()["decision"]
+    http("PUT", "/v1/rankers/all", COUNTS | {"commit": "all"})
 
     def broken(batch: Any) -> Any:
         raise StoreUnavailable("the log cannot be written now (disk full).")
@@ -507,7 +525,7 @@ def test_a_log_that_cannot_be_written_is_said_and_recovers(http: Http, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(http.service.rankers.store, "append", broken)
         for method, path, body in (
-            ("POST", "/v1/rankers/r/rank", {}),
+            ("POST", "/v1/rankers/all/rank", {}),
             ("POST", "/v1/rankers/r/feedback", {"decision": id, "clicked": []}),
             ("POST", "/v1/rankers/r/withdraw", {"decision": id}),
             ("PUT", "/v1/rankers/r/items/x", {"features": [1, 1, 1]}),
@@ -517,9 +535,13 @@ def test_a_log_that_cannot_be_written_is_said_and_recovers(http: Http, monkeypat
             answer = http(method, path, body)
             problem(answer, 503, "disk full")
             assert answer.headers["retry-after"] == "1"
-        bulk = http("POST", "/v1/rankers/r/feedback/bulk", {"events": [{"decision": id}]}).json()
-        assert bulk["results"][0]["status"] == "unavailable"
-    assert http("POST", "/v1/rankers/r/feedback", {"decision": id, "clicked": []}).json()["status"] == "learned"
+        problem(http("POST", "/v1/rankers/r/feedback/bulk", {"events": [{"decision": id}]}), 503, "disk full")
+        events = [{"decision": id}, {"decision": "nobody's"}]
+        bulk = http("POST", "/v1/rankers/r/feedback/bulk", {"events": events}).json()
+        assert [one["status"] for one in bulk["results"]] == ["unavailable", "refused"]
+        later = http("POST", "/v1/rankers/r/rank", {}).json()["decision"]  # waits for room in the log
+    for one in (id, later):
+        assert http("POST", "/v1/rankers/r/feedback", {"decision": one, "clicked": []}).json()["status"] == "learned"
 
 
 def test_an_unexpected_error_shows_nothing(http: Http, monkeypatch: pytest.MonkeyPatch) -> None:

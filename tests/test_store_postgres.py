@@ -6,6 +6,7 @@ import builtins
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -169,13 +170,16 @@ def test_under_load_nothing_acknowledged_is_lost_and_nothing_doubled(server: Ser
     refused: list[str] = []
     stop = threading.Event()
 
+    def note(one: Entry, position: int) -> None:
+        applied.append((position, one.key, one.body))
+
     def visitor(n: int) -> None:
         i = 0
         while not stop.is_set():
             key = f"{n}-{i}" if i % 4 else ""
             one = entry(key, body=f"{n}-{i}".encode())
             try:
-                writer.submit("r", one, lambda kept: applied.append((kept.position, kept.key, kept.body))).result()
+                writer.submit("r", one, partial(note, one)).result()
             except StoreUnavailable:
                 refused.append(key)
                 time.sleep(0.01)
@@ -229,7 +233,9 @@ def test_a_migration_that_fails_leaves_nothing(database: str, monkeypatch: pytes
     store = PostgresStore(database)
     tables = store._connected().execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
     assert [name for (name,) in tables] == ["layout", "log", "snapshot"]
-    assert store._connected().execute("SELECT version FROM layout").fetchall() == [(1,)]
+    assert store._connected().execute("SELECT version FROM layout").fetchall() == [
+        (n + 1,) for n in range(len(MIGRATIONS))
+    ]
     store.close()
 
 

@@ -256,8 +256,10 @@ def test_what_is_exported_and_imported_is_exported_again(id: str, more: dict[str
     again = Ranker(settings, store=open_store(tmp_path / "new.db"))
     after = contents(again)
     again.close()
-    assert {name: after[name] for name in after if name != "at"} == {
-        name: before[name] for name in before if name != "at"
+    # Positions are others, what came too late is not in the table, and several events are one there.
+    apart = ("at", "tally.others", "tally.lags", "tally.lag_seconds")
+    assert {name: after[name] for name in after if name not in apart} == {
+        name: before[name] for name in before if name not in apart
     }
 
 
@@ -341,7 +343,7 @@ def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.Cap
     assert "other settings" in capsys.readouterr().out
 
     ranker = Ranker.open(tmp_path / "log.db", settings)
-    dict(ranker._learners.arrays())["belief.clicks"][0, 2] += 1  # a click that nobody made
+    ranker._replica.learners.state.belief.clicks[0, 2] += 1  # type: ignore[attr-defined]  # that nobody made
     ranker.snapshot()
     ranker.close()
     with pytest.raises(log.LogDiffers, match="another state for ranker"):

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from urllib.parse import quote
 
-from rankloop.engine import Item, Listed, Ranking, Receipt
+from rankloop.engine import Item, Listed, Receipt
 from rankloop.errors import MissingExtra, RankloopError
 
 try:
@@ -64,6 +64,23 @@ ERRORS: dict[int, type[ServiceError]] = {
 
 
 @dataclass(frozen=True)
+class Ranking:
+    """A decided list, as the service told it."""
+
+    id: str
+    segment: str
+    policy: str
+    arm: str  # policy, or control: your own order
+    items: tuple[Listed, ...]
+    propensity: Mapping[str, Any] | None = None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The items in order."""
+        return tuple(listed.item for listed in self.items)
+
+
+@dataclass(frozen=True)
 class Call(Generic[T]):
     """A request, and how its answer is read."""
 
@@ -101,9 +118,8 @@ def _set(body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def _ranking(told: Any) -> Ranking:
-    names = ("item", "rule", "score", "estimate", "uncertainty", "prior_share")
-    listed = tuple(Listed(**{name: one[name] for name in names}) for one in told["items"])
-    return Ranking(told["decision"], told["segment"], told["policy"], listed)
+    listed = tuple(Listed(**{name: one[name] for name in Listed._fields}) for one in told["items"])
+    return Ranking(told["decision"], told["segment"], told["policy"], told["arm"], listed, told["propensity"])
 
 
 def _receipt(told: Any) -> Receipt:
@@ -111,8 +127,8 @@ def _receipt(told: Any) -> Receipt:
 
 
 def _item(told: Any) -> Item:
-    features = told["features"]
-    return Item(told["id"], None if features is None else tuple(features), told["price"], told["enabled"])
+    features, coverage = (None if one is None else tuple(one) for one in (told["features"], told["coverage"]))
+    return Item(told["id"], features, told["price"], told["enabled"], None, coverage)
 
 
 def _same(told: Any) -> dict[str, Any]:
@@ -131,16 +147,20 @@ class Calls:
         ranker: str,
         *,
         k: int | None = None,
+        budget: int | None = None,
         context: Sequence[float] | None = None,
         candidates: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
         pin: Mapping[int, str] | None = None,
         segment: str | None = None,
         propensity: int | None = None,
+        order: Sequence[str] | None = None,
+        visitor: str | None = None,
     ) -> Call[Ranking]:
-        """Decide a list; see `Ranker.rank_soon` for what can be asked."""
-        body = {"k": k, "context": context, "candidates": candidates, "exclude": exclude, "pin": pin}
-        return Call("POST", _at(ranker, "rank"), _ranking, _set(body, segment=segment, propensity=propensity))
+        """Decide a list; see `Ranker.rank` for what can be asked."""
+        body = {"k": k, "budget": budget, "context": context, "candidates": candidates, "exclude": exclude, "pin": pin}
+        more = {"segment": segment, "propensity": propensity, "order": order, "visitor": visitor}
+        return Call("POST", _at(ranker, "rank"), _ranking, _set(body, **more))
 
     @staticmethod
     def feedback(
@@ -149,13 +169,14 @@ class Calls:
         *,
         clicked: Sequence[int] | None = None,
         items: Sequence[str] | None = None,
-        values: Mapping[int, float] | Sequence[float] | None = None,
+        values: Mapping[int | str, float] | Sequence[float] | None = None,
         event: str | None = None,
         final: bool | None = None,
+        regret: float | None = None,
     ) -> Call[Receipt]:
         """Tell what happened to a list; see `Ranker.feedback_soon`."""
         body = {"decision": decision, "clicked": clicked, "items": items, "values": values}
-        return Call("POST", _at(ranker, "feedback"), _receipt, _set(body, event=event, final=final))
+        return Call("POST", _at(ranker, "feedback"), _receipt, _set(body, event=event, final=final, regret=regret))
 
     @staticmethod
     def feedback_bulk(ranker: str, events: Sequence[Mapping[str, Any]]) -> Call[list[dict[str, Any]]]:
@@ -174,8 +195,13 @@ class Calls:
 
     @staticmethod
     def report(ranker: str, **query: Any) -> Call[dict[str, Any]]:
-        """Estimates, click-through over time, exploration: segment, limit, offset."""
+        """How it does, and its items: segment, sort, search, hours, limit, offset."""
         return Call("GET", _at(ranker, "report"), _same, query=query)
+
+    @staticmethod
+    def places(ranker: str, **query: Any) -> Call[list[dict[str, Any]]]:
+        """How often the items shown most stood in each place: limit."""
+        return Call("GET", _at(ranker, "places"), lambda t: list(t["items"]), query=query)
 
     @staticmethod
     def items(ranker: str, **query: Any) -> Call[list[Item]]:
@@ -274,6 +300,7 @@ class Client:
     withdraw = _sync(Calls.withdraw)
     decision = _sync(Calls.decision)
     report = _sync(Calls.report)
+    places = _sync(Calls.places)
     items = _sync(Calls.items)
     item = _sync(Calls.item)
     put_items = _sync(Calls.put_items)
@@ -314,6 +341,7 @@ class AsyncClient:
     withdraw = _async(Calls.withdraw)
     decision = _async(Calls.decision)
     report = _async(Calls.report)
+    places = _async(Calls.places)
     items = _async(Calls.items)
     item = _async(Calls.item)
     put_items = _async(Calls.put_items)

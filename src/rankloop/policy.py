@@ -86,7 +86,11 @@ class Policy(Generic[S]):
         y = reading.check(
             decision, clicks, learners=len(state.t), single=self.feedback.single, binary=self.belief.binary
         )
-        self.belief.update(state.belief, decision, self.feedback.read(decision.items, y))
+        self.take_in(state, decision, y)
+
+    def take_in(self, state: PolicyState[S], decision: Decision, clicks: FloatArray) -> None:
+        """Learn from clicks [B, K] that were checked before."""
+        self.belief.update(state.belief, decision, self.feedback.read(decision.items, clicks))
         state.t += 1
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
@@ -103,3 +107,23 @@ class Policy(Generic[S]):
             if not (take(may, np.maximum(lists, 0)) | (lists == EMPTY)).all():
                 raise InvalidInput("items", lists.tolist(), "items that the request allows")
         return Decision(lists, self.design.pick(request, lists), request)
+
+
+def in_sequence(policy: Ranks) -> bool:
+    """Whether `learn_in_sequence` knows how."""
+    return isinstance(policy, Policy) and hasattr(policy.belief, "catch_up")
+
+
+def learn_in_sequence(policy: Any, state: Any, decisions: Decision, clicks: ArrayLike) -> None:
+    """Take in T lists [T, K] of one learner in their order: the same, bit for bit, as `learn` T times.
+
+    Args:
+        policy: one whose belief can catch up.
+        state: of one learner.
+        decisions: T lists, as if for T learners.
+        clicks: [T, K].
+    """
+    T = len(decisions.items)
+    y = reading.check(decisions, clicks, learners=T, single=policy.feedback.single, binary=policy.belief.binary)
+    policy.belief.catch_up(state.belief, decisions, policy.feedback.read(decisions.items, y))
+    state.t += T

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import betaincinv
 
-from rankloop.belief.counts import model_index
-from rankloop.math.arrays import add_at
+from rankloop.belief.counts import Additive
 from rankloop.state import State
-from rankloop.types import BetaPrior, Decision, Evidence, FloatArray, Rows, Score
+from rankloop.types import BetaPrior, Evidence, FloatArray, Rows, Score
 
 
 @dataclass
@@ -44,7 +44,7 @@ class BetaState(State):
 
 
 @dataclass(frozen=True)
-class Beta:
+class Beta(Additive):
     """Independent Beta priors, updated by Bayes' rule: a += y, b += 1 - y."""
 
     prior: BetaPrior
@@ -57,8 +57,6 @@ class Beta:
         shape = (learners, self.models)
         return BetaState(*(np.array(np.broadcast_to(p, shape)) for p in (self.prior.a, self.prior.b)))
 
-    def update(self, state: BetaState, decision: Decision, evidence: Evidence) -> None:
+    def changes(self, evidence: Evidence) -> Mapping[str, FloatArray]:
         """Successes to a, failures to b."""
-        model = model_index(decision.rows)
-        add_at(state.a, model, evidence.y)
-        add_at(state.b, model, evidence.exposure - evidence.y)
+        return {"a": evidence.y, "b": evidence.exposure - evidence.y}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,8 +32,29 @@ class CountsState(State):
         return self.tally(rows).mean
 
 
+class Additive:
+    """A belief per model to which every observation adds its numbers."""
+
+    def changes(self, evidence: Evidence) -> Mapping[str, FloatArray]:
+        """What the slots of lists add to the state's arrays, each [B, K]."""
+        raise NotImplementedError
+
+    def update(self, state: Any, decision: Decision, evidence: Evidence) -> None:
+        """Add to the listed models."""
+        model = model_index(decision.rows)
+        for name, values in self.changes(evidence).items():
+            add_at(getattr(state, name), model, values)
+
+    def catch_up(self, state: Any, decisions: Decision, evidence: Evidence) -> None:
+        """T lists [T, K] of one learner in their order: the same, bit for bit, as T updates."""
+        model = model_index(decisions.rows)
+        shown = model >= 0
+        for name, values in self.changes(evidence).items():
+            np.add.at(getattr(state, name)[0], model[shown], values[shown])
+
+
 @dataclass(frozen=True)
-class Counts:
+class Counts(Additive):
     """How often each model was looked at, and with what result."""
 
     models: int
@@ -42,12 +65,9 @@ class Counts:
         """All counts 0."""
         return CountsState(*(np.zeros((learners, self.models)) for _ in range(3)))
 
-    def update(self, state: CountsState, decision: Decision, evidence: Evidence) -> None:
-        """Add outcomes and exposures to the listed models."""
-        model = model_index(decision.rows)
-        add_at(state.clicks, model, evidence.y)
-        add_at(state.exposure, model, evidence.exposure)
-        add_at(state.shown, model, np.sign(evidence.exposure))
+    def changes(self, evidence: Evidence) -> Mapping[str, FloatArray]:
+        """Outcomes and exposures."""
+        return {"clicks": evidence.y, "exposure": evidence.exposure, "shown": np.sign(evidence.exposure)}
 
 
 def model_index(rows: Rows) -> IntArray:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.belief.counts import model_index
-from rankloop.math.arrays import add_at
+from rankloop.belief.counts import Additive
 from rankloop.state import State
-from rankloop.types import Decision, Evidence, FloatArray, Rows, Score
+from rankloop.types import Evidence, FloatArray, Rows, Score
 
 
 @dataclass
@@ -36,7 +36,7 @@ class GaussianState(State):
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Additive):
     """Independent normal priors N(mu0, sigma0²) and observations with noise sigma.
 
     An observation of exposure e has mean e·ν, so it adds e²/σ² to the precision.
@@ -54,9 +54,7 @@ class Gaussian:
         precision = np.broadcast_to(np.asarray(self.sigma0, dtype=float) ** -2.0, (learners, self.models)).copy()
         return GaussianState(precision, precision * self.mu0)
 
-    def update(self, state: GaussianState, decision: Decision, evidence: Evidence) -> None:
+    def changes(self, evidence: Evidence) -> Mapping[str, FloatArray]:
         """Bayes' rule for a normal mean with known noise."""
-        model = model_index(decision.rows)
         weight = self.sigma**-2
-        add_at(state.precision, model, weight * evidence.exposure**2)
-        add_at(state.shift, model, weight * evidence.exposure * evidence.y)
+        return {"precision": weight * evidence.exposure**2, "shift": weight * evidence.exposure * evidence.y}

@@ -86,6 +86,20 @@ class Ridge:
         """One row for each observed slot."""
         add_rows(state, decision.rows, evidence, self.weight**0.5)
 
+    def catch_up(self, state: RidgeState, decisions: Decision, evidence: Evidence) -> None:
+        """T lists [T, K] of one learner in their order: the same, bit for bit, as T updates."""
+        root, model = self.weight**0.5, decisions.rows.model
+        x = features_of(decisions.rows) * (evidence.exposure * root)[:, :, None]
+        index = factor.slot_models(model, x.shape[:2])
+        factor.add_rows(state.F, index.reshape(1, -1), x.reshape(1, -1, self.dim))
+        y = evidence.y * root
+        if isinstance(model, np.ndarray):
+            for t in range(len(x)):
+                add_at(state.b, index[t : t + 1], x[t : t + 1] * y[t : t + 1, :, None])
+        else:
+            steps = np.concatenate([state.b[:, model], np.vecmat(y, x)])
+            state.b[:, model] = np.cumsum(steps, axis=0)[-1:]
+
 
 def add_rows(state: RidgeState, rows: Rows, evidence: Evidence, root: FloatArray | float) -> None:
     """V += root²·xxᵀ and b += root²·xy for the slots of a list, root [B, K] or a number.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.engine import Ranker, RankerConfig, export, snapshots
+from rankloop.engine import RankerConfig, export, snapshots
+from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError, Words
-from rankloop.store import Entry, MemoryStore, Store
-from rankloop.store.base import Snapshot
+from rankloop.store import Store
 from rankloop.store.opening import is_database, open_store
 
 LOG = "an SQLite file, or postgresql://…"
@@ -107,47 +107,30 @@ class Finding:
 def verify(store: Store, ranker: str, config: RankerConfig) -> Finding:
     """Compare the snapshot and the rest of the log with the whole log."""
     kept = store.load_snapshot(ranker)
-    usable = kept is not None and snapshots.restore(Ranker(config, name=ranker, store=MemoryStore()), kept)
-    whole, position = _state(Reading(store, None, None), ranker, config)
+    short = Replica(config)
+    usable = kept is not None and snapshots.restore(short, kept)
+    whole = Replica(config)
+    whole.follow(store.read(ranker))
+    position = whole.position
     differs: list[str] = []
     if usable:
-        short, _ = _state(Reading(store, kept, position), ranker, config)
+        short.follow(store.read(ranker, short.position), until=position)
+        one, other = _state(short), _state(whole)
         differs = [
-            f"{name}: {_difference(short.get(name), whole.get(name))}"
-            for name in sorted(short.keys() | whole.keys())
-            if not _same(short.get(name), whole.get(name))
+            f"{name}: {_difference(one.get(name), other.get(name))}"
+            for name in sorted(one.keys() | other.keys())
+            if not _same(one.get(name), other.get(name))
         ]
     return Finding(ranker, position, None if kept is None else kept.position, usable, differs)
 
 
-class Reading(MemoryStore):
-    """Another store's log up to a position, with this snapshot; nothing can be written to it."""
-
-    def __init__(self, store: Store, snapshot: Snapshot | None, until: int | None) -> None:
-        super().__init__()
-        self._store, self._snapshot, self._until = store, snapshot, until
-
-    def read(self, ranker: str, after: int = 0) -> Iterator[Entry]:
-        """Entries of the other store."""
-        for entry in self._store.read(ranker, after):
-            if self._until is not None and entry.position > self._until:
-                return
-            yield entry
-
-    def load_snapshot(self, ranker: str) -> Snapshot | None:
-        """The one that was given."""
-        return self._snapshot
-
-
-def _state(store: Reading, ranker: str, config: RankerConfig) -> tuple[dict[str, Any], int]:
-    """All arrays of a ranker that starts from a log."""
-    with closing(Ranker(config, name=ranker, store=store)) as started:
-        taken = snapshots.take(started)
+def _state(replica: Replica) -> dict[str, Any]:
+    """All that a replica knows, as arrays."""
+    taken = snapshots.packed(snapshots.take(replica))
     with np.load(io.BytesIO(taken.body), allow_pickle=False) as arrays:
         found = {name: arrays[name] for name in arrays.files}
     head = json.loads(str(found.pop("head")))
-    found |= {name: np.array(json.dumps(value)) for name, value in head.items()}
-    return found, taken.position
+    return found | {name: np.array(json.dumps(value)) for name, value in head.items()}
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
@@ -10,7 +12,8 @@ import numpy as np
 
 from rankloop import catalogue, validate
 from rankloop.belief.weighting import can_forget
-from rankloop.engine.inside import belief_of
+from rankloop.engine.guard import Guard
+from rankloop.engine.inside import belief_of, greedy
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
 from rankloop.policy import Ranks
@@ -19,6 +22,10 @@ from rankloop.types import BetaPrior, FloatArray, Setting
 OBJECTIVES = ("any-click", "clicks", "revenue", "amount")
 AGGREGATES = ("earliest", "sum")
 CLOSINGS = ("nothing", "ignore")
+COMMITS = ("feedback", "all")
+MODES = ("live", "shadow")
+ROLLOUT = ("commit", "mode", "traffic", "explore_from", "explore_daily", "guard")
+"""Settings that may change while a ranker runs: they say who sees its lists, not what it learns."""
 WIDEST = 5_000
 """Features of an item, or numbers of a context: a belief keeps the square of them for each learner."""
 
@@ -42,6 +49,15 @@ class RankerConfig:
         discount: share of what was learned that one more lesson leaves, for worlds that drift; 1 forgets nothing.
         on_close: a window closes without any event: `nothing` (it was seen, and nothing happened) or `ignore`.
         seed: equal seeds, logs and requests give equal lists.
+        coverage: number of topics that items cover, where the policy uses them.
+        rewards: of a success in each slot, for policies that choose the length of a list.
+        losses: when all of 0, 1, 2, … shown fail, one more than there are slots.
+        commit: what is answered only when it is on the disk: `feedback`, or `all`, also lists.
+        mode: `live`, or `shadow`: the caller's order is shown, and learned from.
+        traffic: share of the visitors whose lists the policy makes; the others see the caller's order.
+        explore_from: slots before this one, counted from 0, are never explored.
+        explore_daily: at most so many lists a day (UTC) differ from what is believed best.
+        guard: when to fall back to the caller's order; see `Guard`.
     """
 
     policy: str
@@ -58,6 +74,15 @@ class RankerConfig:
     on_close: str = "nothing"
     discount: float = 1.0
     seed: int = 0
+    coverage: int | None = None
+    rewards: tuple[float, ...] | None = None
+    losses: tuple[float, ...] | None = None
+    commit: str = "feedback"
+    mode: str = "live"
+    traffic: float = 1.0
+    explore_from: int = 0
+    explore_daily: int | None = None
+    guard: Guard | None = None
 
     @classmethod
     def of(cls, given: Any) -> Self:
@@ -66,25 +91,39 @@ class RankerConfig:
         fields = validate.mapping("ranker", given, required=("policy", "slots"), optional=optional)
         slots = validate.integer("ranker.slots", fields["slots"], high=1000)
         bias, prior = fields.get("bias"), fields.get("prior")
+        rewards, losses, daily = fields.get("rewards"), fields.get("losses"), fields.get("explore_daily")
+        objective = validate.choice("ranker.objective", fields.get("objective", "any-click"), OBJECTIVES)
+        usual = "sum" if objective == "amount" else "earliest"
         made = cls(
             policy=catalogue.find(fields["policy"]).id,
             slots=slots,
             params=_params(fields["policy"], fields.get("params", {})),
             dim=_size("ranker.dim", fields.get("dim"), high=WIDEST),
             context=_size("ranker.context", fields.get("context"), high=WIDEST),
-            bias=None if bias is None else _numbers("ranker.bias", bias, slots, high=1.0),
+            bias=None if bias is None else _numbers("ranker.bias", bias, slots, low=0.0, high=1.0),
             prior=None if prior is None else _pair("ranker.prior", prior),
             rounds=_size("ranker.rounds", fields.get("rounds")),
-            objective=validate.choice("ranker.objective", fields.get("objective", "any-click"), OBJECTIVES),
+            objective=objective,
             window=validate.number("ranker.window", fields.get("window", 3600.0), low=0.0, open_low=True),
-            aggregate=validate.choice("ranker.aggregate", fields.get("aggregate", "earliest"), AGGREGATES),
+            aggregate=validate.choice("ranker.aggregate", fields.get("aggregate", usual), AGGREGATES),
             on_close=validate.choice("ranker.on_close", fields.get("on_close", "nothing"), CLOSINGS),
             discount=validate.number("ranker.discount", fields.get("discount", 1.0), low=0.0, high=1.0, open_low=True),
             seed=validate.integer("ranker.seed", fields.get("seed", 0), low=0, high=2**63 - 1),
+            coverage=_size("ranker.coverage", fields.get("coverage"), high=WIDEST),
+            rewards=None if rewards is None else _numbers("ranker.rewards", rewards, slots),
+            losses=None if losses is None else _numbers("ranker.losses", losses, slots + 1),
+            commit=validate.choice("ranker.commit", fields.get("commit", "feedback"), COMMITS),
+            mode=validate.choice("ranker.mode", fields.get("mode", "live"), MODES),
+            traffic=validate.number("ranker.traffic", fields.get("traffic", 1.0), low=0.0, high=1.0),
+            explore_from=validate.integer("ranker.explore_from", fields.get("explore_from", 0), low=0, high=slots),
+            explore_daily=None if daily is None else validate.integer("ranker.explore_daily", daily, low=0),
+            guard=Guard.of(fields.get("guard")),
         )
         policy = made.build(2, np.zeros(2))
         if made.discount < 1.0 and not can_forget(belief_of(policy, policy.init(1))[1]):
             raise Unsupported(f"{made.policy} cannot forget; leave out ranker.discount or choose another policy.")
+        if (made.explore_from or made.explore_daily is not None) and greedy(policy) is None:
+            raise Unsupported(f"{made.policy} has no estimates, and so no list that it believes best.")
         return made
 
     @property
@@ -104,6 +143,9 @@ class RankerConfig:
             prior=prior,
             bias=None if self.bias is None else np.array(self.bias),
             context=self.context,
+            coverage=self.coverage,
+            rewards=None if self.rewards is None else np.array(self.rewards),
+            losses=None if self.losses is None else np.array(self.losses),
             objective=self._objective(prices),
         )
         return catalogue.build(self.policy, setting, **self.params)
@@ -111,6 +153,11 @@ class RankerConfig:
     def as_mapping(self) -> dict[str, Any]:
         """The settings as plain values: what `of` accepts."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def learning(self) -> dict[str, Any]:
+        """The settings that decide what is learned from a log, as JSON gives them back."""
+        told: dict[str, Any] = json.loads(json.dumps(self.as_mapping()))
+        return {name: value for name, value in told.items() if name not in ROLLOUT}
 
     def _objective(self, prices: FloatArray) -> Objective:
         made: dict[str, Objective] = {"any-click": AnyClick(), "clicks": Clicks(), "amount": Amount()}
@@ -131,8 +178,8 @@ def _size(field: str, value: Any, high: int = 10**9) -> int | None:
     return None if value is None else validate.integer(field, value, high=high)
 
 
-def _numbers(field: str, value: Any, length: int, high: float) -> tuple[float, ...]:
-    return tuple(validate.vector(field, value, low=0.0, high=high, length=length).tolist())
+def _numbers(field: str, value: Any, length: int, low: float = -math.inf, high: float = math.inf) -> tuple[float, ...]:
+    return tuple(validate.vector(field, value, low=low, high=high, length=length).tolist())
 
 
 def _pair(field: str, value: Any) -> tuple[float, float]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rankloop.engine.inside import belief_of
 from rankloop.policy import Ranks
-from rankloop.types import Decision, FloatArray, Rows
+from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Rows
 
 
-def explain(policy: Ranks, state: Any, fresh: Any, decision: Decision) -> dict[str, FloatArray]:
-    """Estimate, uncertainty and prior share of each listed item, each [k], where the belief has them.
+def explain(policy: Ranks, state: Any, fresh: Any, decision: Decision) -> FloatArray | None:
+    """Estimate, uncertainty and prior share of each listed item, [3, k], NaN where the belief has none.
 
     Args:
         policy: a policy, or a wrapper around one.
@@ -21,18 +23,50 @@ def explain(policy: Ranks, state: Any, fresh: Any, decision: Decision) -> dict[s
         decision: of one learner.
     """
     inner, belief = belief_of(policy, state)
+    if inner is None or not (hasattr(belief, "mean") or hasattr(belief, "width")):
+        return None
     _, before = belief_of(policy, fresh)
-    if inner is None:
-        return {}
+    found = np.full((3, decision.items.shape[1]), np.nan)
     rows = _listed(decision.rows)
-    found: dict[str, FloatArray] = {}
     if hasattr(belief, "mean"):
-        found["estimate"] = belief.mean(rows)[0]
+        found[0] = belief.mean(rows)[0]
     if hasattr(belief, "width"):
-        width = belief.width(rows)[0]
-        start = before.width(rows)[0]
-        share = np.divide(width, start, out=np.ones_like(width), where=start > 0) ** 2
-        found |= {"uncertainty": width, "prior_share": np.clip(share, 0.0, 1.0)}
+        found[1] = belief.width(rows)[0]
+        _shares(found, before.width(rows)[0])
+    return found
+
+
+def _shares(found: FloatArray, start: FloatArray) -> None:
+    """Of the variance before the first click, how much is left."""
+    share = np.divide(found[1], start, out=np.ones(found.shape[1]), where=start > 0)
+    found[2] = np.minimum(share * share, 1.0)
+
+
+def exploration(
+    items: IntArray, scores: FloatArray | None, why: FloatArray | None, pinned: Sequence[int] = ()
+) -> list[float | None]:
+    """How much of each place's score is exploring: |score - estimate| beside |estimate|.
+
+    All of it where a place is random, nothing where it is pinned; None where the policy has no estimate, and in
+    empty slots.
+    """
+    slots = items.tolist()
+    if scores is None:
+        return [None if column == EMPTY else 0.0 if at in pinned else 1.0 for at, column in enumerate(slots)]
+    if why is None:
+        return [0.0 if at in pinned else None for at in range(len(slots))]
+    found: list[float | None] = []
+    for at, (column, score, estimate) in enumerate(zip(slots, scores.tolist(), why[0].tolist(), strict=True)):
+        if column == EMPTY or estimate != estimate:
+            found.append(None)
+        elif at in pinned:
+            found.append(0.0)
+        elif math.isinf(score):  # beyond all numbers: nobody has seen it
+            found.append(1.0)
+        else:
+            added = abs(score - estimate)
+            whole = added + abs(estimate)
+            found.append(added / whole if whole > 0 else 0.0)
     return found
 
 

@@ -60,11 +60,27 @@ COLUMNS = {
     "pinned": "bool",
     "features": "list",  # as they were scored
     "context": "list",
+    "policy": "string",
+    "version": "string",
+    "seed": "int64",
+    "arm": "string",  # policy or control
+    "visitor": "string",
+    "estimate": "float64",
+    "uncertainty": "float64",
+    "prior_share": "float64",
+    "exploring": "float64",  # shares of the scores that explored, summed over so many slots
+    "judged": "int64",
+    "explored": "bool",
+    "regret": "float64",
+    "candidates": "list",  # numbers of the items that could be listed, null: all that were enabled
     "shown_order": "int64",  # among all that was shown and settled
     "told_order": "int64",
 }
 STATUSES = ("learned", "nothing", "ignored", "withdrawn", "open")
 """Feedback came; none came and that counts as nothing clicked; or counts for nothing; never shown; may still come."""
+PLAIN = ("policy", "version", "seed", "arm", "visitor", "exploring", "judged", "explored")
+"""Columns that are words of the record."""
+WHY = ("estimate", "uncertainty", "prior_share")
 CHUNK = 5000
 """Decisions in memory at a time, besides those that are open."""
 ITEMS = b"rankloop.items"
@@ -144,7 +160,7 @@ class Settled:
                 return slate
             case Happened(time, _, id):
                 if (found := self._open.get(id)) is not None:
-                    found.waiting.add(record.outcome, self._config.aggregate)
+                    found.waiting.add(record.outcome, record.regret, self._config.aggregate)
                     found.told = time
                     if record.final or self._config.aggregate == "earliest":
                         self._settle(id, "learned", time)
@@ -205,10 +221,36 @@ def _table(pa: Any, slates: Sequence[Slate]) -> Any:
         "pinned": [slot in one.pinned for one, size in zip(shown, sizes, strict=True) for slot in range(size)],
         "features": slots([one.x for one in shown]),
         "context": each([None if one.context is None else one.context.tolist() for one in shown]),
+        **{name: each([getattr(one, name) for one in shown]) for name in PLAIN},
+        **{
+            name: _known(slots([None if one.why is None else one.why[n] for one in shown]))
+            for n, name in enumerate(WHY)
+        },
+        "regret": each([slate.waiting.regret for slate in slates]),
+        "candidates": each([_columns(one.allowed) for one in shown]),
         "shown_order": each([slate.order for slate in slates]),
         "told_order": each([slate.told_order for slate in slates]),
     }
     return pa.table(columns, schema=_schema(pa))
+
+
+def _known(values: list[Any]) -> list[Any]:
+    """NaN as null."""
+    return [None if value is None or value != value else value for value in values]
+
+
+def _columns(allowed: Any) -> list[float] | None:
+    """Packed bits as numbers."""
+    return None if allowed is None else [float(at) for at in np.flatnonzero(np.unpackbits(allowed))]
+
+
+def _packed(columns: list[float] | None) -> Any:
+    """And back; how many bytes there were does not matter."""
+    if columns is None:
+        return None
+    bits = np.zeros(1 + int(max(columns, default=0)), dtype=np.bool_)
+    bits[np.array(columns, dtype=np.int64)] = True
+    return np.packbits(bits)
 
 
 def import_(path: Path, store: Store, ranker: str) -> int:
@@ -306,7 +348,16 @@ def _shown(slots: list[dict[str, Any]]) -> Shown:
         scores=column("score"),
         pinned=tuple(slot["position"] for slot in slots if slot["pinned"]),
         propensity=likely,
+        why=_why(slots),
+        allowed=_packed(first["candidates"]),
+        **{name: first[name] for name in PLAIN},
     )
+
+
+def _why(slots: list[dict[str, Any]]) -> FloatArray | None:
+    known = [[slot[name] for slot in slots] for name in WHY]
+    nothing = all(value is None for row in known for value in row)
+    return None if nothing else np.array(known, dtype=np.float64)
 
 
 def _settling(slots: list[dict[str, Any]]) -> Record | None:
@@ -321,7 +372,7 @@ def _settling(slots: list[dict[str, Any]]) -> Record | None:
     if slots[0]["reward"] is None:
         return None
     outcome = np.array([slot["reward"] for slot in slots], dtype=np.float64)
-    return Happened(told, f"imported {id}", id, outcome, final=status == "learned")
+    return Happened(told, f"imported {id}", id, outcome, status == "learned", slots[0]["regret"])
 
 
 def _change(kind: str, time: float, body: str) -> Record:

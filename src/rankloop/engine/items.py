@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankloop import validate
 from rankloop.errors import MISSING, InvalidInput
@@ -26,13 +27,15 @@ class Item:
     price: float = 0.0
     enabled: bool = True
     prior: tuple[float, float] | None = None  # mean outcome in the eyes of another ranker, and so many observations
+    coverage: tuple[float, ...] | None = None  # share of each topic that it covers
 
     @classmethod
-    def of(cls, given: Any, dim: int | None, field: str = "item") -> Self:
-        """Check a mapping with id and, optionally, features, price, enabled and prior: {score, strength}."""
+    def of(cls, given: Any, dim: int | None, field: str = "item", topics: int | None = None) -> Self:
+        """Check a mapping with id and, optionally, features, price, enabled, prior: {score, strength} and coverage."""
         if isinstance(given, cls):
             given = given.as_mapping()
-        fields = validate.mapping(field, given, required=("id",), optional=("features", "price", "enabled", "prior"))
+        optional = ("features", "price", "enabled", "prior", "coverage")
+        fields = validate.mapping(field, given, required=("id",), optional=optional)
         enabled = fields.get("enabled", True)
         if not isinstance(enabled, bool):
             raise InvalidInput(f"{field}.enabled", enabled, "true or false")
@@ -42,13 +45,15 @@ class Item:
             price=validate.number(f"{field}.price", fields.get("price", 0.0), low=0.0),
             enabled=enabled,
             prior=_prior(f"{field}.prior", fields.get("prior")),
+            coverage=_coverage(f"{field}.coverage", fields.get("coverage"), topics),
         )
 
     def as_mapping(self) -> dict[str, Any]:
         """What `of` accepts."""
         prior = None if self.prior is None else {"score": self.prior[0], "strength": self.prior[1]}
         features = None if self.features is None else list(self.features)
-        return {"id": self.id, "features": features, "price": self.price, "enabled": self.enabled, "prior": prior}
+        told = {"id": self.id, "features": features, "price": self.price, "enabled": self.enabled, "prior": prior}
+        return told if self.coverage is None else {**told, "coverage": list(self.coverage)}
 
 
 def name(field: str, value: Any) -> str:
@@ -68,6 +73,16 @@ def _features(field: str, value: Any, dim: int | None) -> tuple[float, ...] | No
     return tuple(validate.vector(field, value, length=dim).tolist())
 
 
+def _coverage(field: str, value: Any, topics: int | None) -> tuple[float, ...] | None:
+    if topics is None:
+        if value is not None:
+            raise InvalidInput(field, value, "no coverage, since the ranker has no topics (ranker.coverage)")
+        return None
+    if value is None:
+        raise InvalidInput(field, MISSING, f"{topics} numbers from 0 to 1, as ranker.coverage says")
+    return tuple(validate.vector(field, value, low=0.0, high=1.0, length=topics).tolist())
+
+
 def _prior(field: str, value: Any) -> tuple[float, float] | None:
     if value is None:
         return None
@@ -79,11 +94,12 @@ def _prior(field: str, value: Any) -> tuple[float, float] | None:
 class ItemTable:
     """Columns of items; a column belongs to one id for ever, also after the item is removed."""
 
-    def __init__(self, dim: int | None) -> None:
-        self.dim = dim
+    def __init__(self, dim: int | None, topics: int | None = None) -> None:
+        self.dim, self.topics = dim, topics
         self.ids: list[str] = []
         self.column: dict[str, int] = {}
         self._x = np.zeros((FIRST, dim or 0))
+        self._coverage = np.zeros((FIRST, topics or 0))
         self._prices = np.zeros(FIRST)
         self._enabled = np.zeros(FIRST, dtype=np.bool_)
         self._removed: set[str] = set()
@@ -97,6 +113,11 @@ class ItemTable:
     def features(self) -> FloatArray | None:
         """Features of all columns, [capacity, d]."""
         return None if self.dim is None else self._x
+
+    @property
+    def coverage(self) -> FloatArray | None:
+        """Topics that all columns cover, [capacity, topics]."""
+        return None if self.topics is None else self._coverage
 
     @property
     def prices(self) -> FloatArray:
@@ -131,7 +152,13 @@ class ItemTable:
                     self._grow()
             if item.features is not None:
                 self._x[at] = item.features
+            if item.coverage is not None:
+                self._coverage[at] = item.coverage
             self._prices[at], self._enabled[at] = item.price, item.enabled
+
+    def __len__(self) -> int:
+        """Items that were not removed."""
+        return len(self.ids) - len(self._removed)
 
     def remove(self, ids: Iterable[str]) -> None:
         """Never list these again; of two who remove an item at once, both are right."""
@@ -141,9 +168,13 @@ class ItemTable:
 
     def known(self, field: str, id: Any) -> int:
         """The column of an item that is there."""
-        if not isinstance(id, str) or id not in self.column or id in self._removed:
+        if not isinstance(id, str) or not self.has(id):
             raise InvalidInput(field, id, "the id of an item of this ranker")
         return self.column[id]
+
+    def has(self, id: str) -> bool:
+        """Whether it is there, and was not removed."""
+        return id in self.column and id not in self._removed
 
     def columns(self, field: str, ids: Any) -> IntArray:
         """The columns of some items."""
@@ -159,7 +190,8 @@ class ItemTable:
         """One item as it is now."""
         at = self.known("id", id)
         x = None if self.dim is None else tuple(self._x[at].tolist())
-        return Item(id, x, float(self._prices[at]), bool(self._enabled[at]))
+        topics = None if self.topics is None else tuple(self._coverage[at].tolist())
+        return Item(id, x, float(self._prices[at]), bool(self._enabled[at]), None, topics)
 
     def arrays(self) -> dict[str, Any]:
         """Everything, for a snapshot."""
@@ -167,10 +199,11 @@ class ItemTable:
         return {
             "ids": np.array(self.ids, dtype=np.str_),
             "removed": np.array([id in self._removed for id in self.ids], dtype=np.bool_),
-            "x": self._x[:n],
-            "prices": self._prices[:n],
-            "enabled": self._enabled[:n],
+            **{name: own[:n].copy() for name, own in self._columns().items()},
         }
+
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        return {"x": self._x, "prices": self._prices, "enabled": self._enabled, "coverage": self._coverage}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Become what `arrays` gave."""
@@ -179,11 +212,9 @@ class ItemTable:
         self._removed = {id for id, gone in zip(ids, arrays["removed"], strict=True) if gone}
         while self.capacity < len(ids):
             self._grow()
-        for own, kept in ((self._x, "x"), (self._prices, "prices"), (self._enabled, "enabled")):
-            own[: len(ids)] = arrays[kept]
+        for name, own in self._columns().items():
+            own[: len(ids)] = arrays[name]
 
     def _grow(self) -> None:
-        n = self.capacity
-        self._x = np.concatenate([self._x, np.zeros_like(self._x)])
-        self._prices = np.concatenate([self._prices, np.zeros(n)])
-        self._enabled = np.concatenate([self._enabled, np.zeros(n, dtype=np.bool_)])
+        for name, own in self._columns().items():
+            setattr(self, f"_{name}", np.concatenate([own, np.zeros_like(own)]))

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.belief.weighting import believe, forget
 from rankloop.engine.config import RankerConfig
-from rankloop.engine.inside import belief_of
+from rankloop.engine.inside import belief_of, greedy, learns_from_others, unwrap
 from rankloop.engine.items import ItemTable
-from rankloop.policy import Ranks
+from rankloop.engine.records import Shown
+from rankloop.policy import Policy, Ranks, in_sequence, learn_in_sequence
 from rankloop.state import State
-from rankloop.types import FloatArray, Request
+from rankloop.types import Decision, FloatArray, Request, Rows
+
+
+class Lesson(NamedTuple):
+    """A list and what its slots were worth, [k]."""
+
+    shown: Shown
+    outcome: FloatArray
 
 
 class Learners:
@@ -24,10 +34,22 @@ class Learners:
         self._config, self._table = config, table
         self.segments: dict[str, int] = {}
         self.items = table.capacity
-        self.policy: Ranks = config.build(self.items, table.prices)
+        self._rows = 1
+        self._built()
         self.fresh: Any = self.policy.init(1)  # one who has seen nobody, but knows what other rankers said
         self.state: State = self.policy.init(1)
-        self._rows = 1
+
+    def _built(self) -> None:
+        self.policy: Ranks = self._config.build(self.items, self._table.prices)
+        self.inner, _ = unwrap(self.policy, self.policy.init(1))
+        self.greedy = greedy(self.policy)
+        self.from_others = learns_from_others(self.policy)
+        self._views: dict[int, Any] = {}
+
+    @property
+    def binary(self) -> bool:
+        """Whether only clicks teach, not values."""
+        return self.inner is not None and self.inner.belief.binary
 
     def row(self, segment: str) -> int:
         """The row of a segment, a new one where it was not seen before."""
@@ -37,25 +59,80 @@ class Learners:
             if at >= self._rows:
                 self.state = _larger(self.state, self.policy.init(2 * self._rows))
                 self._rows *= 2
+                self._views.clear()
             self.view(at).assign(dict(self.fresh.arrays()))
         return at
 
     def view(self, row: int) -> Any:
         """One learner, sharing memory with the rest."""
-        return self.state.view(slice(row, row + 1))
+        kept = self._views.get(row)
+        if kept is None:
+            kept = self._views[row] = self.state.view(slice(row, row + 1))
+        return kept
+
+    def of(self, segment: str) -> Any:
+        """The learner of a segment; one who has seen nobody where there is none yet."""
+        row = self.segments.get(segment)
+        return self.fresh if row is None else self.view(row)
+
+    def request(self, k: int, context: FloatArray | None, **more: Any) -> Request:
+        """A question about the items as they are now; context is [1, dx]."""
+        table = self._table
+        known = {"features": table.features, "coverage": table.coverage, "context": context, **more}
+        return Request.trusted(1, table.capacity, k, **known)
+
+    def learn(self, lessons: Sequence[Lesson]) -> None:
+        """Take in lists of one segment in their order, each [k] with what its slots were worth."""
+        row = self.row(lessons[0].shown.segment)
+        view = self.view(row)
+        if len(lessons) == 1 or self._config.forget_every or not in_sequence(self.policy):
+            for shown, outcome in lessons:
+                if self._config.forget_every:
+                    self.forget(row)
+                self._take_in(view, self._decision([shown]), self._kept(outcome[None, :]))
+            return
+        for _, alike in groupby(lessons, key=lambda lesson: len(lesson.shown.items)):
+            lists, outcomes = zip(*alike, strict=True)
+            decision = self._decision(lists)
+            learn_in_sequence(self.policy, view, decision, self.policy.feedback.keep(np.array(outcomes)))
+
+    def _kept(self, clicks: FloatArray) -> FloatArray:
+        """What the policy's log keeps of one list: all of it, where there is no more than one click."""
+        return clicks if np.count_nonzero(clicks) <= 1 else self.policy.feedback.keep(clicks)
+
+    def _take_in(self, view: Any, decision: Decision, clicks: FloatArray) -> None:
+        """Learn; outcomes were checked when they were told."""
+        if isinstance(self.policy, Policy):
+            self.policy.take_in(view, decision, clicks)
+        else:
+            self.policy.learn(view, decision, clicks)
+
+    def _decision(self, shown: Sequence[Shown]) -> Decision:
+        """Lists as they were decided: their rows as they were scored. A list for each, as if for T learners."""
+        lists = _stacked([one.items for one in shown])
+        context = None if shown[0].context is None else _stacked([one.context for one in shown])
+        request = self.request(lists.shape[1], context)
+        request = request if len(shown) == 1 else replace(request, learners=len(shown))
+        made = (
+            self.policy.adopt(request, lists)
+            if self.inner is None
+            else Decision(lists, self.inner.design.pick(request, lists), request)
+        )
+        if shown[0].x is None:
+            return made
+        return Decision(lists, Rows(made.rows.model, _stacked([one.x for one in shown])), request)
 
     def follow(self) -> None:
         """Make room for items that the table has got room for."""
         if self._table.capacity != self.items:
             self.items = self._table.capacity
-            self.policy = self._config.build(self.items, self._table.prices)
+            self._built()
             self.state = _larger(self.state, self.policy.init(self._rows))
             self.fresh = _larger(self.fresh, self.policy.init(1))
 
     def believe(self, column: int, score: float, strength: float) -> None:
         """Learn what another ranker says of an item, in every segment and those to come."""
-        request = Request(1, self.items, 1, features=self._table.features, context=self._no_context())
-        decision = self.policy.adopt(request, [[column]])
+        decision = self.policy.adopt(self.request(1, self._no_context()), [[column]])
         for state in (self.fresh, *(self.view(row) for row in self.segments.values())):
             inner, belief = belief_of(self.policy, state)
             if inner is not None:
@@ -65,7 +142,7 @@ class Learners:
         """Discount the past of a learner, where it is time."""
         every = self._config.forget_every
         view = self.view(row)
-        if every and int(view.t[0]) % every == 0:
+        if int(view.t[0]) % every == 0:
             (_, belief), (_, before) = belief_of(self.policy, view), belief_of(self.policy, self.fresh)
             forget(belief, before, self._config.discount**every)
 
@@ -74,8 +151,8 @@ class Learners:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """State of the segments in use, and their names."""
-        used = self.state.view(slice(0, max(1, len(self.segments))))
-        fresh = {f"fresh.{name}": array for name, array in self.fresh.arrays()}
+        used = self.state.view(slice(0, max(1, len(self.segments)))).copy()
+        fresh = {f"fresh.{name}": array for name, array in self.fresh.copy().arrays()}
         return dict(used.arrays()) | fresh | {"segments": np.array(list(self.segments), dtype=np.str_)}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -86,11 +163,16 @@ class Learners:
         while self._rows < len(names):
             self._rows *= 2
         self.state = self.policy.init(self._rows)
+        self._views.clear()
         used = self.state.view(slice(0, max(1, len(names))))
         own = {name: array for name, array in arrays.items() if name != "segments"}
         used.assign({name: array for name, array in own.items() if not name.startswith("fresh.")})
         self.fresh = self.policy.init(1)
         self.fresh.assign({n.removeprefix("fresh."): array for n, array in own.items() if n.startswith("fresh.")})
+
+
+def _stacked(arrays: Sequence[Any]) -> NDArray[Any]:
+    return np.asarray(arrays[0][None] if len(arrays) == 1 else np.array(arrays))
 
 
 def _larger(old: State, new: State) -> State:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop import validate
 from rankloop.errors import InvalidInput, Unsupported
-from rankloop.types import EMPTY, FloatArray, IntArray
+from rankloop.types import EMPTY, FloatArray
 
 
 def read(shown: Sequence[Any], clicked: Any = None, items: Any = None, values: Any = None) -> FloatArray:
@@ -19,7 +19,7 @@ def read(shown: Sequence[Any], clicked: Any = None, items: Any = None, values: A
         shown: the ids of the list, EMPTY where nothing stood.
         clicked: slots from 0.
         items: ids, instead.
-        values: numbers by slot, or a list of them, instead.
+        values: numbers by slot or id, or a list of them, instead.
     """
     given = [name for name, value in (("clicked", clicked), ("items", items), ("values", values)) if value is not None]
     if len(given) > 1:
@@ -28,8 +28,10 @@ def read(shown: Sequence[Any], clicked: Any = None, items: Any = None, values: A
         )
     outcome = np.zeros(len(shown))
     if values is not None:
-        for slot, value in _by_slot(values, len(shown)).items():
-            outcome[_slot(f"values[{slot}]", slot, shown)] = validate.number(f"values[{slot}]", value)
+        for key, value in _by_slot(values, len(shown)).items():
+            field = f"values[{key}]"
+            slot = _of(field, key, shown) if isinstance(key, str) else _slot(field, key, shown)
+            outcome[slot] = validate.number(field, value)
         return outcome
     if items is not None:
         outcome[[_of(f"items[{i}]", id, shown) for i, id in enumerate(_list("items", items))]] = 1.0
@@ -39,12 +41,10 @@ def read(shown: Sequence[Any], clicked: Any = None, items: Any = None, values: A
     return outcome
 
 
-def check(binary: bool, items: IntArray, outcome: FloatArray) -> None:
-    """Refuse what the policy could not learn from: values, where it is `binary`."""
-    if binary and not np.isin(outcome, (0.0, 1.0)).all():
+def check(binary: bool, outcome: FloatArray) -> None:
+    """Refuse values where the policy learns from clicks only."""
+    if binary and not ((outcome == 0.0) | (outcome == 1.0)).all():
         raise Unsupported("this ranker's policy learns from clicks, not from values; tell clicked slots or items.")
-    if (outcome[items == EMPTY] != 0).any():
-        raise InvalidInput("clicked", np.flatnonzero(outcome).tolist(), "slots in which something was shown")
 
 
 def _list(field: str, value: Any) -> Sequence[Any]:
@@ -58,7 +58,9 @@ def _by_slot(values: Any, k: int) -> Mapping[Any, Any]:
         return values
     found = _list("values", values)
     if len(found) != k:
-        raise InvalidInput("values", values, f"{k} numbers, one for each slot, or a mapping from slots to numbers")
+        raise InvalidInput(
+            "values", values, f"{k} numbers, one for each slot, or a mapping from slots or items to numbers"
+        )
     return dict(enumerate(found))
 
 

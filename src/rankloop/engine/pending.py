@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from rankloop.engine.records import Shown
 from rankloop.types import FloatArray
@@ -16,13 +16,15 @@ class Waiting:
 
     shown: Shown
     outcome: FloatArray | None = None  # [k], None while nothing was told
+    regret: float | None = None  # what was lost against the best list, where somebody told
 
-    def add(self, outcome: FloatArray, aggregate: str) -> None:
-        """Take in another event: the earliest counts, or their sum."""
+    def add(self, outcome: FloatArray, regret: float | None, aggregate: str) -> None:
+        """Take in another event: the earliest counts, or their sum. Regret is told once."""
         if self.outcome is None:
             self.outcome = outcome.copy()
         elif aggregate == "sum":
             self.outcome += outcome
+        self.regret = regret if self.regret is None else self.regret
 
 
 class Pending:
@@ -38,9 +40,9 @@ class Pending:
     def __iter__(self) -> Iterator[Waiting]:
         return iter(self._waiting.values())
 
-    def add(self, shown: Shown, outcome: FloatArray | None = None) -> None:
+    def add(self, shown: Shown, outcome: FloatArray | None = None, regret: float | None = None) -> None:
         """A new decision."""
-        self._waiting[shown.id] = Waiting(shown, outcome)
+        self._waiting[shown.id] = Waiting(shown, outcome, regret)
 
     def get(self, id: str) -> Waiting | None:
         """An open decision."""
@@ -50,7 +52,7 @@ class Pending:
         """Settle a decision: it is no longer open."""
         return self._waiting.pop(id, None)
 
-    def due(self, now: float) -> tuple[str, ...]:
-        """Decisions whose window has closed, oldest first."""
-        old = takewhile(lambda waiting: waiting.shown.time + self.window <= now, self._waiting.values())
-        return tuple(waiting.shown.id for waiting in old)
+    def due(self, now: float, coming: Iterable[Shown] = ()) -> tuple[str, ...]:
+        """Decisions whose window has closed, oldest first; `coming` are those that will be added next."""
+        waiting = chain((waiting.shown for waiting in self._waiting.values()), coming)
+        return tuple(shown.id for shown in takewhile(lambda shown: shown.time + self.window <= now, waiting))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import threading
 import time as clocks
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,42 +14,35 @@ import numpy as np
 
 from rankloop import validate
 from rankloop.belief.weighting import can_believe
-from rankloop.engine import outcomes
+from rankloop.engine import asking, outcomes, rollout, snapshots
+from rankloop.engine.asking import Asked
 from rankloop.engine.config import RankerConfig
-from rankloop.engine.explain import explain
-from rankloop.engine.inside import belief_of
-from rankloop.engine.items import Item, ItemTable, name
-from rankloop.engine.learners import Learners
-from rankloop.engine.pending import Pending, Waiting
-from rankloop.engine.propensity import Propensity, estimate, numbered
-from rankloop.engine.ranking import Listed, Ranking, Receipt
+from rankloop.engine.explain import explain, exploration
+from rankloop.engine.items import Item, name
+from rankloop.engine.propensity import Numbered, estimate
+from rankloop.engine.questions import Questions
+from rankloop.engine.ranking import Ranking, Receipt
 from rankloop.engine.records import (
     Closed,
+    Guarded,
     Happened,
     ItemsPut,
     ItemsRemoved,
     Record,
     Shown,
     Withdrawn,
-    decode,
     encode,
 )
-from rankloop.errors import InvalidInput, RankloopError
-from rankloop.store import Entry, MemoryStore, SqliteStore, Store, Writer
-from rankloop.types import EMPTY, Decision, IntArray, Request, Rows
+from rankloop.engine.replica import Replica
+from rankloop.errors import InvalidInput, Unsupported
+from rankloop.store import MemoryStore, SqliteStore, Store, Writer
+from rankloop.types import EMPTY, Decision
+from rankloop.version import __version__
 
 Clock = Callable[[], float]
-EVERYBODY = ""
-"""The segment of those who name none."""
-REASONS = ("estimate", "uncertainty", "prior_share")
-"""Numbers of a place, in the order of `Listed`."""
 
 
-class UnknownDecision(RankloopError):
-    """Feedback for a decision that this ranker never made."""
-
-
-class Ranker:
+class Ranker(Questions):
     """One ranker: its items, learners, open decisions and log. Any thread may call it.
 
     Everything that changes it is kept in the log first and applied after, in one order: the state is what the log
@@ -77,15 +68,10 @@ class Ranker:
         self.store: Store = store if store is not None else writer.store if writer is not None else MemoryStore()
         self._own_writer = writer is None
         self._lock = threading.RLock()
-        self._table = ItemTable(config.dim)
-        self._learners = Learners(config, self._table)
-        inner, _ = belief_of(self._learners.policy, self._learners.fresh)
-        self._binary = inner is not None and inner.belief.binary
-        self._pending = Pending(config.window)
-        self._decided = 0  # number of the last decision in the log
-        self._drawn = 0  # and of the last one made, which may not have been kept
-        self.position = 0  # of the last entry applied
-        self._replay()
+        self._numbered = Numbered()
+        self._unkept = {}
+        self._replica = snapshots.start(config, self.store, name)
+        self._drawn = self._replica.decided  # number of the last decision made, which may not have been kept
         self._writer = Writer(self.store) if writer is None else writer
 
     @classmethod
@@ -97,10 +83,11 @@ class Ranker:
 
     def put_items(self, items: Sequence[Item | Mapping[str, Any]]) -> None:
         """Add items, or change those that are there: all of them, or none."""
-        made = tuple(Item.of(item, self.config.dim, f"items[{i}]") for i, item in enumerate(items))
+        dim, topics = self.config.dim, self.config.coverage
+        made = tuple(Item.of(item, dim, f"items[{i}]", topics) for i, item in enumerate(items))
         with self._lock:
-            self._table.check(made)
-            inner, _ = belief_of(self._learners.policy, self._learners.fresh)
+            self._replica.table.check(made)
+            inner = self._replica.learners.inner
         for i, item in enumerate(made):
             if item.prior is not None and (inner is None or not can_believe(inner.belief)):
                 accepted = f"no prior, since {self.config.policy} takes no scores of another ranker"
@@ -110,128 +97,98 @@ class Ranker:
     def remove_items(self, ids: Sequence[str]) -> None:
         """Never list these again; feedback that is still on its way settles."""
         with self._lock:
-            self._table.columns("ids", ids)
+            self._replica.table.columns("ids", ids)
         self._keep(ItemsRemoved(self._clock(), tuple(ids))).result()
-
-    def items(self) -> list[Item]:
-        """Every item that was not removed."""
-        with self._lock:
-            return self._table.all()
 
     # Lists
 
     def rank(self, **asked: Any) -> Ranking:
-        """Decide a list; see `rank_soon` for what can be asked."""
-        ranking: Ranking = self.rank_soon(**asked).result()
-        return ranking
-
-    def rank_soon(
-        self,
-        *,
-        k: int | None = None,
-        context: Sequence[float] | None = None,
-        candidates: Sequence[str] | None = None,
-        exclude: Sequence[str] = (),
-        pin: Mapping[int, str] | None = None,
-        segment: str = EVERYBODY,
-        propensity: int = 0,
-    ) -> Future[Ranking]:
-        """Decide a list now; the future has it as soon as it is in the log.
+        """Decide a list.
 
         Args:
             k: how many items (default: the ranker's slots).
+            budget: at most so many, for policies that choose the length of a list; others fill as many as they can.
             context: of the visitor, where the ranker has contexts.
             candidates: only these items (default: all that are enabled).
             exclude: not these.
             pin: slot, from 0, to the item that stands there.
             segment: whose learner decides; a new one starts from nothing.
-            propensity: so many draws estimate how likely the list was (0: it is not asked for).
+            propensity: so many draws estimate how likely the list was, where that has no closed form (0: not asked).
+            order: the caller's own order, which is shown in shadow mode and to visitors of the control group.
+            visitor: who is asking; the same one is always in the same group.
         """
-        draws = validate.integer("propensity", propensity, low=0, high=10_000)
-        size = self.config.slots if k is None else validate.integer("k", k, low=0, high=self.config.slots)
-        visitor = self._context(context)
-        if segment != EVERYBODY:
-            name("segment", segment)
+        ranking, kept = self.rank_soon(**asked)
+        if kept is not None:
+            kept.result()
+        return ranking
+
+    def rank_soon(self, **asked: Any) -> tuple[Ranking, Future[Any] | None]:
+        """Decide a list; and what to wait for before it is shown, where lists are answered only when kept.
+
+        Otherwise the list is in the log within milliseconds, and in any case before its feedback: after a crash in
+        between, feedback for it is refused.
+        """
         with self._lock:
-            request = self._request(size, visitor, candidates, exclude, pin)
-            self._drawn = max(self._drawn, self._decided) + 1
-            number = self._drawn
-            # A segment gets its row when its first list is applied; until then it is nobody's.
-            row = self._learners.segments.get(segment)
-            state = self._learners.fresh if row is None else self._learners.view(row)
-            seed = (self.config.seed, number)
-            decision = self._learners.policy.decide(state, request, numbered(*seed))
-            likely = estimate(self._learners.policy, state, decision, seed, draws) if draws else None
-            reasons = explain(self._learners.policy, state, self._learners.fresh, decision)
-            shown = self._shown(decision, number, segment, pin or {}, likely)
-            ranking = self._ranking(shown, reasons)
-        return self._keep(shown, lambda: ranking)
+            replica, config = self._replica, self.config
+            question = asking.read(config, replica.table, replica.learners, **asked)
+            self._drawn = max(self._drawn, replica.decided) + 1
+            shown, ranking = self._decide(replica, question, self._drawn)
+            if config.commit == "all":
+                return ranking, self._keep(shown)
+            self._unkept[shown.id] = shown
+            try:
+                self._writer.post(self.name, encode(shown), self._applied(shown))
+            except BaseException:
+                del self._unkept[shown.id]
+                raise
+            return ranking, None
 
-    def _context(self, context: Any) -> Any:
-        wanted = self.config.context
-        if wanted is None:
-            if context is not None:
-                raise InvalidInput("context", context, "no context, since the ranker has none (ranker.context)")
-            return None
-        return validate.vector("context", context, length=wanted)[None, :]
-
-    def _request(self, k: int, context: Any, candidates: Any, exclude: Any, pin: Any) -> Request:
-        table = self._table
-        allowed = table.enabled.copy()
-        if candidates is not None:
-            chosen = np.zeros_like(allowed)
-            chosen[table.columns("candidates", candidates)] = True
-            allowed &= chosen
-        allowed[table.columns("exclude", exclude)] = False
-        pinned = self._pins(k, pin or {}, allowed)
-        known = {"features": table.features, "context": context, "allowed": allowed, "pinned": pinned}
-        return Request.trusted(1, table.capacity, k, **known)
-
-    def _pins(self, k: int, pin: Any, allowed: Any) -> IntArray | None:
-        if not isinstance(pin, Mapping):
-            raise InvalidInput("pin", pin, "a mapping from slots to ids of items")
-        if not pin:
-            return None
-        if k == 0:
-            raise InvalidInput("pin", dict(pin), "nothing, since k is 0")
-        pinned = np.full(k, EMPTY, dtype=np.int64)
-        for slot, id in pin.items():
-            at = validate.integer("pin", slot, low=0, high=k - 1)
-            pinned[at] = self._table.known(f"pin.{at}", id)
-            if not allowed[pinned[at]]:
-                raise InvalidInput(f"pin.{at}", id, "an enabled item that is not excluded")
-        if len(set(pin.values())) < len(pin):
-            raise InvalidInput("pin", dict(pin), "every item in one slot only")
-        return pinned
-
-    def _shown(
-        self, decision: Decision, number: int, segment: str, pin: Mapping[int, str], likely: Propensity | None
-    ) -> Shown:
-        context = decision.request.context
-        return Shown(
-            time=self._clock(),
-            id=secrets.token_urlsafe(12),
+    def _decide(self, replica: Replica, asked: Asked, number: int) -> tuple[Shown, Ranking]:
+        config, learners, now = self.config, replica.learners, self._clock()
+        id, state, request = secrets.token_urlsafe(12), learners.of(asked.segment), asked.request
+        who = id if asked.visitor is None else asked.visitor
+        control = rollout.is_control(config, self.name, who, replica.guarded is not None)
+        own = rollout.own_order(asked) if control else None
+        seed = (config.seed, number)
+        proposed, explored = None, False
+        if own is None or config.mode == "shadow":
+            decision, explored = rollout.decide(replica, config, asked, self._numbered(*seed), now)
+        if own is not None:
+            proposed = decision.items[0] if config.mode == "shadow" else None
+            rows = learners.policy.adopt(request, own[None, :]).rows
+            decision = Decision(own[None, :], rows, request)
+        reasons = None if control else explain(learners.policy, state, learners.fresh, decision)
+        scores = None if decision.scores is None else decision.scores[0]
+        shares = [None] * request.k if control else exploration(decision.items[0], scores, reasons, asked.pinned)
+        likely = None
+        if not control and asked.draws:
+            likely = estimate(learners.policy, state, decision, seed, asked.draws)
+        judged = [share for share in shares if share is not None]
+        x = decision.rows.x
+        shown = Shown(
+            time=now,
+            id=id,
             number=number,
-            segment=segment,
+            segment=asked.segment,
             items=decision.items[0],
-            x=None if decision.rows.x is None else np.broadcast_to(decision.rows.x, (1, *decision.rows.x.shape[1:]))[0],
-            context=None if context is None else context[0],
-            scores=None if decision.scores is None else decision.scores[0],
-            pinned=tuple(sorted(pin)),
+            x=None if x is None else x[0] if x.shape[0] == 1 else np.broadcast_to(x, (1, *x.shape[1:]))[0],
+            context=None if request.context is None else request.context[0],
+            scores=scores,
+            pinned=asked.pinned,
             propensity=likely,
+            policy=config.policy,
+            version=__version__,
+            seed=config.seed,
+            arm="control" if control else "policy",
+            visitor=asked.visitor,
+            why=reasons,
+            proposed=proposed,
+            allowed=np.packbits(request.allowed) if asked.chosen and request.allowed is not None else None,
+            exploring=sum(judged),
+            judged=len(judged),
+            explored=explored,
         )
-
-    def _ranking(self, shown: Shown, reasons: Mapping[str, Any]) -> Ranking:
-        nothing = [None] * len(shown.items)
-        scores = nothing if shown.scores is None else shown.scores.tolist()
-        numbers = [reasons[name].tolist() if name in reasons else nothing for name in REASONS]
-        listed = []
-        for slot, (column, score, *why) in enumerate(zip(shown.items.tolist(), scores, *numbers, strict=True)):
-            if column != EMPTY:
-                rule = "pinned" if slot in shown.pinned else "random" if score is None else "ranked"
-                finite = score if score is not None and math.isfinite(score) else None
-                listed.append(Listed(self._table.ids[column], rule, finite, *why))
-        return Ranking(shown.id, shown.segment, self.config.policy, tuple(listed), shown.propensity)
+        return shown, Ranking(shown, replica.table.ids, shares)
 
     # Feedback
 
@@ -246,9 +203,10 @@ class Ranker:
         *,
         clicked: Sequence[int] | None = None,
         items: Sequence[str] | None = None,
-        values: Mapping[int, float] | Sequence[float] | None = None,
+        values: Mapping[int | str, float] | Sequence[float] | None = None,
         event: str | None = None,
         final: bool = False,
+        regret: float | None = None,
     ) -> Future[Receipt]:
         """Tell what happened to a list; the future has a receipt once that is in the log.
 
@@ -256,144 +214,97 @@ class Ranker:
             decision: the id of the list.
             clicked: slots, from 0, that were clicked; empty: it was seen, and nothing happened.
             items: ids that were clicked, instead.
-            values: amount of each slot (a purchase, seconds watched), as a list or by slot, instead.
+            values: amounts (of a purchase, seconds watched) as a list, or by slot or item, instead.
             event: an id of the caller's; the same event twice counts once.
             final: nothing more will come for this list, do not wait for the window.
+            regret: what the list lost against the best one, where the teller knows (simulated visitors do).
         """
         shown = self._find(decision)
-        ids = [EMPTY if column == EMPTY else self._table.ids[column] for column in shown.items.tolist()]
+        with self._lock:
+            known, binary = self._replica.table.ids, self._replica.learners.binary
+        ids = [EMPTY if column == EMPTY else known[column] for column in shown.items.tolist()]
         outcome = outcomes.read(ids, clicked, items, values)
-        outcomes.check(self._binary, shown.items, outcome)
-        event = secrets.token_urlsafe(12) if event is None else name("event", event)
-        happened = Happened(self._clock(), event, shown.id, outcome, bool(final))
-        return self._keep(happened, duplicate=Receipt(shown.id, "duplicate"))
+        if values is not None:
+            outcomes.check(binary, outcome)
+        event = "" if event is None else name("event", event)
+        lost = None if regret is None else validate.number("regret", regret)
+        happened = Happened(self._clock(), event, shown.id, outcome, bool(final), lost)
+        return self._keep(happened, lambda: self._again(event, shown.id))
+
+    def _again(self, event: str, decision: str) -> Receipt:
+        """The answer to an event that was told before."""
+        kept = self.store.find(self.name, "happened", event)
+        if kept is not None and kept.subject != decision:
+            raise InvalidInput("event", event, "an id that no feedback for another decision had")
+        return Receipt(decision, "duplicate")
 
     def withdraw(self, decision: str) -> Receipt:
-        """The list was never shown: nothing is learned from it."""
+        """The list was never shown: nothing is learned from it. Too late where it was learned from already."""
         shown = self._find(decision)
-        kept: Receipt = self._keep(
-            Withdrawn(self._clock(), shown.id), duplicate=Receipt(shown.id, "duplicate")
-        ).result()
+        kept: Receipt = self._keep(Withdrawn(self._clock(), shown.id), lambda: Receipt(shown.id, "duplicate")).result()
         return kept
 
     def tick(self) -> int:
-        """Close the windows that have run out; how many there were."""
+        """Close the windows that have run out, look at the guard; how many windows there were."""
         now = self._clock()
         with self._lock:
-            due = self._pending.due(now)
+            # What is on its way to the log is there before the entry that closes it.
+            due = self._replica.pending.due(now, self._unkept.values())
+            trips = self._trips()
         if due:
             self._keep(Closed(now, due)).result()
+        if trips is not None:
+            self._keep(Guarded(now, True, trips)).result()
         return len(due)
 
-    def _find(self, decision: Any) -> Shown:
-        """A decision that was made, open or not."""
-        if not isinstance(decision, str) or not decision.isprintable():  # half a pair cannot be looked up in a store
-            raise UnknownDecision(f"decision {decision!r} is not one that this ranker made.")
-        with self._lock:
-            waiting = self._pending.get(decision)
-        if waiting is not None:
-            return waiting.shown
-        entry = self.store.find(self.name, "shown", decision)
-        if entry is None:
-            raise UnknownDecision(f"decision {decision!r} is not one that this ranker made.")
-        record = decode(entry)
-        if not isinstance(record, Shown):
-            raise TypeError("the log holds something else under this key")
-        return record
+    def _trips(self) -> str | None:
+        """Why the guard must fall back now, if it must."""
+        guard, (policy, control) = self.config.guard, self._replica.watched.tolist()
+        if guard is None or self._replica.guarded is not None or not guard.trips(policy, control):
+            return None
+        p, q = policy[1] / policy[0], control[1] / control[0]
+        return (
+            f"click-through {p:.4f} of {policy[0]:.0f} lists is credibly more than {guard.drop:.0%} below "
+            f"control's {q:.4f} of {control[0]:.0f}"
+        )
+
+    def stand_down(self, why: str = "by hand") -> None:
+        """Let the policy decide again after the guard fell back."""
+        self._keep(Guarded(self._clock(), False, why)).result()
 
     # Log and state
 
-    def _keep(self, record: Record, answer: Callable[[], Any] | None = None, duplicate: Any = None) -> Future[Any]:
-        def apply(entry: Entry) -> Any:
+    def _keep(self, record: Record, known: Callable[[], Any] | None = None) -> Future[Any]:
+        return self._writer.submit(self.name, encode(record), self._applied(record), known)
+
+    def _applied(self, record: Record) -> Callable[[int], Any]:
+        def apply(position: int) -> Receipt | None:
             with self._lock:
-                told = self.apply(record)
-                self.position = entry.position
-            return told if answer is None else answer()
+                if isinstance(record, Shown):
+                    self._unkept.pop(record.id, None)
+                told = self._replica.apply(record)
+                self._replica.position = position
+            return told
 
-        return self._writer.submit(self.name, encode(record), apply, lambda: duplicate)
+        return apply
 
-    def apply(self, record: Record) -> Receipt | None:
-        """Become what the record says. The only place where a ranker changes."""
-        match record:
-            case ItemsPut(_, items):
-                self._put(items)
-            case ItemsRemoved(_, ids):
-                self._table.remove(ids)
-            case Shown():
-                self._decided = max(self._decided, record.number)
-                self._learners.row(record.segment)
-                self._pending.add(record)
-            case Happened():
-                return self._happened(record)
-            case Closed(_, decisions):
-                for id in decisions:
-                    self._close(self._pending.pop(id))
-            case Withdrawn(_, id):
-                self._pending.pop(id)
-                return Receipt(id, "withdrawn")
-        return None
-
-    def _happened(self, record: Happened) -> Receipt:
-        waiting = self._pending.get(record.decision)
-        if waiting is None:
-            return Receipt(record.decision, "late")
-        waiting.add(record.outcome, self.config.aggregate)
-        if record.final or self.config.aggregate == "earliest":
-            self._learn(self._pending.pop(record.decision))
-            return Receipt(record.decision, "learned")
-        return Receipt(record.decision, "kept")
-
-    def _close(self, waiting: Waiting | None) -> None:
-        if waiting is not None and (waiting.outcome is not None or self.config.on_close == "nothing"):
-            self._learn(waiting)
-
-    def _learn(self, waiting: Waiting | None) -> None:
-        if waiting is None:
-            return
-        shown, k = waiting.shown, len(waiting.shown.items)
-        policy, lists = self._learners.policy, shown.items[None, :]
-        known = {"features": self._table.features, "context": None if shown.context is None else shown.context[None, :]}
-        request = Request.trusted(1, self._table.capacity, k, **known)
-        inner, _ = belief_of(policy, self._learners.fresh)
-        decision = (
-            policy.adopt(request, lists)
-            if inner is None
-            else Decision(lists, inner.design.pick(request, lists), request)
-        )
-        if shown.x is not None:
-            decision = replace(decision, rows=Rows(decision.rows.model, shown.x[None]))
-        outcome = np.zeros(k) if waiting.outcome is None else waiting.outcome
-        row = self._learners.row(shown.segment)
-        self._learners.forget(row)
-        policy.learn(self._learners.view(row), decision, policy.feedback.keep(outcome[None, :]))
-
-    def _put(self, items: Sequence[Item]) -> None:
-        new = [item for item in items if item.id not in self._table.column]
-        self._table.put(items)
-        self._learners.follow()
-        for item in new:
-            if item.prior is not None:
-                self._learners.believe(self._table.column[item.id], *item.prior)
-
-    def _replay(self) -> None:
-        """Start from the newest snapshot and apply the rest of the log."""
-        from rankloop.engine import snapshots
-
-        kept = self.store.load_snapshot(self.name)
-        if kept is not None:
-            snapshots.restore(self, kept)
-        for entry in self.store.read(self.name, self.position):
-            self.apply(decode(entry))
-            self.position = entry.position
+    def flush(self) -> None:
+        """Wait until all lists that were answered are in the log."""
+        self._writer.flush()
 
     def snapshot(self) -> int:
         """Keep the state, so that a start need not replay the whole log; the position that it is of."""
-        from rankloop.engine import snapshots
-
         with self._lock:
-            made = snapshots.take(self)
-        self.store.save_snapshot(self.name, made)
-        return made.position
+            taken = snapshots.take(self._replica)
+        self.store.save_snapshot(self.name, snapshots.packed(taken))
+        return taken.position
+
+    def adjust(self, config: RankerConfig) -> None:
+        """Other settings of the rollout from now on; what is learned stays."""
+        if config.learning() != self.config.learning():
+            raise Unsupported("only settings of the rollout can change while a ranker runs; replace it for others.")
+        with self._lock:
+            self.config = self._replica.config = config
 
     def close(self) -> None:
         """Write what is waiting and let go of the log."""

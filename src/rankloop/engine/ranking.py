@@ -2,47 +2,117 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from rankloop.engine.explain import exploration
 from rankloop.engine.propensity import Propensity
+from rankloop.engine.records import Shown
+from rankloop.types import EMPTY
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """One place of a list, and why this item stands there.
 
     `score` is what the place was given for: `estimate` plus what exploring added. `uncertainty` is one standard
-    deviation of the estimate; `prior_share` how much of it is still what was believed before the first click.
+    deviation of the estimate; `prior_share` how much of it is still what was believed before the first click;
+    `exploration_share` how much of the score is exploring.
     None where a policy has no such number.
     """
 
     item: str
-    rule: str  # ranked, explored, pinned or random
+    rule: str  # ranked, pinned, random, or control: the caller's own order
     score: float | None = None
     estimate: float | None = None
     uncertainty: float | None = None
     prior_share: float | None = None
+    exploration_share: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Ranking:
     """A decided list."""
 
-    id: str
-    segment: str
-    policy: str
-    items: tuple[Listed, ...]
-    propensity: Propensity | None = None  # where it was asked for
+    __slots__ = ("_ids", "_listed", "_shares", "shown")
+
+    def __init__(self, shown: Shown, ids: Sequence[str], shares: Sequence[float | None] | None = None) -> None:
+        self.shown, self._ids, self._shares = shown, ids, shares
+        self._listed: tuple[Listed, ...] | None = None
+
+    @property
+    def id(self) -> str:
+        """Of the decision."""
+        return self.shown.id
+
+    @property
+    def segment(self) -> str:
+        """Whose learner decided."""
+        return self.shown.segment
+
+    @property
+    def policy(self) -> str:
+        """That decided."""
+        return self.shown.policy
+
+    @property
+    def arm(self) -> str:
+        """`policy`, or `control`: the caller's own order."""
+        return self.shown.arm
+
+    @property
+    def propensity(self) -> Propensity | None:
+        """How likely the list was, where that is known."""
+        return self.shown.propensity
 
     @property
     def ids(self) -> tuple[str, ...]:
         """The items in order."""
-        return tuple(listed.item for listed in self.items)
+        return tuple(self._ids[column] for column in self.shown.items.tolist() if column != EMPTY)
+
+    @property
+    def items(self) -> tuple[Listed, ...]:
+        """The places that hold something, and why."""
+        if self._listed is None:
+            shares = self._shares
+            if shares is None:
+                shares = exploration(self.shown.items, self.shown.scores, self.shown.why, self.shown.pinned)
+            self._listed = _places(self.shown, self._ids, shares)
+        return self._listed
+
+
+def _places(shown: Shown, ids: Sequence[str], shares: Sequence[float | None]) -> tuple[Listed, ...]:
+    slots = shown.items.tolist()
+    nothing = [None] * len(slots)
+    scores = nothing if shown.scores is None else shown.scores.tolist()
+    estimates, widths, priors = [nothing] * 3 if shown.why is None else shown.why.tolist()
+    usual = "control" if shown.arm == "control" else "random" if shown.scores is None else "ranked"
+    return tuple(
+        Listed(
+            ids[column],
+            "pinned" if slot in shown.pinned and usual != "control" else usual,
+            _finite(scores[slot]),
+            _finite(estimates[slot]),
+            _finite(widths[slot]),
+            _finite(priors[slot]),
+            None if usual == "control" else shares[slot],
+        )
+        for slot, column in enumerate(slots)
+        if column != EMPTY
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and -math.inf < value < math.inf else None
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of feedback: `learned`, `kept` (waits for the window), `late`, `duplicate` or `withdrawn`."""
+    """What became of feedback.
+
+    `learned`; `counted`: a list of the control group that teaches nothing; `kept`: waits for the window; `late`;
+    `duplicate`; or `withdrawn`.
+    """
 
     decision: str
     status: str

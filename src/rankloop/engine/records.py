@@ -35,7 +35,7 @@ class ItemsRemoved:
     ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen, though nobody changes it: that would take three times as long
 class Shown:
     """A list was decided."""
 
@@ -47,8 +47,19 @@ class Shown:
     x: FloatArray | None  # [k, d] features as they were scored
     context: FloatArray | None  # [dx]
     scores: FloatArray | None  # [k]
-    pinned: tuple[int, ...]  # slots that were pinned
+    pinned: tuple[int, ...] = ()  # slots that were pinned
     propensity: Propensity | None = None
+    policy: str = ""  # that decided, its version and the seed of all its decisions
+    version: str = ""
+    seed: int = 0
+    arm: str = "policy"  # or control: the caller's own order
+    visitor: str | None = None
+    why: FloatArray | None = None  # [3, k] estimate, uncertainty, prior share; NaN where there is none
+    proposed: IntArray | None = None  # [k] what the policy would have shown instead of the caller's order
+    allowed: NDArray[np.uint8] | None = None  # columns that could be listed, as packed bits; None: all enabled ones
+    exploring: float = 0.0  # shares of scores that explored, summed over `judged` slots
+    judged: int = 0
+    explored: bool = False  # exploring changed the list, where that was looked at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +71,7 @@ class Happened:
     decision: str
     outcome: FloatArray  # [k] clicks, or values
     final: bool  # nothing more will come
+    regret: float | None = None  # against the best list, where the teller knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,20 @@ class Withdrawn:
     decision: str
 
 
-Record = ItemsPut | ItemsRemoved | Shown | Happened | Closed | Withdrawn
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The guard fell back to the control order, or was told to stand down."""
+
+    time: float
+    tripped: bool
+    why: str
+
+
+Record = ItemsPut | ItemsRemoved | Shown | Happened | Closed | Withdrawn | Guarded
+ARRAYS = ("items", "x", "context", "scores", "why", "proposed", "allowed")
+"""Of what was shown."""
+SELDOM = ("pinned", "visitor", "explored", "arm")
+"""What is said of a list only where it is not as usual."""
 
 
 def encode(record: Record) -> Entry:
@@ -89,21 +114,25 @@ def encode(record: Record) -> Entry:
         case ItemsRemoved(time, ids):
             return Entry("items-removed", "", "", time, _pack({"ids": ids}, {}))
         case Shown():
-            meta = {"number": record.number, "segment": record.segment, "pinned": record.pinned}
-            meta |= {} if record.propensity is None else {"propensity": _likely(record.propensity)}
-            arrays = {
-                name: array
-                for name in ("items", "x", "context", "scores")
-                if (array := getattr(record, name)) is not None
-            }
+            meta: dict[str, Any] = {"number": record.number, "segment": record.segment, "policy": record.policy}
+            meta |= {"version": record.version, "seed": record.seed}
+            meta |= {"exploring": record.exploring, "judged": record.judged}
+            if record.pinned or record.visitor is not None or record.explored or record.arm != "policy":
+                meta |= {name: v for name in SELDOM if (v := getattr(record, name))}
+            if record.propensity is not None:
+                meta["propensity"] = plain(record.propensity)
+            arrays = {name: array for name in ARRAYS if (array := getattr(record, name)) is not None}
             return Entry("shown", record.id, record.id, record.time, _pack(meta, arrays))
         case Happened():
-            body = _pack({"final": record.final}, {"outcome": record.outcome})
+            told = {"final": record.final} | ({} if record.regret is None else {"regret": record.regret})
+            body = _pack(told, {"outcome": record.outcome})
             return Entry("happened", record.event, record.decision, record.time, body)
         case Closed(time, decisions):
             return Entry("closed", "", "", time, _pack({"decisions": decisions}, {}))
         case Withdrawn(time, decision):
             return Entry("withdrawn", decision, decision, time, _pack({}, {}))
+        case Guarded(time, tripped, why):
+            return Entry("guarded", "", "", time, _pack({"tripped": tripped, "why": why}, {}))
 
 
 def decode(entry: Entry) -> Record:
@@ -115,29 +144,23 @@ def decode(entry: Entry) -> Record:
         case "items-removed":
             return ItemsRemoved(entry.time, tuple(meta["ids"]))
         case "shown":
-            return Shown(
-                entry.time,
-                entry.key,
-                meta["number"],
-                meta["segment"],
-                arrays["items"],
-                arrays.get("x"),
-                arrays.get("context"),
-                arrays.get("scores"),
-                tuple(meta["pinned"]),
-                _propensity(meta.get("propensity")),
-            )
+            likely = _propensity(meta.pop("propensity", None))
+            meta["pinned"] = tuple(meta.get("pinned", ()))
+            found: dict[str, Any] = {name: arrays.get(name) for name in ARRAYS}
+            return Shown(time=entry.time, id=entry.key, propensity=likely, **meta, **found)
         case "happened":
-            return Happened(entry.time, entry.key, entry.subject, arrays["outcome"], meta["final"])
+            return Happened(entry.time, entry.key, entry.subject, arrays["outcome"], meta["final"], meta.get("regret"))
         case "closed":
             return Closed(entry.time, tuple(meta["decisions"]))
         case "withdrawn":
             return Withdrawn(entry.time, entry.subject)
+        case "guarded":
+            return Guarded(entry.time, meta["tripped"], meta["why"])
     raise ValueError(f"an entry of kind {entry.kind!r}, which this version does not know")
 
 
-def _likely(propensity: Propensity) -> dict[str, Any]:
-    """A propensity as plain values."""
+def plain(propensity: Propensity) -> dict[str, Any]:
+    """A propensity as plain values, what is not known left out."""
     values = {field.name: getattr(propensity, field.name) for field in fields(propensity)}
     return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items() if v is not None}
 
@@ -150,21 +173,26 @@ def _propensity(given: Mapping[str, Any] | None) -> Propensity | None:
 
 
 def _item(given: Mapping[str, Any]) -> Item:
-    features, prior = given["features"], given.get("prior")
+    features, prior, coverage = given["features"], given.get("prior"), given.get("coverage")
     return Item(
         given["id"],
         None if features is None else tuple(features),
         given["price"],
         given["enabled"],
         None if prior is None else (prior["score"], prior["strength"]),
+        None if coverage is None else tuple(coverage),
     )
 
 
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
 def _pack(meta: Mapping[str, Any], arrays: Arrays) -> bytes:
-    """A line of JSON, then the arrays one after the other."""
-    shapes = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
-    head = json.dumps({**meta, "": shapes}, separators=(",", ":"), ensure_ascii=False)
-    return head.encode() + b"\n" + b"".join(np.ascontiguousarray(array).tobytes() for array in arrays.values())
+    """A line of JSON, spaces up to a multiple of eight bytes, then the arrays one after the other."""
+    shapes = [(name, array.dtype.char, array.shape) for name, array in arrays.items()]
+    head = _json({**meta, "": shapes}).encode()
+    filled = b" " * (-(len(head) + 1) % 8) + b"\n"
+    return b"".join([head, filled, *(array.tobytes() for array in arrays.values())])
 
 
 def _unpack(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -172,8 +200,18 @@ def _unpack(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     meta = json.loads(body[:end])
     arrays: dict[str, NDArray[Any]] = {}
     at = end + 1
-    for name, dtype, shape in meta.pop(""):
-        array = np.frombuffer(body, dtype=dtype, count=math.prod(shape), offset=at).reshape(shape)
-        arrays[name] = array
+    whole: FloatArray | None = None
+    for name, type, shape in meta.pop(""):
+        count = shape[0] if len(shape) == 1 else math.prod(shape)
+        if type in "dl" and at % 8 == 0:
+            # One array over the numbers of eight bytes, and slices of it: half the time of one array for each.
+            if whole is None:
+                whole = np.frombuffer(body, np.float64, (len(body) - at) // 8, at)
+                start = at
+            array: NDArray[Any] = whole[(at - start) // 8 : (at - start) // 8 + count]
+            array = array if type == "d" else array.view(np.int64)
+        else:
+            array = np.frombuffer(body, type, count, at)
+        arrays[name] = array if len(shape) == 1 else array.reshape(shape)
         at += array.nbytes
     return meta, arrays

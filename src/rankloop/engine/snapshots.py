@@ -5,41 +5,59 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from rankloop.engine.config import RankerConfig
 from rankloop.engine.records import Shown, decode, encode
-from rankloop.store.base import Entry, Snapshot
+from rankloop.engine.replica import Replica
+from rankloop.store.base import Entry, Snapshot, Store
 from rankloop.version import __version__
 
-if TYPE_CHECKING:
-    from rankloop.engine.ranker import Ranker
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Copies of all arrays after the entry of a position, and the open decisions."""
+
+    position: int
+    arrays: dict[str, Any]
+    waiting: list[tuple[Shown, Any, float | None]]
+    head: dict[str, Any]
 
 
-def take(ranker: Ranker) -> Snapshot:
-    """Items, learners and open decisions after the last entry applied."""
-    arrays: dict[str, Any] = {f"table.{name}": array for name, array in ranker._table.arrays().items()}
-    arrays |= {f"learners.{name}": array for name, array in ranker._learners.arrays().items()}
-    waiting = list(ranker._pending)
-    entries = [encode(one.shown) for one in waiting]
+def take(replica: Replica) -> Taken:
+    """Copy the state: whoever holds the ranker's lock does no more than that."""
+    parts: dict[str, Any] = {"table": replica.table, "learners": replica.learners, "tally": replica.tally}
+    arrays = {f"{part}.{name}": array for part, own in parts.items() for name, array in own.arrays().items()}
+    arrays["watched"] = replica.watched.copy()
+    waiting = [(one.shown, None if one.outcome is None else one.outcome.copy(), one.regret) for one in replica.pending]
+    head = {**_belongs(replica), "decided": replica.decided, "guarded": replica.guarded}
+    return Taken(replica.position, arrays, waiting, head)
+
+
+def packed(taken: Taken) -> Snapshot:
+    """The state as bytes."""
+    arrays, entries = dict(taken.arrays), [encode(shown) for shown, _, _ in taken.waiting]
     arrays["pending.sizes"] = np.array([len(entry.body) for entry in entries], dtype=np.int64)
     arrays["pending.bodies"] = np.frombuffer(b"".join(entry.body for entry in entries), dtype=np.uint8)
-    for i, one in enumerate(waiting):
-        if one.outcome is not None:
-            arrays[f"pending.outcome.{i}"] = one.outcome
+    told = [np.empty(0) if outcome is None else outcome for _, outcome, _ in taken.waiting]
+    arrays["pending.outcomes"] = np.concatenate([np.empty(0), *told])
     head = {
-        **_belongs(ranker),
-        "decided": ranker._decided,
-        "pending": [(entry.key, entry.time) for entry in entries],
+        **taken.head,
+        "pending": [
+            (entry.key, entry.time, None if outcome is None else len(outcome), regret)
+            for entry, (_, outcome, regret) in zip(entries, taken.waiting, strict=True)
+        ],
     }
     arrays["head"] = np.array(json.dumps(head))
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
-    return Snapshot(ranker.position, stream.getvalue())
+    return Snapshot(taken.position, stream.getvalue())
 
 
-def restore(ranker: Ranker, snapshot: Snapshot) -> bool:
+def restore(replica: Replica, snapshot: Snapshot) -> bool:
     """Become what was taken; not where it belongs to another policy or version: then the log is replayed."""
     try:
         with np.load(io.BytesIO(snapshot.body), allow_pickle=False) as kept:
@@ -47,24 +65,38 @@ def restore(ranker: Ranker, snapshot: Snapshot) -> bool:
         head = json.loads(str(arrays["head"]))
     except (zipfile.BadZipFile, KeyError, ValueError, OSError):
         return False  # damaged: the log is what counts
-    if any(head.get(name) != value for name, value in _belongs(ranker).items()):
+    if any(head.get(name) != value for name, value in _belongs(replica).items()):
         return False
-    ranker._table.restore(_below("table.", arrays))
-    ranker._learners.restore(_below("learners.", arrays))
-    ranker._decided, ranker.position = head["decided"], snapshot.position
-    bodies, at = arrays["pending.bodies"].tobytes(), 0
-    for i, ((key, time), size) in enumerate(zip(head["pending"], arrays["pending.sizes"].tolist(), strict=True)):
+    replica.table.restore(_below("table.", arrays))
+    replica.learners.restore(_below("learners.", arrays))
+    replica.tally.restore(_below("tally.", arrays))
+    replica.watched, replica.guarded = arrays["watched"], head["guarded"]
+    replica.decided, replica.position = head["decided"], snapshot.position
+    bodies, outcomes, at, told = arrays["pending.bodies"].tobytes(), arrays["pending.outcomes"], 0, 0
+    sizes = arrays["pending.sizes"].tolist()
+    for (key, time, known, regret), size in zip(head["pending"], sizes, strict=True):
         shown = decode(Entry("shown", key, key, time, bodies[at : at + size]))
         if not isinstance(shown, Shown):
             raise TypeError("a snapshot holds open decisions only")
-        ranker._pending.add(shown, arrays.get(f"pending.outcome.{i}"))
-        at += size
+        outcome = None if known is None else outcomes[told : told + known].copy()
+        replica.pending.add(shown, outcome, regret)
+        at, told = at + size, told + (known or 0)
     return True
 
 
-def _belongs(ranker: Ranker) -> dict[str, Any]:
+def start(config: RankerConfig, store: Store, name: str) -> Replica:
+    """The newest snapshot and the rest of the log."""
+    replica = Replica(config)
+    kept = store.load_snapshot(name)
+    if kept is not None:
+        restore(replica, kept)
+    replica.follow(store.read(name, replica.position))
+    return replica
+
+
+def _belongs(replica: Replica) -> dict[str, Any]:
     """What a snapshot is of: it is of no use to another policy."""
-    return {"config": json.loads(json.dumps(ranker.config.as_mapping())), "version": __version__}
+    return {"config": replica.config.learning(), "version": __version__}
 
 
 def _below(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,17 +10,19 @@ import msgspec
 from anyio.to_thread import run_sync
 from starlette.types import Receive, Scope, Send
 
-from rankloop.engine import Ranking, Receipt
-from rankloop.service import bodies, peek
+from rankloop.engine import Receipt
+from rankloop.engine.records import plain
+from rankloop.service import bodies
 from rankloop.service.problems import Refused, internal, refused, response
 from rankloop.service.rankers import Hosted
 from rankloop.service.schemas import FeedbackBody, ListedAnswer, RankAnswer, RankBody, ReceiptAnswer
 from rankloop.service.service import Service
-from rankloop.service.stats import exploration_share
 
 log = logging.getLogger("rankloop.service")
 _rank_body = msgspec.json.Decoder(RankBody)
 _feedback_body = msgspec.json.Decoder(FeedbackBody)
+USUAL = {name: getattr(RankBody(), name) for name in RankBody.__struct_fields__}
+"""What need not be asked for."""
 
 
 class Hot:
@@ -53,56 +54,52 @@ class Hot:
 
 
 async def rank(service: Service, hosted: Hosted, body: bytes) -> RankAnswer:
-    """Decide a list and wait until it is in the log."""
+    """Decide a list; wait for its commit where the ranker says so."""
     asked = bodies.decode(_rank_body, body)
-    bodies.at_most("candidates", asked.candidates, service.limits.list)
-    bodies.at_most("exclude", asked.exclude, service.limits.list)
+    for name in ("candidates", "exclude", "order"):
+        bodies.at_most(name, getattr(asked, name), service.limits.list)
     if asked.propensity > service.limits.draws:
         accepted = f"accepted: at most {service.limits.draws} draws"
         raise Refused(422, f"propensity is {asked.propensity}; {accepted}.", field="propensity")
-    peek.new_segment(hosted.ranker, asked.segment, service.limits.segments)
-
-    def decide() -> Any:
-        return hosted.ranker.rank_soon(
-            k=asked.k,
-            context=asked.context,
-            candidates=asked.candidates,
-            exclude=asked.exclude,
-            pin=asked.pin,
-            segment=asked.segment,
-            propensity=asked.propensity,
-        )
-
+    hosted.has_room_for(asked.segment, service.limits.segments)
+    question = {name: value for name in RankBody.__struct_fields__ if (value := getattr(asked, name)) != USUAL[name]}
     # Draws for a propensity take their time, and so do thousands of candidates; a plain list does not.
     slow = asked.propensity > 0 or (asked.candidates is not None and len(asked.candidates) > 1000)
-    ranking = await service.bridge.wait(await run_sync(decide) if slow else decide())
-    return _ranked(service, hosted, ranking)
-
-
-def _ranked(service: Service, hosted: Hosted, ranking: Ranking) -> RankAnswer:
-    listed, exploring, slots = [], 0.0, 0
-    for one in ranking.items:
-        share = exploration_share(one)
-        if share is not None:
-            exploring += share
-            slots += 1
-        listed.append(
-            ListedAnswer(one.item, one.rule, one.score, one.estimate, one.uncertainty, one.prior_share, share)
-        )
-    hosted.stats.listed(time.time(), exploring, slots)
+    ranking, kept = await run_sync(_decide, hosted, question) if slow else _decide(hosted, question)
+    if kept is not None:
+        await service.bridge.wait(kept)
     service.metrics.listed(hosted.name)
-    return RankAnswer(ranking.id, ranking.segment, ranking.policy, listed, peek.propensity(ranking.propensity))
+    likely = ranking.propensity
+    return RankAnswer(
+        ranking.id,
+        ranking.segment,
+        ranking.policy,
+        ranking.arm,
+        [ListedAnswer(*one) for one in ranking.items],
+        None if likely is None else plain(likely),
+    )
+
+
+def _decide(hosted: Hosted, question: dict[str, Any]) -> Any:
+    return hosted.ranker.rank_soon(**question)
 
 
 async def feedback(service: Service, hosted: Hosted, body: bytes) -> ReceiptAnswer:
     """Tell what happened and wait until that is in the log."""
     told = bodies.decode(_feedback_body, body)
-    before = peek.open_decision(hosted.ranker, told.decision)
     # What is no longer open must be looked up in the log: not on the loop's thread.
-    soon = await run_sync(tell, hosted, told) if before is None else tell(hosted, told)
+    near = hosted.ranker.is_near(told.decision)
+    soon = tell(hosted, told) if near else await run_sync(tell, hosted, told)
     receipt: Receipt = await service.bridge.wait(soon)
-    count(service, hosted, told, before, receipt)
+    service.metrics.told(hosted.name, receipt.status)
     return ReceiptAnswer(receipt.decision, receipt.status)
+
+
+def _slots(values: Any) -> Any:
+    """Amounts by slot where all keys are numbers of slots, by item where they are not."""
+    if isinstance(values, dict) and all(key.isdecimal() and len(key) < 4 for key in values):
+        return {int(key): value for key, value in values.items()}
+    return values
 
 
 def tell(hosted: Hosted, told: FeedbackBody) -> Any:
@@ -111,17 +108,8 @@ def tell(hosted: Hosted, told: FeedbackBody) -> Any:
         told.decision,
         clicked=told.clicked,
         items=told.items,
-        values=told.values,
+        values=_slots(told.values),
         event=told.event,
         final=told.final,
+        regret=told.regret,
     )
-
-
-def count(service: Service, hosted: Hosted, told: FeedbackBody, before: peek.Open | None, receipt: Receipt) -> None:
-    """Keep the numbers of a report."""
-    counted = before is not None and receipt.status in ("learned", "kept")
-    service.metrics.told(hosted.name, receipt.status, time.time() - before.time if counted and before else None)
-    if before is None or not counted:
-        return
-    happened = told.clicked or told.items or told.values
-    hosted.stats.told(before.time, first=not before.answered, click=bool(happened) and not before.clicked)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from rankloop.service import peek
 from rankloop.service.rankers import Hosted
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
-LAGS = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
 
 
 class Metrics:
@@ -27,16 +26,13 @@ class Metrics:
         self.feedback = Counter(
             "rankloop_feedback", "Feedback by what became of it", ["ranker", "status"], registry=own
         )
-        self.lag = Histogram(
-            "rankloop_feedback_lag_seconds", "From a list to its feedback", ["ranker"], buckets=LAGS, registry=own
-        )
         self.closed = Counter("rankloop_windows_closed", "Feedback windows that ran out", ["ranker"], registry=own)
         own.register(_Now(rankers))
 
         # Looking up a label costs as much as counting; the few there are, are kept.
         self._answered: dict[tuple[str, int], tuple[Histogram, Counter]] = {}
         self._told: dict[tuple[str, str], Counter] = {}
-        self._of: dict[str, tuple[Counter, Histogram]] = {}
+        self._listed: dict[str, Counter] = {}
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """A request was answered."""
@@ -49,22 +45,17 @@ class Metrics:
 
     def listed(self, ranker: str) -> None:
         """A list was decided."""
-        self._ranker(ranker)[0].inc()
+        kept = self._listed.get(ranker)
+        if kept is None:
+            kept = self._listed[ranker] = self.decisions.labels(ranker)
+        kept.inc()
 
-    def told(self, ranker: str, status: str, lag: float | None) -> None:
-        """Feedback came, so many seconds after its list."""
+    def told(self, ranker: str, status: str) -> None:
+        """Feedback came."""
         kept = self._told.get((ranker, status))
         if kept is None:
             kept = self._told[ranker, status] = self.feedback.labels(ranker, status)
         kept.inc()
-        if lag is not None:
-            self._ranker(ranker)[1].observe(max(0.0, lag))
-
-    def _ranker(self, name: str) -> tuple[Counter, Histogram]:
-        kept = self._of.get(name)
-        if kept is None:
-            kept = self._of[name] = self.decisions.labels(name), self.lag.labels(name)
-        return kept
 
     def text(self) -> bytes:
         """Everything, as Prometheus reads it."""
@@ -82,11 +73,18 @@ class _Now(Collector):
         position = GaugeMetricFamily("rankloop_log_position", "Last entry applied", labels=["ranker"])
         items = GaugeMetricFamily("rankloop_items", "Items", labels=["ranker"])
         explored = GaugeMetricFamily("rankloop_exploration_share", "Share of scores that explores", labels=["ranker"])
+        lag = HistogramMetricFamily(
+            "rankloop_feedback_lag_seconds", "From a list to its first feedback", labels=["ranker"]
+        )
         for hosted in self._rankers:
-            counts = peek.counts(hosted.ranker)
-            pending.add_metric([hosted.name], counts["pending"])
-            position.add_metric([hosted.name], counts["position"])
-            items.add_metric([hosted.name], counts["items"])
-            if hosted.stats.exploration_share is not None:
-                explored.add_metric([hosted.name], hosted.stats.exploration_share)
-        yield from (pending, position, items, explored)
+            now = hosted.ranker.overview(hours=0.0)
+            pending.add_metric([hosted.name], now.pending)
+            position.add_metric([hosted.name], now.position)
+            items.add_metric([hosted.name], now.items)
+            share = now.arms["policy"].exploration_share
+            if share is not None:
+                explored.add_metric([hosted.name], share)
+            within = list(accumulate(one.lists for one in now.lags))
+            bounds = ["+Inf" if one.within is None else f"{one.within}" for one in now.lags]
+            lag.add_metric([hosted.name], list(zip(bounds, within, strict=True)), sum_value=now.lag_seconds)
+        yield from (pending, position, items, explored, lag)

@@ -10,7 +10,8 @@ from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response
 
 from rankloop import catalogue
-from rankloop.engine.config import AGGREGATES, CLOSINGS, OBJECTIVES, RankerConfig
+from rankloop.engine.config import AGGREGATES, CLOSINGS, COMMITS, MODES, OBJECTIVES, RankerConfig
+from rankloop.engine.history import History
 from rankloop.service import problems, schemas
 from rankloop.version import __version__
 
@@ -18,7 +19,8 @@ WHERE = "#/components/schemas/"
 BODIES = (schemas.RankBody, schemas.FeedbackBody, schemas.BulkFeedbackBody, schemas.WithdrawBody, schemas.ItemsBody)
 ANSWERS = (
     schemas.RankAnswer, schemas.ReceiptAnswer, schemas.BulkAnswers, schemas.ItemsAnswer, schemas.RankersAnswer,
-    schemas.DecisionAnswer, schemas.ReportAnswer, schemas.Health, schemas.ItemBody, problems.Problem, RankerConfig,
+    History, schemas.ReportAnswer, schemas.PlacesAnswer, schemas.Health, schemas.ItemBody, problems.Problem,
+    RankerConfig,
 )  # fmt: skip
 ALWAYS = {401: "No key, or a wrong one", 403: "The key has not the role", 429: "Too many requests"}
 SOMETIMES = {
@@ -92,7 +94,7 @@ def _narrow(config: dict[str, Any]) -> None:
     """Say of a ranker's settings what their types do not."""
     config["additionalProperties"] = False
     config["description"] = config["description"].split("\n")[0]
-    words = {"objective": OBJECTIVES, "aggregate": AGGREGATES, "on_close": CLOSINGS}
+    words = {"objective": OBJECTIVES, "aggregate": AGGREGATES, "on_close": CLOSINGS, "commit": COMMITS, "mode": MODES}
     words["policy"] = tuple(entry.id for entry in catalogue.entries())
     for name, among in words.items():
         config["properties"][name]["enum"] = list(among)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from rankloop.engine.ranker import UnknownDecision
+from rankloop.engine import UnknownDecision
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.store import StoreUnavailable
 

@@ -13,13 +13,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from rankloop.engine import Ranker, RankerConfig
+from rankloop.engine import Item, Ranker, RankerConfig
 from rankloop.errors import InvalidInput
-from rankloop.service import peek
 from rankloop.service.problems import Refused
 from rankloop.service.settings import Settings
 from rankloop.service.single import hold
-from rankloop.service.stats import Stats
 from rankloop.store import Entry, Store, Writer
 from rankloop.store.opening import is_database, open_store
 
@@ -36,8 +34,22 @@ class Hosted:
 
     name: str
     ranker: Ranker
-    stats: Stats = field(default_factory=Stats)
     changing: threading.Lock = field(default_factory=threading.Lock)  # its items, one change after the other
+
+    def has_room_for(self, segment: str, most: int) -> None:
+        """Refuse a segment for which there is no room."""
+        if self.ranker.has_segment(segment):
+            return
+        there = self.ranker.segments()
+        if segment not in there and len(there) >= most:
+            raise Refused(422, f"segment is a new one; accepted: the {most} that this ranker has.", field="segment")
+
+    def item(self, id: str) -> Item:
+        """One item; 404 where there is none."""
+        try:
+            return self.ranker.item(id)
+        except InvalidInput:
+            raise Refused(404, f"item {id!r} is not one of this ranker's.") from None
 
 
 class Rankers:
@@ -95,7 +107,7 @@ class Rankers:
     @property
     def writes(self) -> bool:
         """Whether somebody writes the log."""
-        return self.writer._thread.is_alive()
+        return self.writer.alive
 
     def find(self, name: str) -> Hosted:
         """A ranker; 404 where there is none."""
@@ -148,19 +160,21 @@ class Rankers:
         """Add or change items of a ranker."""
         hosted = self.find(name)
         with hosted.changing:
-            peek.room(hosted.ranker, [item["id"] for item in items], self.limits.items)
+            there = hosted.ranker.room([item["id"] for item in items])
+            if there > self.limits.items:
+                raise Refused(422, f"the ranker would have {there} items; accepted: at most {self.limits.items}.")
             hosted.ranker.put_items(items)
 
     def remove_item(self, name: str, id: str) -> None:
         """Never list an item again; 404 where there is none."""
         hosted = self.find(name)
         with hosted.changing:
-            peek.item(hosted.ranker, id)
+            hosted.item(id)
             hosted.ranker.remove_items([id])
 
     def _note(self, kind: str, name: str, body: dict[str, Any]) -> None:
         entry = Entry(kind, "", name, time.time(), json.dumps(body).encode())
-        self.writer.submit(RESERVED, entry, lambda kept: kept.position).result()
+        self.writer.submit(RESERVED, entry, lambda position: position).result()
 
     def close(self) -> None:
         """Keep states, write what is waiting, let go of the log."""

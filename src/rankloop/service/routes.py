@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -10,7 +10,9 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from rankloop.engine import Item
-from rankloop.service import bodies, hot, peek, schemas
+from rankloop.engine.history import History
+from rankloop.engine.report import Estimate
+from rankloop.service import bodies, hot, schemas
 from rankloop.service.auth import Guard
 from rankloop.service.metrics import MEDIA
 from rankloop.service.openapi import described
@@ -21,6 +23,9 @@ from rankloop.service.service import Service
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 Segment = Annotated[str, Query(max_length=200)]
+Search = Annotated[str, Query(max_length=200)]
+Sort = Literal["estimate", "item", "shown", "clicked", "click_through"]
+Hours = Annotated[float, Query(ge=0, le=24 * 90, allow_inf_nan=False)]
 
 
 def needs(guard: Guard, role: str | None, *query: str) -> Any:
@@ -80,7 +85,7 @@ def of_rankers(service: Service) -> APIRouter:
 
 
 def _shown(hosted: Hosted) -> schemas.RankerAnswer:
-    return schemas.RankerAnswer(hosted.name, hosted.ranker.config.as_mapping(), **peek.counts(hosted.ranker))
+    return schemas.RankerAnswer(hosted.name, hosted.ranker.config.as_mapping(), **hosted.ranker.counts())
 
 
 def of_items(service: Service) -> APIRouter:
@@ -110,7 +115,7 @@ def of_items(service: Service) -> APIRouter:
     @router.get("/v1/rankers/{name}/items/{id:path}", dependencies=[reads], **described(404, answer=schemas.ItemAnswer))
     def show_item(name: str, id: str) -> Response:
         """One item as it is now."""
-        return bodies.answer(_item(peek.item(rankers.find(name).ranker, id)))
+        return bodies.answer(_item(rankers.find(name).item(id)))
 
     @router.put(
         "/v1/rankers/{name}/items/{id:path}",
@@ -120,7 +125,7 @@ def of_items(service: Service) -> APIRouter:
     def put_item(name: str, id: str, body: Any = item_given) -> Response:
         """Add or change one item."""
         rankers.put_items(name, [_fields(body, id)])
-        return bodies.answer(_item(peek.item(rankers.find(name).ranker, id)))
+        return bodies.answer(_item(rankers.find(name).item(id)))
 
     @router.delete("/v1/rankers/{name}/items/{id:path}", dependencies=[administers], **described(404, status=204))
     def remove_item(name: str, id: str) -> Response:
@@ -133,17 +138,19 @@ def of_items(service: Service) -> APIRouter:
 
 def _fields(body: schemas.ItemBody, id: str) -> dict[str, Any]:
     prior = {} if body.prior is None else {"prior": {"score": body.prior.score, "strength": body.prior.strength}}
-    return {"id": id, "features": body.features, "price": body.price, "enabled": body.enabled} | prior
+    told = {"id": id, "features": body.features, "price": body.price, "enabled": body.enabled, **prior}
+    return told if body.coverage is None else {**told, "coverage": body.coverage}
 
 
 def _item(item: Item) -> schemas.ItemAnswer:
-    return schemas.ItemAnswer(item.id, None if item.features is None else list(item.features), item.price, item.enabled)
+    features, coverage = (None if one is None else list(one) for one in (item.features, item.coverage))
+    return schemas.ItemAnswer(item.id, features, item.price, item.enabled, coverage)
 
 
 def of_decisions(service: Service) -> APIRouter:
     """What became of decisions, one by one and together."""
     router, rankers, most = APIRouter(tags=["decisions"]), service.rankers, service.limits.body
-    pages = needs(service.guard, "read", "segment", "limit", "offset")
+    pages = needs(service.guard, "read", "segment", "sort", "search", "hours", "limit", "offset")
     events_given, decision_given = given(schemas.BulkFeedbackBody, most), given(schemas.WithdrawBody, most)
     reads, tells = needs(service.guard, "read"), needs(service.guard, "feedback")
 
@@ -156,8 +163,11 @@ def of_decisions(service: Service) -> APIRouter:
         """Feedback for many lists; each is taken or refused by itself."""
         bodies.at_most("events", body.events, service.limits.bulk)
         hosted = rankers.find(name)
-        handed = await run_sync(lambda: [_handed(hosted, told) for told in body.events])
-        return bodies.answer({"results": [await _settled(service, hosted, *one) for one in handed]})
+        handed = await run_sync(lambda: [(told, _handed(hosted, told)) for told in body.events])
+        results = [await _settled(service, hosted, *one) for one in handed]
+        if results and all(one.status == "unavailable" for one in results):
+            raise Refused(503, results[0].problem or "the log cannot be written now.", headers={"Retry-After": "1"})
+        return bodies.answer({"results": results})
 
     @router.post(
         "/v1/rankers/{name}/withdraw",
@@ -169,34 +179,66 @@ def of_decisions(service: Service) -> APIRouter:
         receipt = rankers.find(name).ranker.withdraw(body.decision)
         return bodies.answer(schemas.ReceiptAnswer(receipt.decision, receipt.status))
 
-    @router.get(
-        "/v1/rankers/{name}/decisions/{id:path}", dependencies=[reads], **described(404, answer=schemas.DecisionAnswer)
-    )
+    @router.get("/v1/rankers/{name}/decisions/{id:path}", dependencies=[reads], **described(404, answer=History))
     def show_decision(name: str, id: str) -> Response:
         """What was shown and why, and what happened."""
-        return bodies.answer(peek.decision(rankers.find(name).ranker, id))
+        return bodies.answer(rankers.find(name).ranker.history(id))
 
     @router.get("/v1/rankers/{name}/report", dependencies=[pages], **described(404, answer=schemas.ReportAnswer))
-    def report(name: str, segment: Segment = "", limit: Limit = 100, offset: Offset = 0) -> Response:
-        """Estimates of items, the best first; click-through by minute; how much is explored."""
-        return bodies.answer(_report(rankers.find(name), segment, limit, offset))
+    def report(
+        name: str,
+        segment: Segment = "",
+        sort: Sort = "estimate",
+        search: Search = "",
+        hours: Hours = 2.0,
+        limit: Limit = 100,
+        offset: Offset = 0,
+    ) -> Response:
+        """How it does against control and over time, and what is believed of its items."""
+        hosted = rankers.find(name)
+        if segment and segment not in hosted.ranker.segments():
+            raise Refused(404, f"segment {segment!r} is not one of this ranker's.")
+        items = chosen(hosted.ranker.estimates(segment), sort, search)
+        page = items[offset : offset + limit]
+        return bodies.answer(schemas.ReportAnswer(name, segment, hosted.ranker.overview(hours), page, len(items)))
+
+    @router.get(
+        "/v1/rankers/{name}/places",
+        dependencies=[needs(service.guard, "read", "limit")],
+        **described(404, answer=schemas.PlacesAnswer),
+    )
+    def places(name: str, limit: Limit = 50) -> Response:
+        """How often the items shown most stood in each place, and were clicked there."""
+        return bodies.answer(schemas.PlacesAnswer(name, rankers.find(name).ranker.places(limit)))
 
     return router
 
 
-def _handed(hosted: Hosted, told: schemas.FeedbackBody) -> tuple[schemas.FeedbackBody, peek.Open | None, Any]:
-    before = peek.open_decision(hosted.ranker, told.decision)
+def chosen(items: list[Estimate], sort: str, search: str) -> list[Estimate]:
+    """Items whose id has these letters, sorted by a column, the largest first; names from a to z."""
+    if search:
+        items = [one for one in items if search.lower() in one.item.lower()]
+    if sort == "item":
+        return sorted(items, key=lambda one: one.item)
+
+    def key(one: Estimate) -> tuple[bool, float]:
+        value = getattr(one, sort)
+        return value is None, -(value or 0.0)
+
+    return sorted(items, key=key)
+
+
+def _handed(hosted: Hosted, told: schemas.FeedbackBody) -> Any:
+    """A future, or the error that it was refused with."""
     try:
-        return told, before, hot.tell(hosted, told)
+        return hot.tell(hosted, told)
     except Exception as error:
         if refused(error) is None:
             raise
-        return told, before, error
+        return error
 
 
-async def _settled(
-    service: Service, hosted: Hosted, told: schemas.FeedbackBody, before: peek.Open | None, soon: Any
-) -> schemas.BulkAnswer:
+async def _settled(service: Service, hosted: Hosted, told: schemas.FeedbackBody, soon: Any) -> schemas.BulkAnswer:
     try:
         if isinstance(soon, Exception):
             raise soon
@@ -206,31 +248,8 @@ async def _settled(
         if why is None:
             raise
         return schemas.BulkAnswer(told.decision, "unavailable" if why.status == 503 else "refused", why.detail)
-    hot.count(service, hosted, told, before, receipt)
+    service.metrics.told(hosted.name, receipt.status)
     return schemas.BulkAnswer(receipt.decision, receipt.status)
-
-
-def _report(hosted: Hosted, segment: str, limit: int, offset: int) -> schemas.ReportAnswer:
-    found = peek.estimates(hosted.ranker, segment)
-    found.sort(key=lambda one: (one.estimate is None, -(one.estimate or 0.0)))
-    stats, counts = hosted.stats, hosted.stats.all
-    minutes = [
-        schemas.Minute(60.0 * minute, kept.lists, kept.answered, kept.clicked, kept.click_through)
-        for minute, kept in list(stats.minutes.items())
-    ]
-    return schemas.ReportAnswer(
-        ranker=hosted.name,
-        segment=segment,
-        since=stats.since,
-        lists=counts.lists,
-        answered=counts.answered,
-        clicked=counts.clicked,
-        click_through=counts.click_through,
-        exploration_share=stats.exploration_share,
-        items=found[offset : offset + limit],
-        total=len(found),
-        minutes=minutes,
-    )
 
 
 def of_health(service: Service) -> APIRouter:

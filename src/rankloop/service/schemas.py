@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 
 from rankloop.engine.items import ID_LENGTH
+from rankloop.engine.report import Estimate, Overview, Places
 
 Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH)]
 Number = Annotated[float, Meta(ge=-1e6, le=1e6)]
 Slot = Annotated[int, Meta(ge=0, le=999)]
-BySlot = dict[int, Number]
+BySlot = dict[Id, Number]
 
 
 class Body(Struct, forbid_unknown_fields=True):
@@ -23,11 +24,14 @@ class RankBody(Body):
 
     k: Annotated[int, Meta(ge=0, le=1000, description="how many items; default: the ranker's slots")] | None = None
     context: list[Number] | None = None
+    budget: Annotated[int, Meta(ge=0, description="at most so many, where the policy chooses the length")] | None = None
     candidates: Annotated[list[Id], Meta(description="only these items; default: all enabled")] | None = None
     exclude: list[Id] = []
     pin: Annotated[dict[int, Id], Meta(description="slot, from 0, to the item that stands there")] = {}
     segment: Annotated[str, Meta(max_length=ID_LENGTH, description="whose learner decides")] = ""
     propensity: Annotated[int, Meta(ge=0, le=10_000, description="draws that estimate how likely the list was")] = 0
+    order: Annotated[list[Id], Meta(description="your own order, which the control group sees")] | None = None
+    visitor: Annotated[Id, Meta(description="who asks; the same one is always in the same group")] | None = None
 
 
 class FeedbackBody(Body):
@@ -39,6 +43,7 @@ class FeedbackBody(Body):
     values: list[Number] | BySlot | None = None
     event: Annotated[Id, Meta(description="the same event twice counts once")] | None = None
     final: Annotated[bool, Meta(description="nothing more will come for this list")] = False
+    regret: Annotated[float, Meta(ge=-1e9, le=1e9, description="lost against the best list, where known")] | None = None
 
 
 class BulkFeedbackBody(Body):
@@ -67,6 +72,7 @@ class ItemBody(Body):
     price: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
     enabled: bool = True
     prior: PriorBody | None = None
+    coverage: list[Annotated[float, Meta(ge=0, le=1)]] | None = None
 
 
 class NamedItemBody(ItemBody, kw_only=True):
@@ -99,6 +105,7 @@ class RankAnswer(Struct):
     decision: str
     segment: str
     policy: str
+    arm: str  # policy, or control: your own order
     items: list[ListedAnswer]
     propensity: dict[str, Any] | None = None
 
@@ -131,6 +138,7 @@ class ItemAnswer(Struct):
     features: list[float] | None
     price: float
     enabled: bool
+    coverage: list[float] | None = None
 
 
 class ItemsAnswer(Struct):
@@ -158,75 +166,21 @@ class RankersAnswer(Struct):
     rankers: list[RankerAnswer]
 
 
-class Slotted(Struct):
-    """One slot of a list that was shown."""
-
-    slot: int
-    item: str | None
-    score: float | None
-    pinned: bool
-    features: list[float] | None
-
-
-class Event(Struct):
-    """What happened to a list."""
-
-    time: float
-    kind: str  # feedback or withdrawn
-    event: str | None = None
-    outcome: list[float] | None = None
-    final: bool = False
-
-
-class DecisionAnswer(Struct):
-    """What was shown and why, and what happened."""
-
-    decision: str
-    number: int
-    time: float
-    segment: str
-    policy: str
-    state: str  # open, settled, withdrawn or closed
-    context: list[float] | None
-    slots: list[Slotted]
-    events: list[Event]
-    propensity: dict[str, Any] | None = None
-
-
-class Estimate(Struct):
-    """What is believed of an item, with an interval of 95 %."""
-
-    item: str
-    enabled: bool
-    estimate: float | None
-    low: float | None
-    high: float | None
-
-
-class Minute(Struct):
-    """Lists decided in one minute, and what became of them so far."""
-
-    start: float
-    lists: int
-    answered: int
-    clicked: int
-    click_through: float | None
-
-
 class ReportAnswer(Struct):
-    """How a ranker does. Counts are since the service started."""
+    """How a ranker does: at a glance, and its items."""
 
     ranker: str
     segment: str
-    since: float
-    lists: int
-    answered: int
-    clicked: int
-    click_through: float | None
-    exploration_share: float | None
+    overview: Overview
     items: list[Estimate]
     total: int
-    minutes: list[Minute] = field(default_factory=list)
+
+
+class PlacesAnswer(Struct):
+    """How often items stood in each place."""
+
+    ranker: str
+    items: list[Places]
 
 
 class Health(Struct):

@@ -35,6 +35,9 @@ MIGRATIONS = (
       body BYTEA NOT NULL
     );
     """,
+    """
+    CREATE INDEX log_ranker ON log (ranker, position);
+    """,
 )
 """Each is applied once, its change and the number of the last one in the same transaction."""
 COLUMNS = "kind, key, subject, time, body, position"

@@ -30,10 +30,19 @@ MIGRATIONS = (
       body BLOB NOT NULL
     );
     """,
+    """
+    CREATE INDEX log_ranker ON log (ranker);
+    DROP INDEX log_subject;
+    CREATE INDEX log_subject ON log (ranker, subject) WHERE subject <> '' AND kind <> 'shown';
+    """,
 )
 """Each is applied once, its change and the number of the last one in the same transaction."""
 COLUMNS = "kind, key, subject, time, body, position"
+INSERTED = "ranker, kind, key, subject, time, body"
+NEWEST = "SELECT position, ranker, kind, key FROM log WHERE position <= ? ORDER BY position DESC LIMIT ?"
 PAGE = 2000
+SIZES = 600
+"""Statements that are kept prepared: one for each size of a batch."""
 
 
 class SqliteStore:
@@ -50,17 +59,25 @@ class SqliteStore:
         self._writing, self._reading = threading.Lock(), threading.Lock()
 
     def append(self, batch: Sequence[tuple[str, Entry]]) -> list[int | None]:
-        """Insert entries in one transaction."""
-        with self._writing, _told("written", self.path), _transaction(self._writer) as connection:
-            return [self._insert(connection, ranker, entry) for ranker, entry in batch]
+        """Insert entries in one statement, which is one transaction.
 
-    @staticmethod
-    def _insert(connection: sqlite3.Connection, ranker: str, entry: Entry) -> int | None:
-        row = (ranker, entry.kind, entry.key, entry.subject, entry.time, entry.body)
-        found = connection.execute(
-            "INSERT OR IGNORE INTO log (ranker, kind, key, subject, time, body) VALUES (?, ?, ?, ?, ?, ?)", row
-        )
-        return found.lastrowid if found.rowcount == 1 else None
+        A statement gives up the interpreter's lock once: many of them would each wait for busy callers.
+        """
+        if not batch:
+            return []
+        rows = ",".join(["(?,?,?,?,?,?)"] * len(batch))
+        values = [
+            value
+            for ranker, entry in batch
+            for value in (ranker, entry.kind, entry.key, entry.subject, entry.time, entry.body)
+        ]
+        with self._writing, _told("written", self.path):
+            # The text is made of literals of this module; values are bound.
+            done = self._writer.execute(f"INSERT OR IGNORE INTO log ({INSERTED}) VALUES {rows}", values)  # noqa: S608
+            last, new = done.lastrowid or 0, done.rowcount
+            if new == len(batch):
+                return list(range(last - new + 1, last + 1))
+            return _placed(batch, self._writer.execute(NEWEST, (last, new)).fetchall()[::-1] if new else [])
 
     def read(self, ranker: str, after: int = 0) -> Iterator[Entry]:
         """Entries page by page, so that a long log needs little memory."""
@@ -77,8 +94,10 @@ class SqliteStore:
         return rows[0] if rows else None
 
     def about(self, ranker: str, subject: str) -> list[Entry]:
-        """Entries of a decision."""
-        return self._select("ranker = ? AND subject = ? AND subject <> '' ORDER BY position", ranker, subject)
+        """Entries of a decision: its list has it as key, the rest as subject."""
+        shown = self.find(ranker, "shown", subject)
+        where = "ranker = ? AND subject = ? AND subject <> '' AND kind <> 'shown' ORDER BY position"
+        return ([] if shown is None else [shown]) + self._select(where, ranker, subject)
 
     def _select(self, where: str, *values: str | int) -> list[Entry]:
         with self._reading, _told("read", self.path):
@@ -107,8 +126,24 @@ class SqliteStore:
             self._reader.close()
 
 
+def _placed(batch: Sequence[tuple[str, Entry]], new: list[tuple[int, str, str, str]]) -> list[int | None]:
+    """The position of each entry, None for those that were there before; `new` are the others in their order."""
+    left = iter([*new, None])
+    following = next(left)
+    positions: list[int | None] = []
+    for ranker, entry in batch:
+        if following is not None and following[1:] == (ranker, entry.kind, entry.key):
+            positions.append(following[0])
+            following = next(left)
+        else:
+            positions.append(None)
+    return positions
+
+
 def _connect(path: Path, patience: float = 5.0) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=patience)
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, timeout=patience, cached_statements=SIZES
+    )
     until = time.monotonic() + patience
     while True:
         try:

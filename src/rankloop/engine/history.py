@@ -1,0 +1,156 @@
+"""One decision, looked up: what was shown and why, and what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankloop.engine.ranking import Listed, Ranking
+from rankloop.engine.records import Happened, Record, Shown, Withdrawn, plain
+from rankloop.types import EMPTY
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    """One slot of a list, and why this item stood there."""
+
+    slot: int
+    item: str | None
+    rule: str | None
+    score: float | None
+    estimate: float | None
+    uncertainty: float | None
+    prior_share: float | None
+    exploration_share: float | None
+    features: list[float] | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to a list."""
+
+    time: float
+    kind: str  # feedback or withdrawn
+    event: str | None = None
+    outcome: list[float] | None = None
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What was shown and why, and what happened."""
+
+    decision: str
+    number: int
+    time: float
+    segment: str
+    visitor: str | None
+    arm: str
+    policy: str
+    version: str
+    seed: int
+    state: str  # open, settled, withdrawn or closed
+    context: list[float] | None
+    candidates: list[str] | None  # where the caller said which
+    slots: list[Slotted]
+    proposed: list[str] | None  # what the policy would have shown instead
+    events: list[Event]
+    words: str
+    propensity: dict[str, Any] | None = None
+
+
+def history(records: Sequence[Record], shown: Shown, ids: Sequence[str], is_open: bool) -> History:
+    """A decision and the records that concern it; ids are those of the table's columns."""
+    events = [_event(record) for record in records if isinstance(record, Happened | Withdrawn)]
+    state = "open" if is_open else "closed"
+    if not is_open and events:
+        state = "withdrawn" if events[0].kind == "withdrawn" else "settled"
+    places = Ranking(shown, ids).items
+    allowed = None if shown.allowed is None else np.flatnonzero(np.unpackbits(shown.allowed)[: len(ids)])
+    return History(
+        decision=shown.id,
+        number=shown.number,
+        time=shown.time,
+        segment=shown.segment,
+        visitor=shown.visitor,
+        arm=shown.arm,
+        policy=shown.policy,
+        version=shown.version,
+        seed=shown.seed,
+        state=state,
+        context=None if shown.context is None else shown.context.tolist(),
+        candidates=None if allowed is None else [ids[at] for at in allowed.tolist()],
+        slots=_slots(shown, places),
+        proposed=None if shown.proposed is None else [ids[at] for at in shown.proposed.tolist() if at != EMPTY],
+        events=events,
+        words=_words(shown, events, state),
+        propensity=None if shown.propensity is None else plain(shown.propensity),
+    )
+
+
+def _slots(shown: Shown, places: Sequence[Listed]) -> list[Slotted]:
+    left = iter(places)
+    slots = []
+    for slot, column in enumerate(shown.items.tolist()):
+        if column == EMPTY:
+            slots.append(Slotted(slot, None, None, None, None, None, None, None, None, "Nothing stood here."))
+            continue
+        one = next(left)
+        features = None if shown.x is None else shown.x[slot].tolist()
+        slots.append(Slotted(slot, *one, features, reason(one)))
+    return slots
+
+
+def reason(one: Listed) -> str:
+    """Why an item stands where it stands, in a sentence."""
+    if one.rule == "control":
+        return "The caller put it here: this visitor sees the caller's own order."
+    if one.rule == "pinned":
+        return "It was pinned to this slot."
+    if one.rule == "random":
+        return "It was drawn at random."
+    if one.estimate is None:
+        return "It had the best score left." if one.score is None else f"Its score {one.score:.3g} was the best left."
+    words = f"It is believed to be worth {one.estimate:.3g}"
+    if one.uncertainty is not None:
+        words += f" ± {one.uncertainty:.2g}"
+    if one.score is None:
+        words += "; nobody had seen it, so it had to be tried"
+    elif one.exploration_share is not None:
+        added = one.score - one.estimate
+        words += f"; exploring {'added' if added >= 0 else 'took'} {abs(added):.2g}, which made {one.score:.3g}"
+        words += ", the best score left"
+    if one.prior_share is not None:
+        words += (
+            f". {one.prior_share:.0%} of the uncertainty of the start is left"
+            if one.prior_share < 1
+            else (". Nothing is known of it but the prior")
+        )
+    return f"{words}."
+
+
+def _words(shown: Shown, events: Sequence[Event], state: str) -> str:
+    length = int((shown.items != EMPTY).sum())
+    who = "the caller's own order" if shown.arm == "control" else f"{shown.policy}"
+    words = f"Decision {shown.number}: {length} item{'' if length == 1 else 's'}, by {who}."
+    told = [event for event in events if event.outcome is not None]
+    if state == "open" and not told:
+        return f"{words} Its feedback may still come."
+    if state == "withdrawn":
+        return f"{words} It was withdrawn: never shown, and nothing was learned from it."
+    if not told:
+        return f"{words} No feedback came before its window closed."
+    clicked = [slot + 1 for slot, value in enumerate(told[0].outcome or ()) if value]
+    where = "nothing" if not clicked else "place " + ", ".join(map(str, clicked))
+    lag = told[0].time - shown.time
+    return f"{words} {lag:.1f} s later the visitor clicked {where}."
+
+
+def _event(record: Happened | Withdrawn) -> Event:
+    if isinstance(record, Withdrawn):
+        return Event(record.time, "withdrawn")
+    return Event(record.time, "feedback", record.event or None, record.outcome.tolist(), record.final)

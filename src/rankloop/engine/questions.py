@@ -1,0 +1,124 @@
+"""What a ranker can be asked: its items, how it does, one decision."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from rankloop.engine import report
+from rankloop.engine.history import History, history
+from rankloop.engine.items import Item
+from rankloop.engine.records import Shown, decode
+from rankloop.engine.replica import Replica
+from rankloop.engine.report import Estimate, Overview, Places
+from rankloop.errors import RankloopError
+from rankloop.store import Store
+
+
+class UnknownDecision(RankloopError):
+    """Feedback for a decision that this ranker never made."""
+
+
+class Questions(ABC):
+    """The part of a ranker that changes nothing."""
+
+    name: str
+    store: Store
+    _replica: Replica
+    _lock: threading.RLock
+    _unkept: dict[str, Shown]  # lists that were answered and are on their way to the log
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Wait until all lists that were answered are in the log."""
+
+    @property
+    def position(self) -> int:
+        """Of the last entry of the log that was applied."""
+        return self._replica.position
+
+    def items(self) -> list[Item]:
+        """Every item that was not removed."""
+        with self._lock:
+            return self._replica.table.all()
+
+    def item(self, id: str) -> Item:
+        """One item as it is now."""
+        with self._lock:
+            return self._replica.table.get(id)
+
+    def overview(self, hours: float = 2.0) -> Overview:
+        """How it does: against control, and over the last hours."""
+        with self._lock:
+            return report.overview(self._replica, hours)
+
+    def estimates(self, segment: str = "") -> list[Estimate]:
+        """What is believed of every item by the learner of a segment, and how often it was shown and clicked."""
+        with self._lock:
+            return report.estimates(self._replica, segment)
+
+    def places(self, limit: int = 100) -> list[Places]:
+        """How often the items shown most stood in each place."""
+        with self._lock:
+            return report.places(self._replica, limit)
+
+    def history(self, decision: str) -> History:
+        """What was shown and why, and what happened."""
+        self._find(decision)
+        self.flush()
+        records = [decode(entry) for entry in self.store.about(self.name, decision)]
+        shown = next(record for record in records if isinstance(record, Shown))
+        with self._lock:
+            return history(records, shown, self._replica.table.ids, self._replica.pending.get(decision) is not None)
+
+    def counts(self) -> dict[str, int]:
+        """Items, segments, decisions, open ones, and the position in the log."""
+        with self._lock:
+            coming = self._unkept.values()  # on their way to the log: for the caller they are there
+            counts = self._replica.counts()
+            counts["pending"] += len(coming)
+            counts["decisions"] = max([counts["decisions"], *(shown.number for shown in coming)])
+            return counts
+
+    def room(self, ids: Sequence[str]) -> int:
+        """Items that there would be with these: places of removed ones stay taken."""
+        with self._lock:
+            table = self._replica.table
+            return len(table.ids) + sum(id not in table.column for id in set(ids))
+
+    def segments(self) -> set[str]:
+        """Segments that have a learner, or will have one as soon as their first list is in the log."""
+        with self._lock:
+            known = set(self._replica.learners.segments)
+            return known | {shown.segment for shown in self._unkept.values()}
+
+    def has_segment(self, segment: str) -> bool:
+        """Whether a segment has a learner already."""
+        return segment in self._replica.learners.segments
+
+    def _find(self, decision: Any) -> Shown:
+        """A decision that was made, open or not."""
+        if not isinstance(decision, str) or not decision.isprintable():  # half a pair cannot be looked up in a store
+            raise UnknownDecision(f"decision {decision!r} is not one that this ranker made.")
+        found = self._near(decision)
+        if found is not None:
+            return found
+        entry = self.store.find(self.name, "shown", decision)
+        if entry is None:
+            raise UnknownDecision(f"decision {decision!r} is not one that this ranker made.")
+        record = decode(entry)
+        if not isinstance(record, Shown):
+            raise TypeError("the log holds something else under this key")
+        return record
+
+    def _near(self, decision: str) -> Shown | None:
+        """A decision that is open, or on its way to the log."""
+        with self._lock:
+            waiting = self._replica.pending.get(decision)
+            return self._unkept.get(decision) if waiting is None else waiting.shown
+
+    def is_near(self, decision: str) -> bool:
+        """Whether feedback for a decision needs no look into the log."""
+        return self._near(decision) is not None

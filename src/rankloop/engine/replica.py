@@ -1,0 +1,158 @@
+"""What a log says: the state of one ranker, entry after entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rankloop.engine.config import RankerConfig
+from rankloop.engine.items import Item, ItemTable
+from rankloop.engine.learners import Learners, Lesson
+from rankloop.engine.pending import Pending, Waiting
+from rankloop.engine.ranking import Receipt
+from rankloop.engine.records import (
+    Closed,
+    Guarded,
+    Happened,
+    ItemsPut,
+    ItemsRemoved,
+    Record,
+    Shown,
+    Withdrawn,
+    decode,
+)
+from rankloop.engine.tally import Tally
+from rankloop.store.base import Entry
+
+TOGETHER = 2000
+"""Lessons of a replay that are taken in at once."""
+
+
+class Replica:
+    """Items, learners, open decisions and counts after the entries of a log up to a position.
+
+    Only `apply` and `follow` change it, and only by what entries say: equal logs give equal replicas, bit for bit.
+    """
+
+    def __init__(self, config: RankerConfig) -> None:
+        self.config = config
+        self.table = ItemTable(config.dim, config.coverage)
+        self.learners = Learners(config, self.table)
+        self.pending = Pending(config.window)
+        self.tally = Tally(config.slots, self.table.capacity)
+        self.guarded: str | None = None  # why the guard fell back to the control order, if it did
+        self.watched = np.zeros((2, 2))  # settled and clicked lists of both arms since the guard stands
+        self.decided = 0  # number of the last decision
+        self.position = 0  # of the last entry
+        self._later: dict[str, list[Lesson]] | None = None  # lessons of a replay by segment, not taken in yet
+
+    def apply(self, record: Record) -> Receipt | None:
+        """Become what one more record says."""
+        match record:
+            case ItemsPut(_, items):
+                self._put(items)
+            case ItemsRemoved(_, ids):
+                self.table.remove(ids)
+            case Shown():
+                self.decided = max(self.decided, record.number)
+                self.learners.row(record.segment)
+                self.pending.add(record)
+                self.tally.listed(record)
+            case Happened():
+                return self._happened(record)
+            case Closed(_, decisions):
+                for id in decisions:
+                    self._close(self.pending.pop(id))
+            case Withdrawn(_, id):
+                return self._withdrawn(id)
+            case Guarded(_, tripped, why):
+                self.guarded = why if tripped else None
+                self.watched = np.zeros((2, 2))
+        return None
+
+    def follow(self, entries: Iterable[Entry], until: int | None = None) -> None:
+        """Apply entries, up to a position if one is given: the same as one by one, and quicker."""
+        self._later, held = {}, 0
+        try:
+            for entry in entries:
+                if until is not None and entry.position > until:
+                    break
+                record = decode(entry)
+                if isinstance(record, ItemsPut) or held >= TOGETHER:
+                    self._catch_up()
+                    held = 0
+                self.apply(record)
+                self.position = entry.position
+                held += 1
+        finally:
+            self._catch_up()
+            self._later = None
+
+    def _catch_up(self) -> None:
+        for lessons in (self._later or {}).values():
+            self.learners.learn(lessons)
+        self._later = {}
+
+    def _happened(self, record: Happened) -> Receipt:
+        waiting = self.pending.get(record.decision)
+        if waiting is None:
+            self.tally.late += 1
+            return Receipt(record.decision, "late")
+        if waiting.outcome is None:
+            self.tally.told(waiting.shown, record.time)
+        waiting.add(record.outcome, record.regret, self.config.aggregate)
+        if record.final or self.config.aggregate == "earliest":
+            self.pending.pop(record.decision)
+            return Receipt(record.decision, self._settle(waiting))
+        return Receipt(record.decision, "kept")
+
+    def _close(self, waiting: Waiting | None) -> None:
+        if waiting is None:
+            return
+        self.tally.closed += 1
+        if waiting.outcome is not None or self.config.on_close == "nothing":
+            self._settle(waiting)
+
+    def _withdrawn(self, id: str) -> Receipt:
+        waiting = self.pending.pop(id)
+        if waiting is None:
+            return Receipt(id, "late")
+        self.tally.withdrawn += 1
+        return Receipt(id, "withdrawn")
+
+    def _settle(self, waiting: Waiting) -> str:
+        """The outcome of a list is known: count it, and learn from it where that is possible."""
+        shown = waiting.shown
+        outcome = np.zeros(len(shown.items)) if waiting.outcome is None else waiting.outcome
+        self.tally.settled(shown, outcome, waiting.regret)
+        control = shown.arm == "control"
+        self.watched[int(control)] += (1.0, outcome.any())
+        if control and not self.learners.from_others:
+            return "counted"
+        lesson = Lesson(shown, outcome)
+        if self._later is None:
+            self.learners.learn([lesson])
+        else:
+            self._later.setdefault(shown.segment, []).append(lesson)
+        return "learned"
+
+    def _put(self, items: Sequence[Item]) -> None:
+        new = [item for item in items if item.id not in self.table.column]
+        self.table.put(items)
+        self.learners.follow()
+        self.tally.grow(self.table.capacity)
+        for item in new:
+            if item.prior is not None:
+                self.learners.believe(self.table.column[item.id], *item.prior)
+
+    def counts(self) -> dict[str, Any]:
+        """How large it is, and how far."""
+        return {
+            "items": len(self.table),
+            "segments": len(self.learners.segments),
+            "decisions": self.decided,
+            "pending": len(self.pending),
+            "position": self.position,
+        }

@@ -1,0 +1,149 @@
+"""How a ranker has done: counts that follow from the log, kept as it grows."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.engine.records import Shown
+from rankloop.types import EMPTY, FloatArray
+
+ARMS = ("policy", "control")
+FIELDS = ("lists", "settled", "clicked", "value", "regret", "known", "exploring", "slots", "explored")
+"""Lists; those whose outcome is known; those clicked; what they were worth; what they lost against the best list, and
+for how many that is known; shares of scores that explored, over so many slots; lists in which exploring changed
+something."""
+MINUTES, HOURS = 2 * 24 * 60, 90 * 24
+"""So many are remembered; minutes that are forgotten count for their hour."""
+LAGS = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
+"""Seconds from a list to its feedback, the upper ends of what is counted together."""
+PLACES = 10
+"""Slots that are told apart for each item; the last one counts for all that follow."""
+
+LISTS, SETTLED, CLICKED, VALUE, REGRET, KNOWN, EXPLORING, SLOTS, EXPLORED = range(len(FIELDS))
+Counts = list[list[float]]  # of each arm, of each field
+
+
+def _zero() -> Counts:
+    return [[0.0] * len(FIELDS) for _ in ARMS]
+
+
+class Tally:
+    """Counts of lists by arm: in all, by time, by item and place. What happened to a list counts at the list's time."""
+
+    def __init__(self, slots: int, capacity: int) -> None:
+        self.since: float | None = None  # the first list
+        self.total = _zero()
+        self.minutes: OrderedDict[int, Counts] = OrderedDict()
+        self.hours: OrderedDict[int, Counts] = OrderedDict()  # of the minutes before those
+        self._today, self.explored_today = 0, 0
+        self.lags, self.lag_seconds = [0] * (len(LAGS) + 1), 0.0
+        self.late = self.closed = self.withdrawn = 0
+        self._slots = np.minimum(np.arange(slots), PLACES - 1)
+        shape = (len(ARMS), capacity, min(slots, PLACES))
+        self.shown = np.zeros(shape, dtype=np.uint32)
+        self.clicked = np.zeros(shape, dtype=np.uint32)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for items."""
+        if capacity > self.shown.shape[1]:
+            more = ((0, 0), (0, capacity - self.shown.shape[1]), (0, 0))
+            self.shown, self.clicked = np.pad(self.shown, more), np.pad(self.clicked, more)
+
+    def listed(self, shown: Shown) -> None:
+        """A list was decided."""
+        if self.since is None:
+            self.since = shown.time
+        minute = int(shown.time // 60)
+        counts = self.minutes.get(minute)
+        if counts is None:
+            counts = self._begin(minute)
+        arm = 1 if shown.arm == "control" else 0
+        for own in (self.total[arm], counts[arm]):
+            own[LISTS] += 1
+            own[EXPLORING] += shown.exploring
+            own[SLOTS] += shown.judged
+            own[EXPLORED] += shown.explored
+        if shown.explored:
+            self.explored_today = 1 + self.explored_on(shown.time)
+            self._today = int(shown.time // 86400)
+        self._count(self.shown, arm, shown, None)
+
+    def explored_on(self, time: float) -> int:
+        """Lists that exploring changed on the day of the last one, if this is the same day."""
+        return self.explored_today if int(time // 86400) == self._today else 0
+
+    def _begin(self, minute: int) -> Counts:
+        counts = self.minutes[minute] = _zero()
+        while len(self.minutes) > MINUTES:
+            old, gone = self.minutes.popitem(last=False)
+            hour = self.hours.setdefault(old // 60, _zero())
+            for own, more in zip(hour, gone, strict=True):
+                own[:] = [a + b for a, b in zip(own, more, strict=True)]
+        while len(self.hours) > HOURS:
+            self.hours.popitem(last=False)
+        return counts
+
+    def told(self, shown: Shown, time: float) -> None:
+        """The first feedback for a list came."""
+        lag = time - shown.time
+        self.lags[bisect_left(LAGS, lag)] += 1
+        self.lag_seconds += lag
+
+    def settled(self, shown: Shown, outcome: FloatArray, regret: float | None) -> None:
+        """The outcome of a list is known: what each slot was worth."""
+        arm, values = 1 if shown.arm == "control" else 0, outcome.tolist()
+        clicked = any(values)
+        minute = int(shown.time // 60)
+        counts = self.minutes.get(minute) or self.hours.get(minute // 60)
+        for own in (self.total[arm],) if counts is None else (self.total[arm], counts[arm]):
+            own[SETTLED] += 1
+            own[CLICKED] += clicked
+            own[VALUE] += sum(values)
+            if regret is not None:
+                own[REGRET] += regret
+                own[KNOWN] += 1
+        if clicked:
+            self._count(self.clicked, arm, shown, outcome)
+
+    def _count(self, table: NDArray[Any], arm: int, shown: Shown, outcome: FloatArray | None) -> None:
+        items, places = shown.items, self._slots[: len(shown.items)]
+        if outcome is not None:
+            items, places = items[outcome != 0], places[outcome != 0]
+        if len(items) and items.min() < 0:
+            items, places = items[items != EMPTY], places[items != EMPTY]
+        table[arm, items, places] += 1  # a list has an item once
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All counts."""
+        found: dict[str, NDArray[Any]] = {
+            "total": np.array(self.total),
+            "lags": np.array(self.lags, dtype=np.int64),
+            "others": np.array(
+                [self.late, self.closed, self.withdrawn, self._today, self.explored_today], dtype=np.int64
+            ),
+            "lag_seconds": np.array(self.lag_seconds),
+            "since": np.array(np.nan if self.since is None else self.since),
+            "shown": self.shown.copy(),
+            "clicked": self.clicked.copy(),
+        }
+        for name, kept in (("minutes", self.minutes), ("hours", self.hours)):
+            found[f"{name}.at"] = np.array(list(kept), dtype=np.int64)
+            found[name] = np.array(list(kept.values())).reshape(-1, len(ARMS), len(FIELDS))
+        return found
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Become what `arrays` gave."""
+        self.total = arrays["total"].tolist()
+        self.lags, self.lag_seconds = arrays["lags"].tolist(), float(arrays["lag_seconds"])
+        self.late, self.closed, self.withdrawn, self._today, self.explored_today = arrays["others"].tolist()
+        self.since = None if np.isnan(arrays["since"]) else float(arrays["since"])
+        self.shown, self.clicked = arrays["shown"].copy(), arrays["clicked"].copy()
+        for name, kept in (("minutes", self.minutes), ("hours", self.hours)):
+            kept.clear()
+            kept.update(zip(arrays[f"{name}.at"].tolist(), arrays[name].tolist(), strict=True))
