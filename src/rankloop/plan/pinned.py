@@ -20,6 +20,9 @@ def around_pins(planner: Planner, score: SlotScore, request: Request, rng: np.ra
         return planner(score, request, rng)
     pinned = request.pinned
     free, held = np.flatnonzero(pinned == EMPTY), pinned[pinned != EMPTY]
+    if not len(free):  # nothing is left to plan
+        items = np.repeat(pinned[None, :], request.learners, axis=0)
+        return Plan(items, np.zeros(items.shape))
     allowed = np.broadcast_to(True if request.allowed is None else request.allowed, (request.learners, request.items))
     allowed = allowed.copy()
     allowed[:, held] = False
