@@ -259,7 +259,7 @@ class Ranker(Questions):
 
     def _trips(self) -> str | None:
         """Why the guard must fall back now, if it must."""
-        guard, (policy, control) = self.config.guard, self._replica.watched.tolist()
+        guard, (policy, control) = self.config.guard, self._replica.watched
         if guard is None or self._replica.guarded is not None or not guard.trips(policy, control):
             return None
         p, q = policy[1] / policy[0], control[1] / control[0]

@@ -44,9 +44,9 @@ class Shown:
     number: int  # of the decision, from 1; its random numbers follow from it
     segment: str
     items: IntArray  # [k] columns of the table, -1 where nothing is shown
-    x: FloatArray | None  # [k, d] features as they were scored
-    context: FloatArray | None  # [dx]
-    scores: FloatArray | None  # [k]
+    x: FloatArray | None = None  # [k, d] features as they were scored
+    context: FloatArray | None = None  # [dx]
+    scores: FloatArray | None = None  # [k]
     pinned: tuple[int, ...] = ()  # slots that were pinned
     propensity: Propensity | None = None
     policy: str = ""  # that decided, its version and the seed of all its decisions
@@ -144,10 +144,12 @@ def decode(entry: Entry) -> Record:
         case "items-removed":
             return ItemsRemoved(entry.time, tuple(meta["ids"]))
         case "shown":
-            likely = _propensity(meta.pop("propensity", None))
-            meta["pinned"] = tuple(meta.get("pinned", ()))
-            found: dict[str, Any] = {name: arrays.get(name) for name in ARRAYS}
-            return Shown(time=entry.time, id=entry.key, propensity=likely, **meta, **found)
+            if "propensity" in meta:
+                meta["propensity"] = _propensity(meta["propensity"])
+            if "pinned" in meta:
+                meta["pinned"] = tuple(meta["pinned"])
+            found: dict[str, Any] = {**meta, **arrays}
+            return Shown(entry.time, entry.key, **found)
         case "happened":
             return Happened(entry.time, entry.key, entry.subject, arrays["outcome"], meta["final"], meta.get("regret"))
         case "closed":
@@ -165,9 +167,7 @@ def plain(propensity: Propensity) -> dict[str, Any]:
     return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items() if v is not None}
 
 
-def _propensity(given: Mapping[str, Any] | None) -> Propensity | None:
-    if given is None:
-        return None
+def _propensity(given: Mapping[str, Any]) -> Propensity:
     values: dict[str, Any] = {name: np.array(v) if isinstance(v, list) else v for name, v in given.items()}
     return Propensity(**values)
 
@@ -185,6 +185,7 @@ def _item(given: Mapping[str, Any]) -> Item:
 
 
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_read = json.JSONDecoder().raw_decode
 
 
 def _pack(meta: Mapping[str, Any], arrays: Arrays) -> bytes:
@@ -197,7 +198,7 @@ def _pack(meta: Mapping[str, Any], arrays: Arrays) -> bytes:
 
 def _unpack(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     end = body.index(b"\n")
-    meta = json.loads(body[:end])
+    meta, _ = _read(body[:end].decode())
     arrays: dict[str, NDArray[Any]] = {}
     at = end + 1
     whole: FloatArray | None = None

@@ -43,7 +43,7 @@ class Replica:
         self.pending = Pending(config.window)
         self.tally = Tally(config.slots, self.table.capacity)
         self.guarded: str | None = None  # why the guard fell back to the control order, if it did
-        self.watched = np.zeros((2, 2))  # settled and clicked lists of both arms since the guard stands
+        self.watched = [[0.0, 0.0], [0.0, 0.0]]  # settled and clicked lists of both arms since the guard stands
         self.decided = 0  # number of the last decision
         self.position = 0  # of the last entry
         self._later: dict[str, list[Lesson]] | None = None  # lessons of a replay by segment, not taken in yet
@@ -69,12 +69,13 @@ class Replica:
                 return self._withdrawn(id)
             case Guarded(_, tripped, why):
                 self.guarded = why if tripped else None
-                self.watched = np.zeros((2, 2))
+                self.watched = [[0.0, 0.0], [0.0, 0.0]]
         return None
 
     def follow(self, entries: Iterable[Entry], until: int | None = None) -> None:
         """Apply entries, up to a position if one is given: the same as one by one, and quicker."""
         self._later, held = {}, 0
+        self.tally.later = True
         try:
             for entry in entries:
                 if until is not None and entry.position > until:
@@ -88,12 +89,13 @@ class Replica:
                 held += 1
         finally:
             self._catch_up()
-            self._later = None
+            self._later, self.tally.later = None, False
 
     def _catch_up(self) -> None:
         for lessons in (self._later or {}).values():
             self.learners.learn(lessons)
         self._later = {}
+        self.tally.catch_up()
 
     def _happened(self, record: Happened) -> Receipt:
         waiting = self.pending.get(record.decision)
@@ -126,9 +128,11 @@ class Replica:
         """The outcome of a list is known: count it, and learn from it where that is possible."""
         shown = waiting.shown
         outcome = np.zeros(len(shown.items)) if waiting.outcome is None else waiting.outcome
-        self.tally.settled(shown, outcome, waiting.regret)
+        clicked = self.tally.settled(shown, outcome, waiting.regret)
         control = shown.arm == "control"
-        self.watched[int(control)] += (1.0, outcome.any())
+        watched = self.watched[1 if control else 0]
+        watched[0] += 1.0
+        watched[1] += clicked
         if control and not self.learners.from_others:
             return "counted"
         lesson = Lesson(shown, outcome)

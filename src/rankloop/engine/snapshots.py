@@ -31,7 +31,7 @@ def take(replica: Replica) -> Taken:
     """Copy the state: whoever holds the ranker's lock does no more than that."""
     parts: dict[str, Any] = {"table": replica.table, "learners": replica.learners, "tally": replica.tally}
     arrays = {f"{part}.{name}": array for part, own in parts.items() for name, array in own.arrays().items()}
-    arrays["watched"] = replica.watched.copy()
+    arrays["watched"] = np.array(replica.watched)
     waiting = [(one.shown, None if one.outcome is None else one.outcome.copy(), one.regret) for one in replica.pending]
     head = {**_belongs(replica), "decided": replica.decided, "guarded": replica.guarded}
     return Taken(replica.position, arrays, waiting, head)
@@ -70,7 +70,7 @@ def restore(replica: Replica, snapshot: Snapshot) -> bool:
     replica.table.restore(_below("table.", arrays))
     replica.learners.restore(_below("learners.", arrays))
     replica.tally.restore(_below("tally.", arrays))
-    replica.watched, replica.guarded = arrays["watched"], head["guarded"]
+    replica.watched, replica.guarded = arrays["watched"].tolist(), head["guarded"]
     replica.decided, replica.position = head["decided"], snapshot.position
     bodies, outcomes, at, told = arrays["pending.bodies"].tobytes(), arrays["pending.outcomes"], 0, 0
     sizes = arrays["pending.sizes"].tolist()

@@ -44,6 +44,8 @@ class Tally:
         self._today, self.explored_today = 0, 0
         self.lags, self.lag_seconds = [0] * (len(LAGS) + 1), 0.0
         self.late = self.closed = self.withdrawn = 0
+        self.later = False  # put off counting items by place: for those who catch up with a long log
+        self._counted: dict[tuple[bool, int], list[Any]] = {}
         self._slots = np.minimum(np.arange(slots), PLACES - 1)
         shape = (len(ARMS), capacity, min(slots, PLACES))
         self.shown = np.zeros(shape, dtype=np.uint32)
@@ -95,8 +97,8 @@ class Tally:
         self.lags[bisect_left(LAGS, lag)] += 1
         self.lag_seconds += lag
 
-    def settled(self, shown: Shown, outcome: FloatArray, regret: float | None) -> None:
-        """The outcome of a list is known: what each slot was worth."""
+    def settled(self, shown: Shown, outcome: FloatArray, regret: float | None) -> bool:
+        """The outcome of a list is known: what each slot was worth; whether there was any click."""
         arm, values = 1 if shown.arm == "control" else 0, outcome.tolist()
         clicked = any(values)
         minute = int(shown.time // 60)
@@ -110,14 +112,25 @@ class Tally:
                 own[KNOWN] += 1
         if clicked:
             self._count(self.clicked, arm, shown, outcome)
+        return clicked
 
     def _count(self, table: NDArray[Any], arm: int, shown: Shown, outcome: FloatArray | None) -> None:
         items, places = shown.items, self._slots[: len(shown.items)]
         if outcome is not None:
             items, places = items[outcome != 0], places[outcome != 0]
-        if len(items) and items.min() < 0:
+        if EMPTY in items.tolist():
             items, places = items[items != EMPTY], places[items != EMPTY]
-        table[arm, items, places] += 1  # a list has an item once
+        if self.later:
+            self._counted.setdefault((table is self.shown, arm), []).append((items, places))
+        else:
+            table[arm, items, places] += 1  # a list has an item once
+
+    def catch_up(self) -> None:
+        """Count what was put off."""
+        for (shown, arm), cells in self._counted.items():
+            items, places = (np.concatenate(part) for part in zip(*cells, strict=True))
+            np.add.at(self.shown[arm] if shown else self.clicked[arm], (items, places), 1)
+        self._counted.clear()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All counts."""
