@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from rankloop.engine.inside import belief_of
+from rankloop.engine.learners import Learners
+from rankloop.engine.records import Shown
 from rankloop.policy import Ranks
 from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Rows
 
@@ -40,6 +42,15 @@ def _shares(found: FloatArray, start: FloatArray) -> None:
     """Of the variance before the first click, how much is left."""
     share = np.divide(found[1], start, out=np.ones(found.shape[1]), where=start > 0)
     found[2] = np.minimum(share * share, 1.0)
+
+
+def estimates_of(learners: Learners, shown: Shown) -> FloatArray | None:
+    """What a learner believes of the items of a list that was shown, [k]; None where it has no estimates."""
+    _, belief = belief_of(learners.policy, learners.of(shown.segment))
+    if not hasattr(belief, "mean"):
+        return None
+    rows = _listed(learners.decision([shown]).rows)
+    return np.asarray(belief.mean(rows)[0])
 
 
 def exploration(

@@ -89,11 +89,11 @@ class Learners:
             for shown, outcome in lessons:
                 if self._config.forget_every:
                     self.forget(row)
-                self._take_in(view, self._decision([shown]), self._kept(outcome[None, :]))
+                self._take_in(view, self.decision([shown]), self._kept(outcome[None, :]))
             return
         for _, alike in groupby(lessons, key=lambda lesson: len(lesson.shown.items)):
             lists, outcomes = zip(*alike, strict=True)
-            decision = self._decision(lists)
+            decision = self.decision(lists)
             learn_in_sequence(self.policy, view, decision, self.policy.feedback.keep(np.array(outcomes)))
 
     def _kept(self, clicks: FloatArray) -> FloatArray:
@@ -107,7 +107,14 @@ class Learners:
         else:
             self.policy.learn(view, decision, clicks)
 
-    def _decision(self, shown: Sequence[Shown]) -> Decision:
+    def scored(self, shown: Shown) -> Shown:
+        """A list of another policy, its rows as this one would have scored them: with the items as they are now."""
+        lists = shown.items[None, :]
+        request = self.request(len(shown.items), None if shown.context is None else shown.context[None, :])
+        made = self.policy.adopt(request, lists)
+        return replace(shown, x=None if made.rows.x is None else np.array(made.rows.x[0]))
+
+    def decision(self, shown: Sequence[Shown]) -> Decision:
         """Lists as they were decided: their rows as they were scored. A list for each, as if for T learners."""
         lists = _stacked([one.items for one in shown])
         context = None if shown[0].context is None else _stacked([one.context for one in shown])

@@ -71,6 +71,7 @@ class Ranker(Questions):
         self._numbered = Numbered()
         self._unkept = {}
         self._replica = snapshots.start(config, self.store, name)
+        self._other: Replica | None = None  # another policy that follows the same log
         self._drawn = self._replica.decided  # number of the last decision made, which may not have been kept
         self._writer = Writer(self.store) if writer is None else writer
 
@@ -284,6 +285,9 @@ class Ranker(Questions):
                     self._unkept.pop(record.id, None)
                 told = self._replica.apply(record)
                 self._replica.position = position
+                if self._other is not None:
+                    self._other.apply(record)
+                    self._other.position = position
             return told
 
         return apply
@@ -296,7 +300,10 @@ class Ranker(Questions):
         """Keep the state, so that a start need not replay the whole log; the position that it is of."""
         with self._lock:
             taken = snapshots.take(self._replica)
+            other = None if self._other is None else snapshots.take(self._other)
         self.store.save_snapshot(self.name, snapshots.packed(taken))
+        if other is not None:
+            self.store.save_snapshot(snapshots.place(self.name, other=True), snapshots.packed(other))
         return taken.position
 
     def adjust(self, config: RankerConfig) -> None:
@@ -306,8 +313,46 @@ class Ranker(Questions):
         with self._lock:
             self.config = self._replica.config = config
 
+    # Another policy
+
+    def stand_by(self, other: Replica) -> None:
+        """Let a replica of this log under other settings catch up, and follow from now on."""
+        if not fits(other.config, self.config):
+            raise Unsupported("another policy must have the same dim, context, coverage and slots.")
+        other.follow(self.store.read(self.name, other.position))  # most of it, while others go on
+        with self._lock:
+            # What is committed and not applied yet is applied to both, in its turn.
+            other.follow(self.store.read(self.name, other.position), until=self._replica.position)
+            self._other = other
+
+    def switch(self) -> RankerConfig:
+        """Let the policy that stands by decide from now on, and this one stand by; the new settings."""
+        with self._lock:
+            if self._other is None:
+                raise Unsupported("no other policy stands by.")
+            self._replica, self._other = self._other, self._replica
+            self.config = self._replica.config
+            return self.config
+
+    def dismiss(self) -> None:
+        """The other policy follows no more."""
+        with self._lock:
+            self._other = None
+
+    @property
+    def other(self) -> RankerConfig | None:
+        """Settings of the policy that stands by."""
+        other = self._other
+        return None if other is None else other.config
+
     def close(self) -> None:
         """Write what is waiting and let go of the log."""
         if self._own_writer:
             self._writer.close()
             self.store.close()
+
+
+def fits(other: RankerConfig, config: RankerConfig) -> bool:
+    """Whether a policy can learn from the log of another: items and visitors are told in the same way."""
+    same = ("dim", "context", "coverage", "slots")
+    return all(getattr(other, name) == getattr(config, name) for name in same)

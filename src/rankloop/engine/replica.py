@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from rankloop.engine.records import (
 )
 from rankloop.engine.tally import Tally
 from rankloop.store.base import Entry
+from rankloop.types import FloatArray
 
 TOGETHER = 2000
 """Lessons of a replay that are taken in at once."""
@@ -46,6 +47,7 @@ class Replica:
         self.watched = [[0.0, 0.0], [0.0, 0.0]]  # settled and clicked lists of both arms since the guard stands
         self.decided = 0  # number of the last decision
         self.position = 0  # of the last entry
+        self.witness: Callable[[Shown, FloatArray], None] | None = None  # sees lists before they are learned from
         self._later: dict[str, list[Lesson]] | None = None  # lessons of a replay by segment, not taken in yet
 
     def apply(self, record: Record) -> Receipt | None:
@@ -58,7 +60,7 @@ class Replica:
             case Shown():
                 self.decided = max(self.decided, record.number)
                 self.learners.row(record.segment)
-                self.pending.add(record)
+                self.pending.add(self.learners.scored(record) if self._is_foreign(record) else record)
                 self.tally.listed(record)
             case Happened():
                 return self._happened(record)
@@ -71,6 +73,10 @@ class Replica:
                 self.guarded = why if tripped else None
                 self.watched = [[0.0, 0.0], [0.0, 0.0]]
         return None
+
+    def _is_foreign(self, shown: Shown) -> bool:
+        """Whether another policy decided: its rows are not what this one would have scored."""
+        return bool(shown.policy) and shown.policy != self.config.policy
 
     def follow(self, entries: Iterable[Entry], until: int | None = None) -> None:
         """Apply entries, up to a position if one is given: the same as one by one, and quicker."""
@@ -133,7 +139,9 @@ class Replica:
         watched = self.watched[1 if control else 0]
         watched[0] += 1.0
         watched[1] += clicked
-        if control and not self.learners.from_others:
+        if self.witness is not None:
+            self.witness(shown, outcome)
+        if (control or self._is_foreign(shown)) and not self.learners.from_others:
             return "counted"
         lesson = Lesson(shown, outcome)
         if self._later is None:

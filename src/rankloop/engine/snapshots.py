@@ -84,14 +84,19 @@ def restore(replica: Replica, snapshot: Snapshot) -> bool:
     return True
 
 
-def start(config: RankerConfig, store: Store, name: str) -> Replica:
-    """The newest snapshot and the rest of the log."""
+def start(config: RankerConfig, store: Store, name: str, *, other: bool = False) -> Replica:
+    """The newest snapshot and the rest of the log; of the policy that stands by, where `other`."""
     replica = Replica(config)
-    kept = store.load_snapshot(name)
+    kept = store.load_snapshot(place(name, other))
     if kept is not None:
         restore(replica, kept)
     replica.follow(store.read(name, replica.position))
     return replica
+
+
+def place(name: str, other: bool) -> str:
+    """Under which name a ranker's snapshot is kept: no ranker has a name with a tilde."""
+    return f"{name}~other" if other else name
 
 
 def _belongs(replica: Replica) -> dict[str, Any]:
