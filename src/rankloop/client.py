@@ -239,6 +239,31 @@ class Calls:
         return Call("PUT", _at(ranker), _same, dict(config))
 
     @staticmethod
+    def put_other(ranker: str, config: Mapping[str, Any]) -> Call[dict[str, Any]]:
+        """Rebuild another policy from the ranker's log, in the background."""
+        return Call("PUT", _at(ranker, "other"), _same, dict(config))
+
+    @staticmethod
+    def other(ranker: str) -> Call[dict[str, Any]]:
+        """How far the other policy is, and both on the same log."""
+        return Call("GET", _at(ranker, "other"), _same)
+
+    @staticmethod
+    def drop_other(ranker: str) -> Call[None]:
+        """The other policy goes."""
+        return Call("DELETE", _at(ranker, "other"), _nothing)
+
+    @staticmethod
+    def switch(ranker: str) -> Call[dict[str, Any]]:
+        """Let the other policy decide, and this one stand by."""
+        return Call("POST", _at(ranker, "switch"), _same)
+
+    @staticmethod
+    def release(ranker: str) -> Call[dict[str, Any]]:
+        """Let the policy decide again after the guard fell back."""
+        return Call("POST", _at(ranker, "release"), _same)
+
+    @staticmethod
     def delete_ranker(ranker: str) -> Call[None]:
         """Delete a ranker; its log stays."""
         return Call("DELETE", _at(ranker), _nothing)
@@ -308,6 +333,11 @@ class Client:
     rankers = _sync(Calls.rankers)
     ranker = _sync(Calls.ranker)
     put_ranker = _sync(Calls.put_ranker)
+    put_other = _sync(Calls.put_other)
+    other = _sync(Calls.other)
+    drop_other = _sync(Calls.drop_other)
+    switch = _sync(Calls.switch)
+    release = _sync(Calls.release)
     delete_ranker = _sync(Calls.delete_ranker)
 
 
@@ -349,6 +379,11 @@ class AsyncClient:
     rankers = _async(Calls.rankers)
     ranker = _async(Calls.ranker)
     put_ranker = _async(Calls.put_ranker)
+    put_other = _async(Calls.put_other)
+    other = _async(Calls.other)
+    drop_other = _async(Calls.drop_other)
+    switch = _async(Calls.switch)
+    release = _async(Calls.release)
     delete_ranker = _async(Calls.delete_ranker)
 
 

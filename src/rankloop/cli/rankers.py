@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
-from rankloop.errors import InvalidInput, MissingExtra
+from rankloop.errors import InvalidInput, MissingExtra, RankloopError
 
 URL, KEY = "RANKLOOP_URL", "RANKLOOP_KEY"
 DEFAULT = "http://127.0.0.1:8080"
@@ -18,20 +19,29 @@ def add_to(commands: Any) -> None:
     """Add the command with its verbs."""
     command = commands.add_parser(
         "rankers",
-        help="list, create, show and delete the rankers of a running service",
+        help="list, create, replace, show and delete the rankers of a running service",
         description=f"Asks the service at --url (default: ${URL}, or {DEFAULT}) with the API key in ${KEY}.",
     )
     command.add_argument("--url", help=f"where the service is (default: ${URL}, or {DEFAULT})")
     verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
     verbs.add_parser("list", help="all rankers").set_defaults(run=show_all)
     create = verbs.add_parser("create", help="create a ranker, or replace it")
-    create.add_argument("name")
-    create.add_argument("--config", metavar="FILE", help="its settings as YAML")
-    create.add_argument("--policy", help="an id of the catalogue; see rankloop policies")
-    create.add_argument("--slots", type=int, help="the longest list that is asked for")
-    create.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="another setting, as YAML")
     create.set_defaults(run=put)
-    for verb, run, does in (("show", show, "settings and size of a ranker"), ("delete", delete, "delete a ranker")):
+    replace = verbs.add_parser("replace", help="rebuild another policy from the log, compare both, and let it decide")
+    replace.add_argument("--switch", action="store_true", help="let it decide as soon as it is ready")
+    replace.set_defaults(run=rebuild)
+    for one in (create, replace):
+        one.add_argument("name")
+        one.add_argument("--config", metavar="FILE", help="its settings as YAML")
+        one.add_argument("--policy", help="an id of the catalogue; see rankloop policies")
+        one.add_argument("--slots", type=int, help="the longest list that is asked for")
+        one.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="another setting, as YAML")
+    for verb, run, does in (
+        ("show", show, "settings and size of a ranker"),
+        ("switch", switch, "let the policy that stands by decide; the same again switches back"),
+        ("release", release, "let the policy decide again after its guard fell back"),
+        ("delete", delete, "delete a ranker"),
+    ):
         one = verbs.add_parser(verb, help=does)
         one.add_argument("name")
         one.set_defaults(run=run)
@@ -50,6 +60,61 @@ def show_all(given: argparse.Namespace) -> None:
 
 def put(given: argparse.Namespace) -> None:
     """Create or replace."""
+    with _client(given) as service:
+        _print(service.put_ranker(given.name, _config(given)))
+
+
+def rebuild(given: argparse.Namespace) -> None:
+    """Rebuild another policy from the log, compare, and switch where that is wished."""
+    with _client(given) as service:
+        # What is not said of the new policy stays as it is.
+        before = service.ranker(given.name)["config"]
+        config = _config(given)
+        if config.get("policy", before["policy"]) != before["policy"]:
+            before.pop("params", None)
+        standing = service.put_other(given.name, before | config)
+        while standing["state"] == "rebuilding":
+            time.sleep(0.1)
+            standing = service.other(given.name)
+        if standing["state"] == "failed":
+            raise RankloopError(standing["problem"])
+        for who in ("now", "other"):
+            if standing[who] is not None:
+                print(_judged(who, standing[who]))
+        if given.switch:
+            service.switch(given.name)
+    print(f"{given.name} is decided by {standing['config']['policy']} now." if given.switch else _what_next(given.name))
+
+
+def _judged(who: str, told: dict[str, Any]) -> str:
+    words = f"{who:6} {told['policy']}: {told['lists']:,} lists"
+    if told["error"] is not None:
+        words += f", mean squared error {told['error']:.4f} over {told['slots']:,} slots"
+    if told["order"] is not None:
+        words += f", {told['order']:.1%} of {told['pairs']:,} pairs in the right order"
+    return words
+
+
+def _what_next(name: str) -> str:
+    return f"It stands by and follows the log; `rankloop rankers switch {name}` lets it decide, and back."
+
+
+def switch(given: argparse.Namespace) -> None:
+    """Let the policy that stands by decide."""
+    with _client(given) as service:
+        told = service.switch(given.name)
+    print(f"{given.name} is decided by {told['config']['policy']} now; the same again switches back.")
+
+
+def release(given: argparse.Namespace) -> None:
+    """Let the policy decide again."""
+    with _client(given) as service:
+        service.release(given.name)
+    print(f"{given.name} decides again.")
+
+
+def _config(given: argparse.Namespace) -> dict[str, Any]:
+    """Settings of a file and of options."""
     config = {} if given.config is None else _file(given.config)
     config |= {name: value for name in ("policy", "slots") if (value := getattr(given, name)) is not None}
     for setting in given.set:
@@ -57,8 +122,7 @@ def put(given: argparse.Namespace) -> None:
         if not equals:
             raise InvalidInput("--set", setting, "FIELD=VALUE")
         config[name] = _yaml("--set", setting, value)
-    with _client(given) as service:
-        _print(service.put_ranker(given.name, config))
+    return config
 
 
 def show(given: argparse.Namespace) -> None:

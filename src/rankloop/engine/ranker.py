@@ -132,8 +132,9 @@ class Ranker(Questions):
         with self._lock:
             replica, config = self._replica, self.config
             question = asking.read(config, replica.table, replica.learners, **asked)
-            self._drawn = max(self._drawn, replica.decided) + 1
-            shown, ranking = self._decide(replica, question, self._drawn)
+            number = max(self._drawn, replica.decided) + 1
+            shown, ranking = self._decide(replica, question, number)
+            self._drawn = number
             if config.commit == "all":
                 return ranking, self._keep(shown)
             self._unkept[shown.id] = shown

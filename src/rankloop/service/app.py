@@ -59,7 +59,7 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
         endpoint: Any = hot.Hot(service, path, answer)
         often[answer.__name__] = endpoint
         app.router.routes.append(Route(path, endpoint, methods=["POST"], name=answer.__name__))
-    for router in (routes.of_rankers, routes.of_items, routes.of_decisions, routes.of_health):
+    for router in (routes.of_rankers, routes.of_replacing, routes.of_items, routes.of_decisions, routes.of_health):
         app.include_router(router(service))
     for kind in (RankloopError, Refused, HTTPException, RequestValidationError, MemoryError, ArithmeticError):
         app.add_exception_handler(kind, _told)

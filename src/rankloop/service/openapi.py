@@ -13,6 +13,7 @@ from rankloop import catalogue
 from rankloop.engine.config import AGGREGATES, CLOSINGS, COMMITS, MODES, OBJECTIVES, RankerConfig
 from rankloop.engine.history import History
 from rankloop.service import problems, schemas
+from rankloop.service.replacing import Standing
 from rankloop.version import __version__
 
 WHERE = "#/components/schemas/"
@@ -20,11 +21,12 @@ BODIES = (schemas.RankBody, schemas.FeedbackBody, schemas.BulkFeedbackBody, sche
 ANSWERS = (
     schemas.RankAnswer, schemas.ReceiptAnswer, schemas.BulkAnswers, schemas.ItemsAnswer, schemas.RankersAnswer,
     History, schemas.ReportAnswer, schemas.PlacesAnswer, schemas.Health, schemas.ItemBody, problems.Problem,
-    RankerConfig,
+    Standing, RankerConfig,
 )  # fmt: skip
 ALWAYS = {401: "No key, or a wrong one", 403: "The key has not the role", 429: "Too many requests"}
 SOMETIMES = {
     404: "Unknown ranker, item or decision",
+    409: "Not now; the sentence says why",
     422: "Not acceptable; the sentence says what is",
     503: "The log cannot be written now",
 }

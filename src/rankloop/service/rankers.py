@@ -13,9 +13,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from rankloop.engine import Item, Ranker, RankerConfig
-from rankloop.errors import InvalidInput
+from rankloop.engine import Item, Ranker, RankerConfig, snapshots
+from rankloop.engine.ranker import fits
+from rankloop.errors import InvalidInput, Words
 from rankloop.service.problems import Refused
+from rankloop.service.replacing import Rebuild, Standing
 from rankloop.service.settings import Settings
 from rankloop.service.single import hold
 from rankloop.store import Entry, Store, Writer
@@ -35,6 +37,7 @@ class Hosted:
     name: str
     ranker: Ranker
     changing: threading.Lock = field(default_factory=threading.Lock)  # its items, one change after the other
+    rebuild: Rebuild | None = None  # of another policy
 
     def has_room_for(self, segment: str, most: int) -> None:
         """Refuse a segment for which there is no room."""
@@ -65,8 +68,10 @@ class Rankers:
         self._used: set[str] = set()  # names of logs
         self._changing, self._opened = threading.Lock(), ExitStack()
         self.writer = Writer(store)
-        for name, (place, config) in self._logged().items():
-            ranker = Ranker(RankerConfig.of(config), name=place, writer=self.writer)
+        for name, body in self._logged().items():
+            ranker = Ranker(RankerConfig.of(body["config"]), name=body["log"], writer=self.writer)
+            if body.get("other") is not None:
+                ranker.stand_by(snapshots.start(RankerConfig.of(body["other"]), store, body["log"], other=True))
             self._hosted[name] = Hosted(name, ranker)
         for name, config in settings.rankers.items():
             if name not in self._hosted:
@@ -86,13 +91,13 @@ class Rankers:
             made._opened = opened.pop_all()  # closed at the end, not here
         return made
 
-    def _logged(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Log and config of every ranker that was not deleted."""
-        there: dict[str, tuple[str, dict[str, Any]]] = {}
+    def _logged(self) -> dict[str, dict[str, Any]]:
+        """Log, settings, and those of another policy, of every ranker that was not deleted."""
+        there: dict[str, dict[str, Any]] = {}
         for entry in self.store.read(RESERVED):
             if entry.kind == PUT:
                 body = json.loads(entry.body)
-                there[entry.subject] = (body["log"], body["config"])
+                there[entry.subject] = body
                 self._used.add(body["log"])
             elif entry.kind == DELETED:
                 there.pop(entry.subject, None)
@@ -137,6 +142,10 @@ class Rankers:
             before = self._hosted.get(name)
             if before is not None and _plain(before.ranker.config) == _plain(config):
                 return False
+            if before is not None and before.ranker.config.learning() == config.learning():
+                before.ranker.adjust(config)
+                self._remember(before)
+                return False
             if before is None and len(self._hosted) >= self.limits.rankers:
                 raise Refused(422, f"the service has {len(self._hosted)} rankers; accepted: no more.", field="name")
             place = name if name not in self._used else f"{name}#{secrets.token_hex(6)}"
@@ -145,9 +154,66 @@ class Rankers:
             if before is not None and before.ranker.config.dim == config.dim:
                 with before.changing:
                     ranker.put_items([_bare(item) for item in before.ranker.items()])
-            self._note(PUT, name, {"log": place, "config": _plain(config)})
-            self._hosted[name] = Hosted(name, ranker)
+            hosted = Hosted(name, ranker)
+            self._remember(hosted)
+            if before is not None and before.rebuild is not None:
+                before.rebuild.stop()
+            self._hosted[name] = hosted
         return before is None
+
+    def _remember(self, hosted: Hosted) -> None:
+        """Keep what a ranker is, for the next start."""
+        ranker = hosted.ranker
+        other = None if ranker.other is None else _plain(ranker.other)
+        self._note(PUT, hosted.name, {"log": ranker.name, "config": _plain(ranker.config), "other": other})
+
+    # Another policy
+
+    def put_other(self, name: str, given: Any) -> Hosted:
+        """Rebuild another policy from the ranker's log, in the background."""
+        config = self.config(name, given)
+        with self._changing:
+            hosted = self.find(name)
+            if not fits(config, hosted.ranker.config):
+                accepted = "the dim, context, coverage and slots of the ranker that it is to replace"
+                raise InvalidInput("ranker", Words("of another shape"), accepted)
+            self._drop(hosted)
+            hosted.rebuild = Rebuild(hosted.ranker, config, lambda: self._remember(hosted))
+            return hosted
+
+    def standing(self, name: str) -> Standing:
+        """How far the other policy is; 404 where there is none."""
+        ranker, rebuild = self.find(name).ranker, self.find(name).rebuild
+        if rebuild is not None and (ranker.other is None or ranker.other == rebuild.config):
+            return rebuild.standing()
+        if ranker.other is not None:
+            return Standing("ready", ranker.other.as_mapping(), ranker.position, None, None)
+        raise Refused(404, f"ranker {name[:100]!r} has no other policy.")
+
+    def drop_other(self, name: str) -> None:
+        """The other policy follows no more."""
+        with self._changing:
+            hosted = self.find(name)
+            self.standing(name)
+            self._drop(hosted)
+            self._remember(hosted)
+
+    def _drop(self, hosted: Hosted) -> None:
+        if hosted.rebuild is not None:
+            hosted.rebuild.stop()
+            hosted.rebuild = None
+        hosted.ranker.dismiss()
+
+    def switch(self, name: str) -> Hosted:
+        """Let the other policy decide; the one that did stands by. 409 where it is not ready."""
+        with self._changing:
+            hosted = self.find(name)
+            standing = self.standing(name)
+            if standing.state != "ready":
+                raise Refused(409, standing.problem or "the other policy is still being rebuilt; ask again.")
+            hosted.ranker.switch()
+            self._remember(hosted)
+            return hosted
 
     def delete(self, name: str) -> None:
         """The ranker answers no more; its log stays."""
@@ -179,6 +245,8 @@ class Rankers:
     def close(self) -> None:
         """Keep states, write what is waiting, let go of the log."""
         for hosted in self:
+            if hosted.rebuild is not None:
+                hosted.rebuild.stop()
             try:
                 hosted.ranker.snapshot()
             except Exception as error:

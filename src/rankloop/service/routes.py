@@ -18,6 +18,7 @@ from rankloop.service.metrics import MEDIA
 from rankloop.service.openapi import described
 from rankloop.service.problems import Refused, refused
 from rankloop.service.rankers import PUT, RESERVED, Hosted
+from rankloop.service.replacing import Standing
 from rankloop.service.service import Service
 
 Limit = Annotated[int, Query(ge=1, le=10_000)]
@@ -80,6 +81,52 @@ def of_rankers(service: Service) -> APIRouter:
         """Delete a ranker; its log stays."""
         rankers.delete(name)
         return Response(status_code=204)
+
+    @router.post(
+        "/v1/rankers/{name}/release", dependencies=[administers], **described(404, answer=schemas.RankerAnswer)
+    )
+    def release(name: str) -> Response:
+        """Let the policy decide again after the guard fell back to the control order."""
+        hosted = rankers.find(name)
+        hosted.ranker.stand_down()
+        return bodies.answer(_shown(hosted))
+
+    return router
+
+
+def of_replacing(service: Service) -> APIRouter:
+    """Another policy: rebuild it from the log, compare, switch, switch back."""
+    router, rankers = APIRouter(tags=["replacing"]), service.rankers
+    config_given = given(dict[str, Any], service.limits.body)
+    reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
+
+    @router.put(
+        "/v1/rankers/{name}/other",
+        dependencies=[administers],
+        **described(404, body="RankerConfig", answer=Standing, status=202),
+    )
+    def put_other(name: str, config: Any = config_given) -> Response:
+        """Rebuild another policy from the log in the background; one that was there before goes."""
+        rankers.put_other(name, config)
+        return bodies.answer(rankers.standing(name), 202)
+
+    @router.get("/v1/rankers/{name}/other", dependencies=[reads], **described(404, answer=Standing))
+    def show_other(name: str) -> Response:
+        """How far it is, and both policies on the same log."""
+        return bodies.answer(rankers.standing(name))
+
+    @router.delete("/v1/rankers/{name}/other", dependencies=[administers], **described(404, status=204))
+    def drop_other(name: str) -> Response:
+        """The other policy goes."""
+        rankers.drop_other(name)
+        return Response(status_code=204)
+
+    @router.post(
+        "/v1/rankers/{name}/switch", dependencies=[administers], **described(404, 409, answer=schemas.RankerAnswer)
+    )
+    def switch(name: str) -> Response:
+        """The other policy decides from now on, and this one stands by: the same again switches back."""
+        return bodies.answer(_shown(rankers.switch(name)))
 
     return router
 

@@ -1,0 +1,92 @@
+"""Another policy for a ranker: rebuilt from the log in the background, compared, and ready to take over."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from rankloop.engine import Ranker, RankerConfig
+from rankloop.engine.comparison import Judgement, judged
+from rankloop.engine.replica import Replica
+from rankloop.errors import RankloopError
+
+PAUSE = 0.005
+"""Seconds that others may work, after every few hundred entries of a rebuild."""
+log = logging.getLogger("rankloop.service")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far another policy is: `rebuilding`, `ready` or `failed`; and both on the same log, once it is there."""
+
+    state: str
+    config: dict[str, Any]
+    position: int
+    now: Judgement | None  # the policy that decides
+    other: Judgement | None  # the one that stands by
+    problem: str | None = None
+
+
+class Rebuild:
+    """Follows the log in a thread of its own, judges both policies, and lets the other one stand by."""
+
+    def __init__(self, ranker: Ranker, config: RankerConfig, then: Callable[[], None]) -> None:
+        self._ranker, self.config, self._then = ranker, config, then
+        self._other = Replica(config)
+        self._judgements: list[Judgement] = []
+        self._problem: str | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rankloop-rebuild", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        ranker = self._ranker
+        try:
+            ranker.flush()
+            now = Replica(ranker.config)
+            read = partial(ranker.store.read, ranker.name)
+            self._judgements = judged([self._other, now], read, self._pause)
+            ranker.stand_by(self._other)
+            self._then()
+        except _Stopped:
+            return
+        except RankloopError as error:
+            self._problem = str(error)
+        except Exception:
+            log.exception("a policy could not be rebuilt")
+            self._problem = "the log could not be followed; the service's own log says why."
+
+    def _pause(self) -> None:
+        time.sleep(PAUSE)
+        if self._stop.is_set():
+            raise _Stopped
+
+    @property
+    def state(self) -> str:
+        """`rebuilding`, `ready` or `failed`."""
+        if self._problem is not None:
+            return "failed"
+        return "rebuilding" if self._thread.is_alive() else "ready"
+
+    def standing(self) -> Standing:
+        """How far it is."""
+        other, now = [*self._judgements, None, None][:2]
+        return Standing(self.state, self.config.as_mapping(), self._other.position, now, other, self._problem)
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Until it is ready or has failed."""
+        self._thread.join(seconds)
+
+    def stop(self) -> None:
+        """Give up."""
+        self._stop.set()
+        self._thread.join()
+
+
+class _Stopped(Exception):
+    """Nobody wants it any more."""

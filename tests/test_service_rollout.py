@@ -1,0 +1,124 @@
+"""Rollout and replacing over HTTP: shadow, traffic, guard, another policy; restarts in between."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from rankloop.cli.main import main
+from test_client import served  # noqa: F401
+from test_service import COUNTS, LINEAR, Http, Start, http, problem, start  # noqa: F401
+
+ORDER = ["item-2", "item-0", "item-3", "item-1"]
+
+
+def visit(http: Http, n: int, name: str = "r", **asked: Any) -> list[dict[str, Any]]:  # noqa: F811
+    """Lists with feedback: item-1 is what people like."""
+    lists = []
+    for _ in range(n):
+        ranking = http("POST", f"/v1/rankers/{name}/rank", asked).json()
+        lists.append(ranking)
+        clicked = [i for i, one in enumerate(ranking["items"]) if one["item"] == "item-1"]
+        told = http("POST", f"/v1/rankers/{name}/feedback", {"decision": ranking["decision"], "clicked": clicked})
+        assert told.json()["status"] in ("learned", "counted")
+    return lists
+
+
+def ready(http: Http, name: str = "r") -> dict[str, Any]:  # noqa: F811
+    until = time.monotonic() + 30
+    while True:
+        standing: dict[str, Any] = http("GET", f"/v1/rankers/{name}/other").json()
+        if standing["state"] != "rebuilding":
+            return standing
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_shadow_and_traffic_change_while_it_runs(http: Http) -> None:  # noqa: F811
+    visit(http, 5)
+    before = http("GET", "/v1/rankers/r/report").json()["items"]
+    assert http("PUT", "/v1/rankers/r", LINEAR | {"mode": "shadow"}).json()["decisions"] == 5
+    assert http("GET", "/v1/rankers/r/report").json()["items"] == before, "what was learned stays"
+    problem(http("POST", "/v1/rankers/r/rank", {}), 422, "your own order", field="order")
+    for ranking in visit(http, 3, order=ORDER):
+        assert [one["item"] for one in ranking["items"]] == ORDER[:3]
+        assert ranking["arm"] == "control"
+    assert http("PUT", "/v1/rankers/r", LINEAR | {"traffic": 0.5}).json()["decisions"] == 8
+    arms = {visit(http, 1, order=ORDER, visitor=f"v{v}")[0]["arm"] for v in range(30)}
+    assert arms == {"policy", "control"}
+    overview = http("GET", "/v1/rankers/r/report").json()["overview"]
+    assert overview["traffic"] == 0.5
+    assert overview["lift"]["low"] <= overview["lift"]["difference"] <= overview["lift"]["high"]
+
+
+def test_another_policy_is_rebuilt_compared_and_switched_to_and_back(start: Start, http: Http) -> None:  # noqa: F811
+    problem(http("GET", "/v1/rankers/r/other"), 404, "no other policy")
+    problem(http("POST", "/v1/rankers/r/switch"), 404)
+    visit(http, 40)
+    other = LINEAR | {"policy": "cascade-ucb1"}
+    assert http("PUT", "/v1/rankers/r/other", other).status_code == 202
+    standing = ready(http)
+    assert standing["state"] == "ready"
+    assert (standing["now"]["policy"], standing["other"]["policy"]) == ("cascade-lin-ts", "cascade-ucb1")
+    assert standing["now"]["lists"] == standing["other"]["lists"] == 40
+    assert http("POST", "/v1/rankers/r/switch").json()["config"]["policy"] == "cascade-ucb1"
+    assert {ranking["policy"] for ranking in visit(http, 10)} == {"cascade-ucb1"}
+    again = start()
+    assert again("GET", "/v1/rankers/r").json()["config"]["policy"] == "cascade-ucb1"
+    assert again("GET", "/v1/rankers/r/other").json()["config"]["policy"] == "cascade-lin-ts"
+    assert again("POST", "/v1/rankers/r/switch").json()["config"]["policy"] == "cascade-lin-ts"
+    assert {ranking["policy"] for ranking in visit(again, 5)} == {"cascade-lin-ts"}
+    overview = again("GET", "/v1/rankers/r/report").json()["overview"]
+    assert overview["arms"]["policy"]["settled"] == 55, "no event is lost on the way"
+    assert again("DELETE", "/v1/rankers/r/other").status_code == 204
+    problem(again("DELETE", "/v1/rankers/r/other"), 404)
+
+
+def test_another_policy_must_fit(http: Http) -> None:  # noqa: F811
+    problem(http("PUT", "/v1/rankers/r/other", LINEAR | {"dim": 7}), 422, "dim, context, coverage and slots")
+    problem(http("PUT", "/v1/rankers/r/other", {"policy": "no"}), 422)
+    problem(http("PUT", "/v1/rankers/nobody/other", LINEAR), 404)
+
+
+def test_a_guard_that_fell_back_is_said_and_released(http: Http) -> None:  # noqa: F811
+    guarded = LINEAR | {"policy": "random", "traffic": 0.5, "guard": {"least": 20, "error": 0.2}}
+    http("PUT", "/v1/rankers/g", guarded)
+    http("PUT", "/v1/rankers/g/items", {"items": [{"id": f"item-{i}", "features": [1, 0, i]} for i in range(4)]})
+    hosted = http.service.rankers.find("g").ranker
+    for v in range(300):
+        ranking = hosted.rank(order=ORDER[::-1], visitor=f"v{v}", k=1)
+        hosted.feedback(ranking.id, clicked=[0] if ranking.arm == "control" else [])
+    http.service.scheduler.once()
+    overview = http("GET", "/v1/rankers/g/report").json()["overview"]
+    assert "below control" in overview["guarded"]
+    assert http("POST", "/v1/rankers/g/release").status_code == 200
+    assert http("GET", "/v1/rankers/g/report").json()["overview"]["guarded"] is None
+
+
+def test_replacing_is_one_command(
+    served: tuple[str, dict[str, str]],  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, keys = served
+    monkeypatch.setenv("RANKLOOP_URL", url)
+    monkeypatch.setenv("RANKLOOP_KEY", keys["admin"])
+    main(["rankers", "create", "shop", "--policy", "cascade-ucb1", "--slots", "2"])
+    from rankloop.client import Client
+
+    with Client(url, keys["admin"]) as service:
+        service.put_items("shop", [{"id": f"i{i}"} for i in range(4)])
+        for n in range(20):
+            service.feedback("shop", service.rank("shop").id, clicked=[n % 2])
+    capsys.readouterr()
+    assert main(["rankers", "replace", "shop", "--policy", "gts"]) in (None, 0)
+    out = capsys.readouterr().out
+    assert "now    cascade-ucb1: 20 lists" in out
+    assert "other  gts: 20 lists" in out
+    assert "stands by" in out
+    main(["rankers", "switch", "shop"])
+    assert "decided by gts now" in capsys.readouterr().out
+    main(["rankers", "replace", "shop", "--policy", "ts-cascade", "--switch"])
+    assert "decided by ts-cascade now" in capsys.readouterr().out
