@@ -24,7 +24,7 @@ lint: $(READY)  ## Style, types, layers and generated pages
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.generate --check
 
-generate: $(READY)  ## Regenerate what the catalogue drives: the README's table, docs/policies.md
+generate: $(READY)  ## Regenerate what the catalogue drives: the README's table, docs/policies.md, tables of other pages
 	$(BIN)/python -m tools.generate
 
 docs: generate  ## The documentation as a site in site/

@@ -27,6 +27,7 @@ def blocks(page: str, language: str) -> list[str]:
         ("README.md", "of random's"),
         ("docs/add-a-policy.md", "of random's"),
         ("docs/embed.md", "at most one click in a list"),
+        ("docs/propensity.md", "exact [0.16666667 0.03333333 0.00833333]"),
     ],
 )
 def test_the_first_python_example_runs(

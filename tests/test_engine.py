@@ -655,25 +655,31 @@ def test_a_world_that_drifts_is_followed_by_a_ranker_that_forgets() -> None:
     assert hits[0.95] > hits[1.0] + 30
 
 
-def test_propensities_are_counted_for_random_policies_and_not_made_up_for_others() -> None:
-    ranker = Ranker(config("random"))
-    ranker.put_items(items(4))
-    likely = ranker.rank(k=2, propensity=4000).propensity
+def test_propensities_are_exact_counted_or_not_made_up() -> None:
+    drawn = Ranker(config("random"))
+    drawn.put_items(items(4))
+    likely = drawn.rank(k=2).propensity
     assert likely is not None
-    assert likely.kind == "monte-carlo"
+    assert likely.kind == "exact"
     assert likely.slot is not None
-    assert likely.slot_error is not None
-    assert likely.prefix is not None
-    assert likely.list is not None
-    assert np.abs(likely.slot - 1 / 4).max() < 4 * likely.slot_error.max()
-    assert likely.prefix[1] == pytest.approx(1 / 12, abs=0.02)
-    assert likely.list == likely.prefix[-1]
+    assert likely.slot.tolist() == pytest.approx([1 / 4, 1 / 4])
+    assert likely.list == pytest.approx(1 / 12)
+    sampled = Ranker(config("gts"))
+    sampled.put_items(items(4))
+    assert sampled.rank(k=2).propensity is None
+    counted = sampled.rank(k=2, propensity=4000).propensity
+    assert counted is not None
+    assert counted.kind == "monte-carlo"
+    assert counted.slot is not None
+    assert counted.slot_error is not None
+    assert np.abs(counted.slot - 1 / 4).max() < 4 * counted.slot_error.max()
     fixed = Ranker(config("cascade-ucb1"))
     fixed.put_items(items(4))
-    told = fixed.rank(propensity=100).propensity
+    told = fixed.rank(candidates=["item-2"], propensity=100).propensity  # of several, nobody knows which is better yet
     assert told is not None
     assert told.kind == "deterministic"
     assert told.slot is None
+    assert fixed.history(fixed.rank(candidates=["item-2"]).id).propensity == {"kind": "deterministic", "draws": 0}
 
 
 def test_asking_for_a_propensity_changes_no_list() -> None:

@@ -86,6 +86,27 @@ def test_uniform_lists_are_distinct_allowed_and_as_long_as_can_be(
     assert_best_lists(lists, np.zeros_like(scores), k, allowed)
 
 
+@given(tables(), st.integers(0, 100))
+@settings(deadline=None, max_examples=200)
+def test_planners_tell_how_many_items_a_place_was_drawn_from(
+    table: tuple[FloatArray, int, BoolArray | None], seed: int
+) -> None:
+    scores, k, allowed = table
+    B, L = scores.shape
+    may = np.broadcast_to(True if allowed is None else allowed, (B, L))
+    planners: list[Planner] = [TopK(), GreedyBySlot()]
+    for planner in planners:
+        plan = planner(lambda prefix, slot: scores, Request(B, L, k, allowed=allowed), rng(seed))
+        expected = np.zeros((B, k), dtype=np.int64)
+        for b, row in enumerate(plan.items.tolist()):
+            for slot, item in enumerate(row):
+                left = set(np.flatnonzero(may[b]).tolist()) - set(row[: slot + 1])
+                expected[b, slot] = item != EMPTY and sum(scores[b, i] == scores[b, item] for i in left)
+        told = np.zeros((B, k), dtype=np.int64) if plan.rivals is None else plan.rivals
+        assert told.tolist() == expected.tolist()
+        assert (plan.rivals is None) == (not expected.any())
+
+
 def test_top_k_of_scores_that_are_not_contiguous() -> None:
     wide = rng().random((4, 10))
     assert_best_lists(top_k(wide[:, ::2], 3, rng()), wide[:, ::2], 3, None)

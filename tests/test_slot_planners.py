@@ -17,7 +17,7 @@ from helpers import agree, assert_uniform, count_lists
 from rankloop.design import Coverage, Interaction, PerItemSlot, Positional
 from rankloop.errors import InvalidInput
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
-from rankloop.plan import Assignment, BestLength, BySlotBias, GreedyBySlot, TopK
+from rankloop.plan import Assignment, BestLength, BySlotBias, GreedyBySlot, Planner, TopK
 from rankloop.plan.pinned import around_pins
 from rankloop.plan.slots import best_length, values_by_length
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
@@ -537,6 +537,17 @@ def test_greedy_sees_the_pinned_items_above() -> None:
     request = Request(1, 5, 3, pinned=np.array([EMPTY, 2, EMPTY]))
     plan = around_pins(GreedyBySlot(), score, request, np.random.default_rng(0))
     assert plan.items.tolist() == [[4, 2, 1]]
+
+
+@pytest.mark.parametrize("planner", [TopK(), GreedyBySlot(), BySlotBias(np.ones(2)), Assignment(Amount())], ids=repr)
+def test_where_every_slot_is_pinned_no_score_is_asked_for(planner: Planner) -> None:
+    def score(prefix: IntArray, slot: int) -> FloatArray:
+        raise AssertionError("no slot is free")
+
+    plan = around_pins(planner, score, Request(2, 4, 2, pinned=np.array([3, 1])), rng())
+    assert plan.items.tolist() == [[3, 1], [3, 1]]
+    assert plan.scores.shape == (2, 2)
+    assert plan.rivals is None
 
 
 @pytest.mark.parametrize("pinned", [[0], [0, 0, EMPTY], [7, EMPTY, EMPTY], [-2, EMPTY, EMPTY]])

@@ -1,4 +1,4 @@
-"""Write what the catalogue drives: the README's table of policies, docs/policies.md and docs/worlds.md.
+"""Write what the catalogue drives: the README's table, docs/policies.md, docs/worlds.md, docs/propensity.md's table.
 
 python -m tools.generate          # write
 python -m tools.generate --check  # fail if anything is out of date
@@ -11,21 +11,50 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from rankloop import catalogue
 from rankloop.cli.listing import describe
+from rankloop.engine.laws import law_of
+from rankloop.types import BetaPrior, Setting
 from rankloop.worlds import KINDS
 
 ROOT = Path(__file__).parent.parent
-START, END = "<!-- policies:start -->", "<!-- policies:end -->"
+ANYTHING = Setting(
+    items=5,
+    slots=3,
+    rounds=1000,
+    dim=2,
+    prior=BetaPrior(np.ones(5), np.ones(5)),
+    bias=np.array([1.0, 0.7, 0.4]),
+    context=2,
+    coverage=2,
+)
+"""A setting with all that a policy may need."""
+
+
+def between(page: str, mark: str, rows: list[str]) -> str:
+    """A page with the lines between its marks renewed."""
+    start, end = f"<!-- {mark}:start -->", f"<!-- {mark}:end -->"
+    text = (ROOT / page).read_text(encoding="utf-8")
+    table = "\n".join([start, *rows, end])
+    return re.sub(f"{start}.*{end}", lambda _: table, text, flags=re.DOTALL)
 
 
 def readme() -> str:
-    """The README with the table between its marks renewed."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    """The README with its table of policies."""
     rows = ["| id | paper | reads clicks as | what it does |", "|---|---|---|---|"]
     rows += [f"| `{e.id}` | {e.paper} | {e.feedback} | {e.summary} |" for e in catalogue.entries()]
-    table = "\n".join([START, *rows, END])
-    return re.sub(f"{START}.*{END}", lambda _: table, text, flags=re.DOTALL)
+    return between("README.md", "policies", rows)
+
+
+def propensity_page() -> str:
+    """The page of propensities with the kind of every policy's."""
+    rows = ["| policy | kind | where a tie decided | how a list comes about |", "|---|---|---|---|"]
+    for entry in catalogue.entries():
+        law = law_of(catalogue.build(entry.id, ANYTHING))
+        rows.append(f"| `{entry.id}` | {law.kind} | {law.ties or '–'} | {law.why} |")
+    return between("docs/propensity.md", "propensities", rows)
 
 
 def policies_page() -> str:
@@ -46,7 +75,12 @@ def worlds_page() -> str:
 
 def main() -> int:
     """Write the pages, or with --check compare them."""
-    pages = {"README.md": readme(), "docs/policies.md": policies_page(), "docs/worlds.md": worlds_page()}
+    pages = {
+        "README.md": readme(),
+        "docs/policies.md": policies_page(),
+        "docs/worlds.md": worlds_page(),
+        "docs/propensity.md": propensity_page(),
+    }
     stale = [n for n, text in pages.items() if not (ROOT / n).exists() or (ROOT / n).read_text("utf-8") != text]
     if "--check" in sys.argv:
         for name in stale:

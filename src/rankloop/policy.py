@@ -18,7 +18,7 @@ from rankloop.math.arrays import take
 from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
 from rankloop.state import State
-from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Request
+from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Request, SlotScore
 
 S = TypeVar("S", bound=State)
 
@@ -69,6 +69,11 @@ class Policy(Generic[S]):
         """Lists [B, k] for this request; the state is only read."""
         if request.learners != len(state.t):
             raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
+        items, scores, rivals = around_pins(self.plan, self.scores(state, request, rng), request, rng)
+        return Decision(items, self.design.pick(request, items), request, scores, rivals)
+
+    def scores(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> SlotScore:
+        """What the planner gets: the scores [B, L] of all items for a slot after a prefix."""
         score = self.explore(state.belief, state.t, rng)
 
         def score_slot(prefix: IntArray, slot: int) -> FloatArray:
@@ -78,8 +83,7 @@ class Policy(Generic[S]):
                 raise InvalidInput("request.items", request.items, f"{known}, the items that this policy was built for")
             return scores
 
-        items, scores = around_pins(self.plan, score_slot, request, rng)
-        return Decision(items, self.design.pick(request, items), request, scores)
+        return score_slot
 
     def learn(self, state: PolicyState[S], decision: Decision, clicks: ArrayLike) -> None:
         """Take in the clicks [B, K] on a decision. Clicks that cannot be are refused, nothing changed."""

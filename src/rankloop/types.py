@@ -197,6 +197,9 @@ class Decision:
     rows: Rows
     request: Request
     scores: FloatArray | None = None  # [B, K] what each place was given for, where a policy chose it by scores
+    # [B, K] items left for a place whose score was exactly the chosen one's, a fair draw between them; -1: the list is
+    # one of several that are as good, who knows how many; None: no tie touched any list.
+    rivals: IntArray | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,17 +24,53 @@ S = TypeVar("S", bound=State)
 P = TypeVar("P", bound=Ranks)
 
 When = Callable[[IntArray, np.random.Generator], BoolArray]
-"""Which learners, [B], given their rounds t [B]."""
+"""Which learners, [B], given their rounds t [B]. Propensities are known where it has a `chance` too."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """The rounds before this one."""
+
+    round: int
+
+    def __call__(self, t: IntArray, rng: np.random.Generator) -> BoolArray:
+        """Whoever has not come so far."""
+        return t < self.round
+
+    def chance(self, t: IntArray) -> FloatArray:
+        """1 or 0, [B]."""
+        return np.asarray(t < self.round, dtype=np.float64)
+
+    def __str__(self) -> str:
+        return f"before round {self.round}"
+
+
+@dataclass(frozen=True)
+class WithChance:
+    """Each learner in each round with this probability."""
+
+    epsilon: float
+
+    def __call__(self, t: IntArray, rng: np.random.Generator) -> BoolArray:
+        """A draw for each learner."""
+        return rng.random(len(t)) < self.epsilon
+
+    def chance(self, t: IntArray) -> FloatArray:
+        """The probability, [B]."""
+        return np.full(len(t), self.epsilon)
+
+    def __str__(self) -> str:
+        return f"with probability {self.epsilon:g}"
 
 
 def before(round: int) -> When:
     """The rounds before this one: a warm-up."""
-    return lambda t, rng: t < round
+    return Before(round)
 
 
 def with_chance(epsilon: float) -> When:
     """Each learner in each round with this probability."""
-    return lambda t, rng: rng.random(len(t)) < epsilon
+    return WithChance(epsilon)
 
 
 @dataclass(frozen=True)
@@ -126,14 +162,18 @@ class EpochRepeat(Generic[S]):
     def decide(self, state: EpochState[S], request: Request, rng: np.random.Generator) -> Decision:
         """The kept list, or a new one where no epoch is open (or the kept one is no longer allowed)."""
         check_slots(request, len(self.exposure))
-        whole = (state.items != EMPTY).sum(axis=1) <= request.k
-        kept = state.open & whole & _still_allowed(state.items[:, : request.k], request)
+        kept = self.kept(state, request)
         if kept.all():
             return self.policy.adopt(request, state.items[:, : request.k])
         new = self.policy.decide(state.inner, request, rng)
         if not kept.any():
             return new
         return self.policy.adopt(request, np.where(kept[:, None], state.items[:, : request.k], new.items))
+
+    def kept(self, state: EpochState[S], request: Request) -> BoolArray:
+        """Who shows the list of an open epoch again, [B]."""
+        whole = (state.items != EMPTY).sum(axis=1) <= request.k
+        return np.asarray(state.open & whole & _still_allowed(state.items[:, : request.k], request))
 
     def learn(self, state: EpochState[S], decision: Decision, clicks: ArrayLike) -> None:
         """Add the click to the epoch, or end it and learn."""
@@ -246,12 +286,14 @@ def _unasked(prefix: IntArray, slot: int) -> FloatArray:
 
 def _still_allowed(items: IntArray, request: Request) -> BoolArray:
     """Whether these lists [B, k] are still what may be shown, and as long as they can be, [B]."""
-    allowed = np.broadcast_to(True if request.allowed is None else request.allowed, (len(items), request.items))
     if request.pinned is not None and request.pinned.shape == items.shape[1:]:
         held = request.pinned != EMPTY
         if not (items[:, held] == request.pinned[held]).all():
             return np.zeros(len(items), dtype=np.bool_)
     shown = (items != EMPTY) & (items < request.items)
-    fine = take(allowed, np.where(shown, items, 0)) | ~shown
-    longest = np.minimum(request.k, allowed.sum(axis=1))
+    if request.allowed is None:
+        return np.asarray(shown.sum(axis=1) == min(request.k, request.items))
+    at = np.where(shown, items, 0)
+    fine = (request.allowed[at] if request.allowed.ndim == 1 else take(request.allowed, at)) | ~shown
+    longest = np.minimum(request.k, request.allowed.sum(axis=-1))
     return np.asarray(fine.all(axis=1) & (shown.sum(axis=1) == longest))

@@ -195,4 +195,4 @@ def _crossed(context: FloatArray, y: FloatArray) -> FloatArray:
     """(x, y, x⊗y) for context x [B, dx] and features y [B, n, dy]."""
     B, n, _ = y.shape
     x = np.broadcast_to(context[:, None, :], (B, n, context.shape[1]))
-    return np.concatenate([x, y, (x[..., :, None] * y[..., None, :]).reshape(B, n, -1)], axis=2)
+    return np.concatenate([x, y, (x[..., :, None] * y[..., None, :]).reshape(B, n, x.shape[2] * y.shape[2])], axis=2)

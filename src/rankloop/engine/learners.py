@@ -14,6 +14,7 @@ from rankloop.belief.weighting import believe, forget
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.inside import belief_of, greedy, learns_from_others, unwrap
 from rankloop.engine.items import ItemTable
+from rankloop.engine.laws import law_of
 from rankloop.engine.records import Shown
 from rankloop.policy import Policy, Ranks, in_sequence, learn_in_sequence
 from rankloop.state import State
@@ -44,6 +45,7 @@ class Learners:
         self.inner, _ = unwrap(self.policy, self.policy.init(1))
         self.greedy = greedy(self.policy)
         self.from_others = learns_from_others(self.policy)
+        self.law = law_of(self.policy)
         self._views: dict[int, Any] = {}
 
     @property

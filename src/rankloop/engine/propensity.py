@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.engine.inside import belief_of
-from rankloop.explore import Blocks, SharedNoise, Thompson
-from rankloop.plan import Uniform
+from rankloop.engine.chances import CERTAIN
+from rankloop.engine.laws import DETERMINISTIC, EXACT, MONTE_CARLO, Law, law_of
+from rankloop.errors import InvalidInput
 from rankloop.policy import Ranks
 from rankloop.types import Decision, FloatArray
-from rankloop.wrappers import RandomLists
 
 STREAM = 1
 """Of the draws that estimate a propensity; the list itself is drawn from stream 0 of its decision."""
@@ -42,9 +41,13 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Propensity:
-    """Estimated probabilities of a list under its policy and state, with standard errors; nothing where not random."""
+    """Probabilities of a list under its policy and state.
 
-    kind: str  # deterministic (but for exact ties), or monte-carlo
+    `deterministic`: no other list was possible, all of them are 1 and are not written down. `exact`: computed, without
+    errors. `monte-carlo`: counted in so many draws, with standard errors.
+    """
+
+    kind: str
     draws: int = 0
     list: float | None = None  # that the whole list is shown
     prefix: FloatArray | None = None  # [k] that it begins like this, to each slot
@@ -54,16 +57,35 @@ class Propensity:
     slot_error: FloatArray | None = None  # [k]
 
 
-def is_random(policy: Ranks, state: Any) -> bool:
-    """Whether two visitors in the same state may see different lists, ties apart."""
-    inner, _ = belief_of(policy, state)
-    if isinstance(policy, RandomLists) or inner is None:
-        return True
-    return isinstance(inner.explore, Thompson | SharedNoise | Blocks) or isinstance(inner.plan, Uniform)
+ONLY = Propensity(DETERMINISTIC)
+"""Of a list that could not have been another."""
+
+
+def of(policy: Ranks, state: Any, decision: Decision, law: Law | None = None) -> Propensity | None:
+    """The propensity of a list where it can be had exactly; None where only deciding again helps (`estimate`).
+
+    The list need not be the policy's own: `policy.adopt` makes a decision of any, and one that the policy could not
+    have shown has probability 0.
+
+    Args:
+        policy: the policy.
+        state: of one learner, as it was when it decided.
+        decision: of one learner, as `decide` or `adopt` made it.
+        law: the policy's, where somebody who asks often has kept it (`laws.law_of`).
+    """
+    if len(decision.items) != 1:
+        raise InvalidInput("decision.items", len(decision.items), "the list of one learner")
+    found = (law_of(policy) if law is None else law).chances(state, decision)
+    if found is None:
+        return None
+    if found is CERTAIN:
+        return ONLY
+    whole = float(found.prefix[-1]) if found.prefix.size else 1.0
+    return Propensity(EXACT, 0, whole, found.prefix, found.slot)
 
 
 def estimate(policy: Ranks, state: Any, decision: Decision, seed: tuple[int, int], draws: int) -> Propensity:
-    """Decide again `draws` times in the same state and count.
+    """Decide again `draws` times in the same state and count, unless the list could not have been another.
 
     Args:
         policy: the policy.
@@ -72,8 +94,8 @@ def estimate(policy: Ranks, state: Any, decision: Decision, seed: tuple[int, int
         seed: of the decision.
         draws: how often; the standard error of a probability p is √(p(1-p)/draws).
     """
-    if not is_random(policy, state):
-        return Propensity("deterministic")
+    if of(policy, state, decision) is ONLY:
+        return ONLY
     rng = numbered(*seed, stream=STREAM)
     again = np.concatenate([policy.decide(state, decision.request, rng).items for _ in range(draws)])
     same = again == decision.items
@@ -82,7 +104,7 @@ def estimate(policy: Ranks, state: Any, decision: Decision, seed: tuple[int, int
     whole = float(same.all(axis=1).mean())
     error = {"prefix": _error(prefix, draws), "slot": _error(slot, draws)}
     return Propensity(
-        "monte-carlo", draws, whole, prefix, slot, float(_error(np.array(whole), draws)), error["prefix"], error["slot"]
+        MONTE_CARLO, draws, whole, prefix, slot, float(_error(np.array(whole), draws)), error["prefix"], error["slot"]
     )
 
 

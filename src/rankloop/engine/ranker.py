@@ -152,9 +152,9 @@ class Ranker(Questions):
         control = rollout.is_control(config, self.name, who, replica.guarded is not None)
         own = rollout.own_order(asked) if control else None
         seed = (config.seed, number)
-        proposed, explored = None, False
+        proposed, explored, likely = None, False, None
         if own is None or config.mode == "shadow":
-            decision, explored = rollout.decide(replica, config, asked, self._numbered(*seed), now)
+            decision, explored, likely = rollout.decide(replica, config, asked, self._numbered(*seed), now)
         if own is not None:
             proposed = decision.items[0] if config.mode == "shadow" else None
             rows = learners.policy.adopt(request, own[None, :]).rows
@@ -162,8 +162,9 @@ class Ranker(Questions):
         reasons = None if control else explain(learners.policy, state, learners.fresh, decision)
         scores = None if decision.scores is None else decision.scores[0]
         shares = [None] * request.k if control else exploration(decision.items[0], scores, reasons, asked.pinned)
-        likely = None
-        if not control and asked.draws:
+        if control:
+            likely = None
+        elif likely is None and asked.draws:
             likely = estimate(learners.policy, state, decision, seed, asked.draws)
         judged = [share for share in shares if share is not None]
         x = decision.rows.x

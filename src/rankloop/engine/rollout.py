@@ -11,6 +11,7 @@ import numpy as np
 from rankloop.engine.asking import Asked
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.inside import unwrap
+from rankloop.engine.propensity import Propensity, of
 from rankloop.engine.replica import Replica
 from rankloop.errors import MISSING, InvalidInput
 from rankloop.types import EMPTY, Decision
@@ -43,20 +44,26 @@ def own_order(asked: Asked) -> Any:
     return asked.order
 
 
-def decide(replica: Replica, config: RankerConfig, asked: Asked, rng: Draws, now: float) -> tuple[Decision, bool]:
-    """The policy's list, within what it may explore; and whether exploring changed it, where that is looked at."""
+def decide(
+    replica: Replica, config: RankerConfig, asked: Asked, rng: Draws, now: float
+) -> tuple[Decision, bool, Propensity | None]:
+    """The policy's list, within what it may explore.
+
+    Also whether exploring changed it, where that is looked at, and its propensity where that has a closed form.
+    """
     learners = replica.learners
     state = learners.of(asked.segment)
-    if learners.greedy is None or (config.explore_from == 0 and config.explore_daily is None):
-        return learners.policy.decide(state, asked.request, rng), False
-    _, inner = unwrap(learners.policy, state)
-    best = learners.greedy.decide(inner, asked.request, rng)
-    if config.explore_daily is not None and replica.tally.explored_on(now) >= config.explore_daily:
-        return best, False
     request = asked.request
+    if learners.greedy is None or (config.explore_from == 0 and config.explore_daily is None):
+        made = learners.policy.decide(state, request, rng)
+        return made, False, of(learners.policy, state, made, learners.law)
+    _, inner = unwrap(learners.policy, state)
+    best = learners.greedy.decide(inner, request, rng)
+    if config.explore_daily is not None and replica.tally.explored_on(now) >= config.explore_daily:
+        return best, False, of(learners.greedy, inner, best)
     if config.explore_from:
         pinned = np.full(request.k, EMPTY, dtype=np.int64) if request.pinned is None else request.pinned.copy()
         pinned[: config.explore_from] = best.items[0, : config.explore_from]
         request = replace(request, pinned=pinned)
     made = learners.policy.decide(state, request, rng)
-    return made, not np.array_equal(made.items, best.items)
+    return made, not np.array_equal(made.items, best.items), of(learners.policy, state, made, learners.law)

@@ -79,7 +79,11 @@ class Thompson:
 
     def __call__(self, state: Draws, t: IntArray, rng: np.random.Generator) -> Score:
         """The score of the drawn parameters."""
-        return state.draw(self.scale(t) if callable(self.scale) else self.scale, rng)
+        return state.draw(self.spread(t), rng)
+
+    def spread(self, t: IntArray) -> FloatArray | float:
+        """The scale in round t [B]; where it is 0, nothing is drawn."""
+        return self.scale(t) if callable(self.scale) else self.scale
 
 
 @dataclass(frozen=True)

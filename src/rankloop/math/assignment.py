@@ -5,11 +5,49 @@ from __future__ import annotations
 import numpy as np
 
 from rankloop.math.kernels import compiled
-from rankloop.types import FloatArray, IntArray
+from rankloop.types import BoolArray, FloatArray, IntArray
 
 
-def _assign(weights: FloatArray, chosen: IntArray) -> None:
+def _several(w: FloatArray, u: FloatArray, v: FloatArray, slot_of: IntArray) -> bool:
+    """Whether another matching than slot_of is as good, up to rounding; prices u and v as `_assign` leaves them.
+
+    Another one is a cycle of slots, each of which takes the next one's item, where nobody loses: all its pairs have
+    reduced cost 0. Items that are free are node 0; whoever takes one lets somebody's item go.
+    """
+    K, C = w.shape
+    slack = 8.0 * K * K * 2.0**-52 * (np.abs(u).max() + np.abs(v).max())
+    takes = np.zeros((K + 1, K + 1), dtype=np.bool_)
+    for j in range(1, C + 1):
+        if slot_of[j] != 0 and -v[j] <= slack:
+            takes[0, slot_of[j]] = True
+    for k in range(1, K + 1):
+        as_good, least = 0, -u[k] - slack
+        for j in range(C):  # without a branch: most slots like their own item best, and are done
+            as_good += w[k - 1, j] + v[j + 1] >= least
+        for j in range(1, C + 1 if as_good > 1 else 1):
+            if w[k - 1, j - 1] + v[j] >= least and slot_of[j] != k:
+                takes[k, slot_of[j]] = True
+    # Who takes nothing of those left is on no cycle: peel off until nobody is left, or only cycles are.
+    left, count, peeled = np.ones(K + 1, dtype=np.bool_), K + 1, True
+    while peeled:
+        peeled = False
+        for k in range(K + 1):
+            if left[k]:
+                stuck = True
+                for other in range(K + 1):
+                    stuck = stuck and not (left[other] and takes[k, other])
+                if stuck:
+                    left[k], count, peeled = False, count - 1, True
+    return bool(count > 0)
+
+
+several = compiled(_several)
+
+
+def _assign(weights: FloatArray, chosen: IntArray, sole: BoolArray) -> None:
     """chosen[b, k] = item of slot k in a matching of maximum total weight; weights [B, K, C], C ≥ K, finite.
+
+    sole[b]: no other matching is as good, also if sums were rounded otherwise.
 
     Shortest augmenting paths (Jonker and Volgenant 1987), one slot after the other, with dual prices
     u of slots and v of items: O(K²C).
@@ -49,6 +87,7 @@ def _assign(weights: FloatArray, chosen: IntArray) -> None:
         for j in range(1, C + 1):
             if slot_of[j] != 0:
                 chosen[b, slot_of[j] - 1] = j - 1
+        sole[b] = not several(weights[b], u, v, slot_of)
 
 
 assign = compiled(_assign)

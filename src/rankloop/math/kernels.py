@@ -195,6 +195,32 @@ def _largest_by_key(scores: FloatArray, keys: FloatArray, order: IntArray) -> No
 largest_by_key = compiled(_largest_by_key)
 
 
+def _equals_left(scores: FloatArray, values: FloatArray, left: IntArray) -> None:
+    """How many of scores [B, L] equal each of their n largest, values [B, n], and come after it, into left [B, n].
+
+    0 where the value is -inf.
+    """
+    n = values.shape[1]
+    for b in range(values.shape[0]):
+        run = 0
+        for place in range(n - 1, -1, -1):
+            value = values[b, place]
+            if value == -np.inf:
+                left[b, place] = 0
+                continue
+            if place == n - 1:
+                for i in range(scores.shape[1]):
+                    run += scores[b, i] == value
+                for other in range(n):
+                    run -= values[b, other] == value
+            else:
+                run = run + 1 if value == values[b, place + 1] else 0
+            left[b, place] = run
+
+
+equals_left = compiled(_equals_left)
+
+
 def _repeats(items: IntArray) -> bool:
     """Whether a row of items [B, K] shows an item twice; negative entries do not count."""
     for b in range(items.shape[0]):

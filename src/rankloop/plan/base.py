@@ -11,10 +11,11 @@ from rankloop.types import FloatArray, IntArray, Request, SlotScore
 
 
 class Plan(NamedTuple):
-    """Lists, and the score that each item had for the slot it was given."""
+    """Lists, the score that each item had for the slot it was given, and where luck decided between equal ones."""
 
     items: IntArray  # [B, k], EMPTY where nothing is shown
     scores: FloatArray  # [B, k], arbitrary in empty slots
+    rivals: IntArray | None = None  # [B, k] as in `Decision`; None where nothing tied
 
 
 class Planner(Protocol):

@@ -19,9 +19,13 @@ class GreedyBySlot:
         free[...] = True if request.allowed is None else request.allowed
         items = np.full((B, request.k), EMPTY, dtype=np.int64)
         scores = np.zeros((B, request.k))
+        rivals = None
         for slot in range(min(request.k, L)):
             best = best_k(score(items[:, :slot], slot), 1, rng, allowed=free)
             items[:, slot], scores[:, slot] = best.items[:, 0], best.scores[:, 0]
+            if best.rivals is not None:
+                rivals = np.zeros_like(items) if rivals is None else rivals
+                rivals[:, slot] = best.rivals[:, 0]
             found = np.flatnonzero(items[:, slot] != EMPTY)
             free[found, items[found, slot]] = False
-        return Plan(items, scores)
+        return Plan(items, scores, rivals)

@@ -20,9 +20,8 @@ def around_pins(planner: Planner, score: SlotScore, request: Request, rng: np.ra
         return planner(score, request, rng)
     pinned = request.pinned
     free, held = np.flatnonzero(pinned == EMPTY), pinned[pinned != EMPTY]
-    if not len(free):  # nothing is left to plan
-        items = np.repeat(pinned[None, :], request.learners, axis=0)
-        return Plan(items, np.zeros(items.shape))
+    if not free.size:
+        return Plan(np.repeat(pinned[None, :], request.learners, axis=0), np.zeros((request.learners, request.k)))
     allowed = np.broadcast_to(True if request.allowed is None else request.allowed, (request.learners, request.items))
     allowed = allowed.copy()
     allowed[:, held] = False
@@ -39,4 +38,8 @@ def around_pins(planner: Planner, score: SlotScore, request: Request, rng: np.ra
     items = np.repeat(pinned[None, :], request.learners, axis=0)
     scores = np.zeros(items.shape)
     items[:, free], scores[:, free] = plan.items, plan.scores
-    return Plan(items, scores)
+    if plan.rivals is None:
+        return Plan(items, scores)
+    rivals = np.zeros_like(items)
+    rivals[:, free] = plan.rivals
+    return Plan(items, scores, rivals)

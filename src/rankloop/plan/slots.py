@@ -11,8 +11,11 @@ from rankloop.math.assignment import assign
 from rankloop.math.logistic import sigmoid
 from rankloop.objective import Objective
 from rankloop.plan.base import Plan, Planner, check_slots
-from rankloop.plan.top_k import best_k, top_k
-from rankloop.types import EMPTY, FloatArray, IntArray, Request, SlotScore
+from rankloop.plan.top_k import best_k
+from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
+
+UNKNOWN = -1
+"""Rivals of a matching that has equals: which of them is found depends on luck, but not on fair draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,11 @@ class BySlotBias:
         items, scores = np.empty_like(best.items), np.empty_like(best.scores)
         np.put_along_axis(items, slots, best.items, axis=1)
         np.put_along_axis(scores, slots, best.scores, axis=1)
-        return Plan(items, scores)
+        if best.rivals is None:
+            return Plan(items, scores)
+        rivals = np.empty_like(best.rivals)
+        np.put_along_axis(rivals, slots, best.rivals, axis=1)
+        return Plan(items, scores, rivals)
 
 
 @dataclass(frozen=True)
@@ -59,21 +66,29 @@ class Assignment:
         nothing = np.empty((B, 0), dtype=np.int64)
         scores = np.stack([np.broadcast_to(score(nothing, slot), (B, L)) for slot in range(k)], axis=1)
         gains = _finite(np.stack([self.objective.gain(scores[:, slot]) for slot in range(k)], axis=1), min(k, L))
-        candidates = _shuffled(self._candidates(gains, request, rng), rng)
+        needed, left_out = self._candidates(gains, request, rng)
+        candidates = _shuffled(needed, rng)
         weights = np.take_along_axis(gains, np.maximum(candidates, 0)[:, None, :], axis=2)
-        items = _match(weights, candidates, rng)
-        return Plan(items, np.take_along_axis(scores, np.maximum(items, 0)[:, :, None], axis=2)[:, :, 0])
+        items, sole = _match(weights, candidates, rng)
+        shown = np.take_along_axis(scores, np.maximum(items, 0)[:, :, None], axis=2)[:, :, 0]
+        sole &= ~left_out
+        rivals = None if sole.all() else np.repeat(np.where(sole, 0, UNKNOWN)[:, None], k, axis=1)
+        return Plan(items, shown, rivals)
 
-    def _candidates(self, gains: FloatArray, request: Request, rng: np.random.Generator) -> IntArray:
-        """Items that an optimal matching may need, [B, C], each once; EMPTY beside them."""
+    def _candidates(self, gains: FloatArray, request: Request, rng: np.random.Generator) -> tuple[IntArray, BoolArray]:
+        """Items that an optimal matching may need, [B, C], each once, EMPTY beside them; where equals stay out, [B]."""
         B, k, L = gains.shape
+        left_out = np.zeros(B, dtype=np.bool_)
         if self.whole >= L:
             everything = np.broadcast_to(np.arange(L), (B, L))
-            return np.where(True if request.allowed is None else request.allowed, everything, EMPTY)
-        best = [top_k(gains[:, slot], k, rng, allowed=request.allowed) for slot in range(k)]
-        ordered = np.sort(np.concatenate(best, axis=1), axis=1)
+            return np.where(True if request.allowed is None else request.allowed, everything, EMPTY), left_out
+        best = [best_k(gains[:, slot], k, rng, allowed=request.allowed) for slot in range(k)]
+        for plan in best:
+            if plan.rivals is not None:
+                left_out |= plan.rivals[:, -1] > 0
+        ordered = np.sort(np.concatenate([plan.items for plan in best], axis=1), axis=1)
         ordered[:, 1:][ordered[:, 1:] == ordered[:, :-1]] = EMPTY
-        return ordered
+        return ordered, left_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +109,7 @@ class BestLength:
         p = np.where(plan.items != EMPTY, sigmoid(plan.scores), 0.0)
         length = best_length(p, (plan.items != EMPTY).sum(axis=1), self.rewards, self.losses)
         kept = np.arange(request.k) < length[:, None]
-        return Plan(np.where(kept, plan.items, EMPTY), plan.scores)
+        return Plan(np.where(kept, plan.items, EMPTY), plan.scores, plan.rivals)
 
 
 def values_by_length(p: FloatArray, rewards: FloatArray, losses: FloatArray) -> FloatArray:
@@ -134,10 +149,14 @@ def _shuffled(items: IntArray, rng: np.random.Generator) -> IntArray:
     return np.asarray(shuffled[:, :most])
 
 
-def _match(weights: FloatArray, candidates: IntArray, rng: np.random.Generator) -> IntArray:
-    """The best matching [B, k] of candidates [B, C]; the last slots stay empty where candidates are too few."""
+def _match(weights: FloatArray, candidates: IntArray, rng: np.random.Generator) -> tuple[IntArray, BoolArray]:
+    """The best matching [B, k] of candidates [B, C], and whether no other is as good, [B].
+
+    The last slots stay empty where candidates are too few.
+    """
     B, k, _ = weights.shape
     items = np.full((B, k), EMPTY, dtype=np.int64)
+    sole = np.ones(B, dtype=np.bool_)
     counts = (candidates != EMPTY).sum(axis=1)
     for count in np.unique(counts):
         rows = np.flatnonzero(counts == count)
@@ -145,8 +164,10 @@ def _match(weights: FloatArray, candidates: IntArray, rng: np.random.Generator) 
         # Slots in random order too: equal slots would otherwise always be filled in the same way.
         slots = np.argsort(rng.random((len(rows), n)), axis=1)
         index = np.empty((len(rows), n), dtype=np.int64)
-        assign(np.take_along_axis(weights[rows, :n, :count], slots[:, :, None], axis=1), index)
+        alone = np.empty(len(rows), dtype=np.bool_)
+        assign(np.take_along_axis(weights[rows, :n, :count], slots[:, :, None], axis=1), index, alone)
         placed = np.empty_like(index)
         np.put_along_axis(placed, slots, index, axis=1)
         items[rows, :n] = take(candidates[rows], placed)
-    return items
+        sole[rows] = alone
+    return items, sole

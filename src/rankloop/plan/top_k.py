@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.math.kernels import largest, largest_by_key
+from rankloop.math.kernels import equals_left, largest, largest_by_key
 from rankloop.plan.base import Plan
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
 
@@ -31,7 +31,7 @@ def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Bool
 
 
 def best_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: BoolArray | None = None) -> Plan:
-    """As `top_k`, with the scores of what was listed."""
+    """As `top_k`, with the scores of what was listed and the ties that luck decided."""
     if allowed is not None:
         scores = np.where(allowed, scores, -np.inf)
     L = scores.shape[1]
@@ -40,15 +40,19 @@ def best_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Boo
     values = np.empty(order.shape)
     tied = np.empty(len(scores), dtype=np.bool_)
     largest(np.ascontiguousarray(scores), order, values, tied)
-    listed, values = order[:, :n], values[:, :n]
+    listed, values, rivals = order[:, :n], values[:, :n], None
     if tied.any():
-        listed[tied] = _shuffled_ties(scores[tied], n, rng)
+        equal = scores[tied]
+        listed[tied] = _shuffled_ties(equal, n, rng)
+        rivals = np.zeros(listed.shape, dtype=np.int64)
+        rivals[tied] = _rivals(equal, values[tied])
     if allowed is not None:
         listed[values == -np.inf] = EMPTY
     if n < k:
         empty = ((0, 0), (0, k - n))
         listed, values = np.pad(listed, empty, constant_values=EMPTY), np.pad(values, empty)
-    return Plan(listed, values)
+        rivals = None if rivals is None else np.pad(rivals, empty)
+    return Plan(listed, values, rivals)
 
 
 def _shuffled_ties(scores: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
@@ -56,3 +60,10 @@ def _shuffled_ties(scores: FloatArray, n: int, rng: np.random.Generator) -> IntA
     order = np.empty((len(scores), n), dtype=np.int64)
     largest_by_key(scores, rng.random(scores.shape), order)
     return order
+
+
+def _rivals(scores: FloatArray, values: FloatArray) -> IntArray:
+    """How many items left for each place had exactly its score, for the listed ones' scores [B, n]."""
+    rivals = np.empty(values.shape, dtype=np.int64)
+    equals_left(scores, np.ascontiguousarray(values), rivals)
+    return rivals

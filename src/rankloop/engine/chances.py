@@ -1,0 +1,142 @@
+"""Probabilities of one list under the ways in which lists are drawn. Shapes: k slots, n of them filled by a planner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rankloop.math.fair import pairing, places, standing
+from rankloop.math.lines import heights
+from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray
+
+
+class Chances(NamedTuple):
+    """Probabilities of a list, exact."""
+
+    prefix: FloatArray  # [k] that it begins like this, to each slot
+    slot: FloatArray  # [k] that each slot shows what it shows
+
+
+CERTAIN = Chances(np.array(1.0), np.array(1.0))
+"""Of a list that could not have been another, whatever its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A list of one learner, and what a planner had to do: fill these slots with some of these items."""
+
+    shown: IntArray  # [k] the list, EMPTY where nothing is shown
+    slots: IntArray  # [n] the free slots that are filled
+    right: BoolArray  # [k] nothing else is wrong: pinned items stand where they must, other slots are empty
+    may: BoolArray  # [L] items that a free slot may show
+    count: int  # of them
+    held: int  # slots that are pinned
+
+    @classmethod
+    def of(cls, decision: Decision, length: int | None = None) -> Frame:
+        """The frame of a decision; `length` free slots are filled, or else as many as can be."""
+        request, shown = decision.request, decision.items[0]
+        may = np.ones(request.items, dtype=np.bool_) if request.allowed is None else request.allowed.reshape(-1)
+        if request.pinned is None:
+            free, must = np.arange(request.k), np.full(request.k, EMPTY)
+        else:
+            free, must = np.flatnonzero(request.pinned == EMPTY), request.pinned
+            may = may.copy()
+            may[must[must != EMPTY]] = False
+        count = int(np.count_nonzero(may))
+        slots = free[: count if length is None else length]
+        right = shown == must
+        right[slots] = True
+        return cls(shown, slots, right, may, count, request.k - len(free))
+
+    @property
+    def listed(self) -> IntArray:
+        """The items in the slots that are filled, [n]; EMPTY where one is missing."""
+        return self.shown[self.slots]
+
+    @property
+    def fine(self) -> BoolArray:
+        """Whether the items there are some that may be, [n]."""
+        listed = self.listed
+        return np.asarray((listed != EMPTY) & self.may[listed])
+
+    def chances(self, prefix: FloatArray, slot: FloatArray) -> Chances:
+        """Chances of the whole list, from those of the slots that are filled, each [n]."""
+        k = len(self.shown)
+        if len(self.slots) == k:
+            return Chances(prefix, slot)
+        before = np.searchsorted(self.slots, np.arange(k), side="right")
+        right = self.right.astype(np.float64)
+        whole = np.concatenate([np.ones(1), prefix])[before] * np.multiply.accumulate(right)
+        right[self.slots] = slot
+        return Chances(whole, right)
+
+
+def even(frame: Frame) -> Chances:
+    """Every list that fills the frame is equally likely."""
+    fine = frame.fine.astype(np.float64)
+    drawn = np.multiply.accumulate(fine / (frame.count - np.arange(len(fine))))
+    return frame.chances(drawn, fine / max(frame.count, 1))
+
+
+def any_length(frame: Frame) -> Chances:
+    """As `even`, and then cut to a length uniform on 0 … the slots that are not empty; pinned items stay."""
+    n, total = len(frame.slots), len(frame.slots) + frame.held
+    lengths = total + 1
+    longer = total - frame.slots  # how many of the lengths leave slot i of the frame in the list
+    there, fine = frame.listed != EMPTY, frame.fine.astype(np.float64)
+    drawn = np.multiply.accumulate(fine / (frame.count - np.arange(n)))
+    prefix = drawn * longer / lengths
+    if not there.all():
+        cut = int(np.argmin(there))  # the first that is empty: the length fell between the slot before and this one
+        just = (longer[cut - 1] if cut else lengths) - longer[cut]
+        gone = np.logical_and.accumulate(~there[cut:])
+        prefix[cut:] = gone * (drawn[cut - 1] if cut else 1.0) * just / lengths
+    slot = np.where(there, fine * longer / max(frame.count, 1), lengths - longer) / lengths
+    return frame.chances(prefix, slot)
+
+
+def ranked(frame: Frame, start: IntArray, size: IntArray, bias: FloatArray | None = None) -> Chances:
+    """Items in order of their scores, equal ones in random order, into slots in order of bias, equal ones alike.
+
+    Args:
+        frame: the list.
+        start: [n] how many items have a larger score than that of each slot.
+        size: [n] how many have the same, itself among them; 0 where it is none that may be.
+        bias: [n] of the slots, where they are not filled from the top.
+    """
+    n = len(frame.slots)
+    first, width = (np.arange(n), np.ones(n, dtype=np.int64)) if bias is None else places(bias)
+    prefix, slot = np.empty((2, n))
+    pairing(start, size, first, width, prefix, slot)
+    return frame.chances(prefix, slot)
+
+
+def by_scores(frame: Frame, scores: FloatArray, bias: FloatArray | None = None) -> Chances:
+    """As `ranked`, by the scores [L] of all items."""
+    start, size = np.empty((2, len(frame.slots)), dtype=np.int64)
+    standing(scores, frame.may, frame.listed, start, size)
+    return ranked(frame, start, size, bias)
+
+
+def by_lines(frame: Frame, level: FloatArray, slope: FloatArray) -> Chances:
+    """The highest lines level + slope·Z, each [L], at one standard normal Z, equal ones in random order."""
+    prefix, slot = np.empty((2, len(frame.slots)))
+    heights(level, slope, frame.may, frame.listed, prefix, slot)
+    return frame.chances(prefix, slot)
+
+
+def same(shown: IntArray, other: IntArray) -> Chances:
+    """Of one list where the other, each [k], is shown for certain."""
+    equal = shown == other
+    if equal.all():
+        return CERTAIN
+    return Chances(np.logical_and.accumulate(equal).astype(np.float64), equal.astype(np.float64))
+
+
+def mixed(chance: float, one: Chances, other: Chances) -> Chances:
+    """One with this probability, or else the other."""
+    rest = 1.0 - chance
+    return Chances(chance * one.prefix + rest * other.prefix, chance * one.slot + rest * other.slot)
