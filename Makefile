@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test fast check lint docs bench generate clean
+.PHONY: demo test fast kills faults fuzz check lint docs bench generate clean
 
 demo: $(READY)  ## A tournament of the cascade family: a table, and a figure in results/demo
 	$(BIN)/rankloop simulate examples/tournament.yaml --out results/demo
@@ -14,6 +14,17 @@ test: $(READY)  ## All tests
 
 fast: $(READY)  ## The tests that do not take their time
 	$(BIN)/python -m pytest -n auto -q -m "not slow"
+
+LONG := $(BIN)/python -m pytest -q --log-cli-level=INFO  # what was seen is told: docs/reliability.md has the last numbers
+
+kills: $(READY)  ## Minutes: kill -9, 200 times in process and 50 times over HTTP
+	RANKLOOP_KILLS=200 RANKLOOP_HTTP_KILLS=50 $(LONG) tests/test_crash.py tests/test_faults.py -k killed
+
+faults: $(READY)  ## Minutes: a database that stops, a full disk, a torn log, 20 times each
+	RANKLOOP_FAULTS=20 $(LONG) tests/test_faults.py -k "not killed"
+
+fuzz: $(READY)  ## Ten minutes: requests made from the OpenAPI document
+	RANKLOOP_FUZZ=600 $(LONG) tests/test_service_fuzz.py
 
 check: lint test  ## Everything that CI checks
 

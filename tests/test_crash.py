@@ -10,12 +10,10 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ import pytest
 
 from rankloop.engine import Ranker, RankerConfig
 from rankloop.store import Entry, MemoryStore, SqliteStore, StoreUnavailable, Writer
+from served import small_disk
 from test_engine import Failing, config, contents, items
 
 pytestmark = pytest.mark.slow
@@ -285,21 +284,6 @@ def _opened_copy(source: Path, place: Path, end: int) -> list[Entry]:
 
 
 # A full disk
-
-
-@contextmanager
-def small_disk(place: Path) -> Iterator[None]:
-    """A disk of 600 kB, where we may mount one; skips elsewhere."""
-    mounted = os.geteuid() == 0 and shutil.which("mount") is not None
-    if mounted:
-        command = ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(place)]
-        mounted = subprocess.run(command, capture_output=True).returncode == 0
-    if not mounted:
-        pytest.skip("no small disk can be mounted here")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
 
 
 def fill(ranker: Ranker) -> list[str]:
