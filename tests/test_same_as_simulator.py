@@ -140,7 +140,7 @@ def test_the_regret_is_the_simulators(id: str, config: dict[str, Any], world: di
     Both play the same worlds and visitors; only a policy's own luck differs. The errors are small enough to tell the
     policy from a random one.
     """
-    size = {"rounds": ROUNDS, "replications": REPLICATIONS, "seed": SEED}
+    size: dict[str, Any] = {"rounds": ROUNDS, "replications": REPLICATIONS, "seed": SEED}
     played = through_the_service(tmp_path, {"policy": id, "slots": 2, "seed": 3} | config, world, **size)
     result = simulate([id], world, chunk=REPLICATIONS, **size)
     for point in POINTS:
@@ -184,7 +184,7 @@ def test_without_chance_the_lists_are_the_simulators(
     id: str, config: dict[str, Any], world: dict[str, Any], tmp_path: Path
 ) -> None:
     """Policies without chance and without ties, since features differ: every list of every round is the same."""
-    size = {"rounds": 60, "replications": 6, "seed": SEED}
+    size: dict[str, Any] = {"rounds": 60, "replications": 6, "seed": SEED}
     recorded: list[Recorded] = []
 
     def policy(setting: Setting) -> Ranks:

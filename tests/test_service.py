@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from rankloop.errors import InvalidInput, RankloopError
+from rankloop.service import readiness
 from rankloop.service import settings as configuration
 from rankloop.service.app import create_app
 from rankloop.service.auth import Rate, make_key
@@ -712,6 +714,27 @@ def test_it_is_not_ready_while_its_log_cannot_be_read(http: Http, monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr(http.service.rankers.store, "find", broken)
         problem(http("GET", "/readyz"), 503, "cannot be read")
+    assert http("GET", "/readyz").status_code == 200
+
+
+def test_it_says_in_time_that_its_log_hangs_and_holds_one_thread_for_it(
+    http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, looks = threading.Event(), list[Any]()
+
+    def hanging(*asked: Any) -> Any:
+        looks.append(asked)
+        go.wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(readiness, "PATIENCE", 0.02)
+        patch.setattr(http.service.rankers.store, "find", hanging)
+        for answer in http.together(*[("GET", "/readyz", None)] * 3):
+            problem(answer, 503, "does not answer")
+        problem(http("GET", "/readyz"), 503, "does not answer")
+    assert len(looks) == 1
+    assert http("GET", "/healthz").status_code == 200
+    go.set()
     assert http("GET", "/readyz").status_code == 200
 
 

@@ -17,7 +17,8 @@ from rankloop.service.auth import Guard
 from rankloop.service.metrics import MEDIA
 from rankloop.service.openapi import described
 from rankloop.service.problems import Refused, refused
-from rankloop.service.rankers import PUT, RESERVED, Hosted
+from rankloop.service.rankers import Hosted
+from rankloop.service.readiness import Readiness
 from rankloop.service.replacing import Standing
 from rankloop.service.service import Service
 
@@ -302,6 +303,7 @@ async def _settled(service: Service, hosted: Hosted, told: schemas.FeedbackBody,
 def of_health(service: Service) -> APIRouter:
     """Whether it lives, whether it can work, and numbers."""
     router, open_to_all = APIRouter(tags=["health"]), needs(service.guard, None)
+    readiness = Readiness(service.rankers)
 
     @router.get("/healthz", dependencies=[open_to_all], **described(422, answer=schemas.Health, guarded=False))
     async def alive() -> Response:
@@ -309,11 +311,9 @@ def of_health(service: Service) -> APIRouter:
         return bodies.answer(schemas.Health("ok"))
 
     @router.get("/readyz", dependencies=[open_to_all], **described(422, 503, answer=schemas.Health, guarded=False))
-    def ready() -> Response:
+    async def ready() -> Response:
         """The log can be read, and somebody writes it."""
-        service.rankers.store.find(RESERVED, PUT, "-")
-        if not service.rankers.writes:
-            raise Refused(503, "the log is not being written.", headers={"Retry-After": "1"})
+        await readiness.check()
         return bodies.answer(schemas.Health("ok"))
 
     @router.get("/metrics", dependencies=[needs(service.guard, "read")], **described(text=True))
