@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rankloop.cli.log import Finding, verify
-from rankloop.client import Client, NotFound, Unavailable
-from rankloop.engine import Ranker, RankerConfig, Ranking
+from rankloop.client import Client, NotFound, Ranking, Unavailable
+from rankloop.engine import Ranker, RankerConfig
 from rankloop.engine.records import Closed, Happened, ItemsPut, Record, Shown, decode
 from rankloop.store import Entry, MemoryStore
 from rankloop.store.opening import open_store
@@ -189,7 +189,8 @@ class Callers:
         return [id for id, one in self.lists.items() if one.ranker in kept and id not in kept[one.ranker].shown]
 
     def check_lost(self, lost: Sequence[str]) -> None:
-        """Only the last lists before a kill may be lost: nothing that was asked after one of them was acknowledged."""
+        """Only the last lists before a kill may be lost: nothing that was told after one of them was acknowledged."""
+        assert [id for id in lost if RANKERS[self.lists[id].ranker].get("commit") == "all"] == []
         last = dict[int, float]()
         for told in self.acknowledged.values():
             last[told.run] = max(told.sent, last.get(told.run, 0.0))
@@ -304,5 +305,5 @@ def _replica(ranker: str, entries: Sequence[Entry]) -> Ranker:
     return Ranker(RankerConfig.of(RANKERS[ranker]), name=ranker, store=memory)
 
 
-def _places(ranking: Ranking) -> list[tuple[Any, ...]]:
+def _places(ranking: Any) -> list[tuple[Any, ...]]:
     return [(one.item, one.rule, one.score, one.estimate, one.uncertainty) for one in ranking.items]

@@ -19,9 +19,10 @@ from typing import Any
 import httpx
 import pytest
 
+COMMON: dict[str, Any] = {"slots": 3, "dim": 3, "seed": 7}
 RANKERS: dict[str, dict[str, Any]] = {
-    "counts": {"policy": "cascade-ucb1", "slots": 3, "dim": 3, "seed": 7, "window": 0.5},  # windows close under load
-    "linear": {"policy": "cascade-lin-ts", "slots": 3, "dim": 3, "seed": 7},
+    "counts": COMMON | {"policy": "cascade-ucb1", "window": 0.5, "commit": "all"},  # windows close under load
+    "linear": COMMON | {"policy": "cascade-lin-ts"},  # lists are answered before they are in the log
 }
 Room = Callable[[int], None]
 """Give a disk so many bytes."""

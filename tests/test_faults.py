@@ -118,6 +118,7 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room(serve: Serve, tmp_pa
         kept = read(copied(served.log, tmp_path / "copy"))
         callers.check(kept)
         lost = callers.lost(kept)
+        callers.check_lost(lost)
         served.start()
         with Client(served.url) as client:
             callers.settle(client, kept, lost)
