@@ -25,8 +25,8 @@ pytestmark = pytest.mark.slow
 
 ERRORS = 3.0
 """Standard errors by which a mean may differ: nine comparisons fail together for one seed in forty."""
-ROUNDS, REPLICATIONS, SEED = 100, 16, 11
-POINTS = (25, 50, 100)
+ROUNDS, REPLICATIONS, SEED = 120, 24, 11
+POINTS = (30, 60, 120)
 NAME = "r"
 
 
