@@ -23,7 +23,7 @@ kills: $(READY)  ## Minutes: kill -9, 200 times in process and 50 times over HTT
 faults: $(READY)  ## Minutes: a database that stops, a full disk, a torn log, 20 times each
 	RANKLOOP_FAULTS=20 $(LONG) tests/test_faults.py -k "not killed"
 
-fuzz: $(READY)  ## Ten minutes: requests made from the OpenAPI document
+fuzz: $(READY)  ## Up to ten minutes: requests made from the OpenAPI document
 	RANKLOOP_FUZZ=600 $(LONG) tests/test_service_fuzz.py
 
 check: lint test  ## Everything that CI checks
