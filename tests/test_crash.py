@@ -369,9 +369,6 @@ def test_many_writers_on_a_full_disk_are_told_the_truth(tmp_path: Path) -> None:
         store.close()
 
 
-@pytest.mark.xfail(
-    reason="the writer tells only those of its next 512 entries, and tries those again at once", strict=True
-)
 def test_who_waits_is_told_however_many_lists_wait_before_it() -> None:
     store = Failing()
     ranker = Ranker(settings("cascade-ucb1"), store=store)
