@@ -39,7 +39,9 @@ from rankloop.visitors.agenda import Agenda
 from rankloop.visitors.fitting import check, settings_for
 from rankloop.visitors.patience import GaveUp, Patience, Stopped
 from rankloop.visitors.tally import Times
-from rankloop.worlds import from_spec
+from rankloop.worlds import ClickWorld, from_spec
+from rankloop.worlds.attraction import Judged
+from rankloop.worlds.clicks import CascadeClicks
 from small_worlds import CASCADE, DEPENDENT, POSITION
 
 ROOT = Path(__file__).parents[1]
@@ -131,6 +133,20 @@ def test_any_world_with_lasting_items_can_be_visited(world: Any) -> None:
 
 def test_prices_are_the_worlds() -> None:
     assert [item.price for item in audience(PRICES).items] == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_only_items_that_may_be_listed_are_the_rankers() -> None:
+    """A query of judged documents: the longest has four, this one has three, and so its items keep their places."""
+    prior = BetaPrior(np.array([[1.0, 2.0, 3.0, 1.0]]), np.full((1, 4), 10.0))
+    x = np.arange(8.0).reshape(1, 4, 2)
+    query = Judged(np.array([[0.5, 0.0, 0.1, 0.2]]), x, np.array([[True, False, True, True]]), prior)
+    who = Audience(ClickWorld(CascadeClicks(), query, 2), seed=0, run="a")
+    assert [(item.id, item.features) for item in who.items] == [
+        ("item-0", (0.0, 1.0)),
+        ("item-2", (4.0, 5.0)),
+        ("item-3", (6.0, 7.0)),
+    ]
+    assert who.columns(["item-3", "item-0"], 2).tolist() == [[3, 0]]
 
 
 def test_items_that_do_not_return_are_refused() -> None:
@@ -614,6 +630,23 @@ def test_feedback_for_a_ranker_that_was_replaced_is_counted_as_refused(log: Path
     assert run.error is None
     assert told["refused"] == told["errors"]["NotFound 404"] > 0
     assert told["told"] + told["refused"] == 10
+
+
+def test_a_refusal_ends_a_run_and_is_counted(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(log) as url, Client(url) as service:
+        who = audience(EASY)
+        fit(service, "shop", who, create="gts", patience=Patience(10.0))
+        command = ["visitors", "--url", url, "--ranker", "shop", "--world", world_file(tmp_path), "--json"]
+        run = Run(Plan("shop", rounds=10**6, callers=2), who, lambda: Client(url))
+        run.start()
+        while run.tally.all.lists < 10:
+            time.sleep(0.005)
+        service.delete_ranker("shop")
+        assert run.wait(60.0)
+        assert main(command) == 2
+    assert "there is no ranker 'shop'" in capsys.readouterr().err
+    assert str(run.error) == "ranker 'shop' is not one of this service's."
+    assert run.tally.errors["NotFound 404"] >= 1
 
 
 def test_seconds_bound_a_run_without_end(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

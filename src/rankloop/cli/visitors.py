@@ -107,12 +107,14 @@ def run(given: argparse.Namespace) -> None:
         candidates=fitted.candidates,
         order=audience.fixed_order() if given.control == "fixed" else None,
     )
-    _tell(given, f"{given.ranker} at {url}: {'created, ' if fitted.created else ''}{fitted.put} items put; run {name}")
+    _tell(given, f"{given.ranker}: {'created, ' if fitted.created else ''}{fitted.put} items put; run {name}")
     under_way = visitors.Run(plan, audience, lambda: Client(url, key))
     try:
         _play(under_way, given)
     finally:
-        _print_summary(given, {"ranker": given.ranker, "run": name, "seed": seed} | under_way.tally.summary())
+        ended = None if under_way.error is None else str(under_way.error)
+        named = {"ranker": given.ranker, "run": name, "seed": seed, "ended_by": ended}
+        _print_summary(given, named | under_way.tally.summary())
     if isinstance(under_way.error, NotAllowed):
         raise _about_the_key(under_way.error, key)
     if under_way.error is not None:

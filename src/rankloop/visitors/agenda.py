@@ -28,10 +28,6 @@ class Agenda:
         self._timed = False  # one thread waits for the clock, the others for it
         self._changed = threading.Condition()
 
-    def __len__(self) -> int:
-        """Feedback that waits for its time."""
-        return len(self._late)
-
     def take(self) -> tuple[float, Any] | None:
         """The next job and when it was due, once it is; None at the end."""
         with self._changed:

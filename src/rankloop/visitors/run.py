@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from rankloop.client import Calls, Client, NotFound
+from rankloop.client import Calls, Client, NotFound, ServiceError
 from rankloop.visitors import bodies
 from rankloop.visitors.agenda import Agenda
 from rankloop.visitors.audience import Audience, Visitor
@@ -101,6 +101,8 @@ class Run:
             pass
         except Exception as error:
             self.error = self.error or error
+            if isinstance(error, ServiceError):
+                self.tally.ended(error)
             self._agenda.stop()
 
     def _visit(self, service: Client, visitor: Visitor, due: float) -> None:

@@ -104,6 +104,11 @@ class Tally:
             self.retries += 1
             self.errors[_kind(error)] += 1
 
+    def ended(self, error: ServiceError) -> None:
+        """A refusal ended the run."""
+        with self._lock:
+            self.errors[_kind(error)] += 1
+
     @property
     def untold(self) -> int:
         """Lists of which nothing is known to have been told, though their visitors meant to."""
