@@ -46,7 +46,7 @@ from small_worlds import CASCADE, DEPENDENT, POSITION
 
 ROOT = Path(__file__).parents[1]
 EASY: dict[str, Any] = {"kind": "cascade", "attraction": [0.9, 0.8] + [0.02] * 8, "k": 2}
-"""A random list is clicked by 36 % of visitors, the best by 98 %."""
+"""A random list is clicked by 35 % of visitors, the best by 98 %."""
 CONTEXT: dict[str, Any] = {"kind": "item-position", "items": 5, "dim": 3, "k": 2}
 PRICES: dict[str, Any] = CONTEXT | {"objective": "revenue", "prices": [1, 2, 3, 4, 5]}
 REWARDS: dict[str, Any] = {"kind": "cascade-rewards", "attraction": [0.5, 0.2, 0.1], "budget": [1, 3]}
@@ -448,11 +448,11 @@ def test_two_runs_at_once_visit_one_ranker(log: Path) -> None:
         for name in ("left", "right"):
             who = audience(EASY, run=name, late=0.2, delay=0.1)
             with Client(url) as service:
-                fit(service, "shop", who, create="gts", patience=Patience(10.0))
+                fit(service, "shop", who, create="gts", patience=Patience(60.0))
             runs.append(Run(Plan("shop", rounds=80, callers=2), who, lambda: Client(url)))
         for run in runs:
             run.start()
-        assert all(run.wait(60.0) for run in runs)
+        assert all(run.wait(300.0) for run in runs)
         assert [run.error for run in runs] == [None, None]
     entries = kept(log)
     assert len(entries["shown"]) == 160
@@ -483,10 +483,10 @@ def test_answers_that_were_lost_count_once(log: Path) -> None:
     with serving(log, around=LosesAnswers) as url:
         who = audience(EASY)
         with Client(url) as service:
-            fit(service, "shop", who, create="gts", patience=Patience(10.0))
+            fit(service, "shop", who, create="gts", patience=Patience(60.0))
         run = Run(Plan("shop", rounds=60, callers=3), who, lambda: Client(url))
         run.start()
-        assert run.wait(120.0)
+        assert run.wait(300.0)
     assert run.error is None
     told = run.tally.summary()
     assert told["told"] == told["lists"] == 60
@@ -503,7 +503,7 @@ def test_a_service_that_goes_and_comes_back_counts_everything_once(log: Path) ->
     who = audience(EASY, late=0.5, delay=0.2)
     with serving(log) as url:
         with Client(url) as service:
-            fit(service, "shop", who, create="gts", patience=Patience(10.0))
+            fit(service, "shop", who, create="gts", patience=Patience(60.0))
         run = Run(Plan("shop", rounds=300, callers=4, rate=300.0, patience=60.0), who, lambda: Client(url))
         run.start()
         while run.tally.all.lists < 60:
@@ -511,7 +511,7 @@ def test_a_service_that_goes_and_comes_back_counts_everything_once(log: Path) ->
     while not run.tally.retries:  # nobody is there
         time.sleep(0.005)
     with serving(log, port=int(url.rpartition(":")[2])):
-        assert run.wait(120.0)
+        assert run.wait(300.0)
     assert run.error is None
     told = run.tally.summary()
     assert (told["lists"], told["told"], told["untold"]) == (300, 300, 0)
@@ -524,17 +524,17 @@ def test_a_service_that_stays_away_is_given_up_in_one_sentence(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    said = Command(f"http://127.0.0.1:{port}", capsys).refused("--patience", 0.2)
+    said = Command(f"http://127.0.0.1:{port}", capsys).refused("--patience", 0.2, "--quiet")
     assert f"gave up after 0.2 seconds: no answer from 127.0.0.1:{port}" in said
     with serving(log) as url:
         who = audience(EASY)
         with Client(url) as service:
-            fit(service, "shop", who, create="gts", patience=Patience(10.0))
+            fit(service, "shop", who, create="gts", patience=Patience(60.0))
         run = Run(Plan("shop", callers=3, patience=0.3), who, lambda: Client(url))
         run.start()
         while run.tally.all.lists < 20:
             time.sleep(0.005)
-    assert run.wait(60.0)
+    assert run.wait(300.0)
     assert isinstance(run.error, GaveUp)
     entries, told = kept(log), run.tally.summary()
     assert told["told"] <= len(entries["happened"]) <= told["told"] + told["untold"]
@@ -600,7 +600,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_changed(
 @pytest.mark.parametrize(
     "options",
     [("--late", 0.6, "--lost", 0.6), ("--late", -1), ("--rate", "nan"), ("--callers", 0), ("--run", ""),
-     ("--seconds", 0), ("--rounds", -1), ("--delay", 0), ("--people", 0)],
+     ("--seconds", 0), ("--rounds", -1), ("--delay", 0), ("--people", 0), ("--url", "localhost")],
 )  # fmt: skip
 def test_options_that_make_no_sense(options: tuple[object, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{options[0]} is " in Command("http://127.0.0.1:9", capsys).refused(*options)
@@ -619,13 +619,13 @@ def test_visitors_look_only_at_their_worlds_items(
 def test_feedback_for_a_ranker_that_was_replaced_is_counted_as_refused(log: Path) -> None:
     with serving(log) as url, Client(url) as service:
         who = audience(EASY, late=1.0, delay=1.0)
-        fit(service, "shop", who, create="gts", patience=Patience(10.0))
+        fit(service, "shop", who, create="gts", patience=Patience(60.0))
         run = Run(Plan("shop", rounds=10, callers=2), who, lambda: Client(url))
         run.start()
         while run.tally.all.lists < 10:
             time.sleep(0.005)
         service.put_ranker("shop", {"policy": "random", "slots": 2})
-        assert run.wait(60.0)
+        assert run.wait(300.0)
     told = run.tally.summary()
     assert run.error is None
     assert told["refused"] == told["errors"]["NotFound 404"] > 0
@@ -635,14 +635,14 @@ def test_feedback_for_a_ranker_that_was_replaced_is_counted_as_refused(log: Path
 def test_a_refusal_ends_a_run_and_is_counted(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(log) as url, Client(url) as service:
         who = audience(EASY)
-        fit(service, "shop", who, create="gts", patience=Patience(10.0))
+        fit(service, "shop", who, create="gts", patience=Patience(60.0))
         command = ["visitors", "--url", url, "--ranker", "shop", "--world", world_file(tmp_path), "--json"]
         run = Run(Plan("shop", rounds=10**6, callers=2), who, lambda: Client(url))
         run.start()
         while run.tally.all.lists < 10:
             time.sleep(0.005)
         service.delete_ranker("shop")
-        assert run.wait(60.0)
+        assert run.wait(300.0)
         assert main(command) == 2
     assert "there is no ranker 'shop'" in capsys.readouterr().err
     assert str(run.error) == "ranker 'shop' is not one of this service's."
@@ -663,11 +663,11 @@ def test_an_interrupted_run_says_what_was_shown_and_told(log: Path, tmp_path: Pa
         command += ["--world", world_file(tmp_path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
             try:
-                until = time.monotonic() + 60.0
+                until = time.monotonic() + 300.0
                 while time.monotonic() < until and not (service.rankers() and service.ranker("shop")["decisions"] > 30):
                     time.sleep(0.05)
                 child.send_signal(signal.SIGINT)
-                out, err = child.communicate(timeout=60.0)
+                out, err = child.communicate(timeout=300.0)
             finally:
                 child.kill()
         assert child.returncode == 130, err
@@ -689,8 +689,8 @@ def test_a_service_that_is_killed_and_started_again_counts_everything_once(log: 
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as first:
         try:
             with Client(url) as service:
-                fit(service, "shop", who, create="gts", patience=Patience(60.0))
-            run = Run(Plan("shop", rounds=600, callers=8, patience=120.0), who, lambda: Client(url))
+                fit(service, "shop", who, create="gts", patience=Patience(300.0))
+            run = Run(Plan("shop", rounds=600, callers=8, patience=300.0), who, lambda: Client(url))
             run.start()
             while run.tally.all.lists < 200:
                 time.sleep(0.005)
@@ -698,7 +698,7 @@ def test_a_service_that_is_killed_and_started_again_counts_everything_once(log: 
             first.kill()
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as second:
         try:
-            assert run.wait(120.0)
+            assert run.wait(300.0)
         finally:
             second.terminate()
     assert run.error is None
@@ -707,10 +707,22 @@ def test_a_service_that_is_killed_and_started_again_counts_everything_once(log: 
     assert sorted(entry.key for entry in kept(log)["happened"]) == sorted(f"a-{i}" for i in range(600))
 
 
+PAGE = (ROOT / "docs" / "visitors.md").read_text(encoding="utf-8")
+
+
+def test_the_python_of_the_page_runs(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    with serving(log) as url:
+        exec(compile(code.replace("http://127.0.0.1:8080", url), "visitors.md", "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out == "200\n"
+
+
 def test_the_commands_of_the_page_are_commands() -> None:
-    page = (ROOT / "docs" / "visitors.md").read_text(encoding="utf-8")
-    shell = "\n".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).replace("\\\n", " ")
+    shell = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)).replace("\\\n", " ")
     lines = [line for line in shell.splitlines() if line.startswith("rankloop visitors")]
     assert len(lines) >= 3
     for line in lines:
-        assert parser().parse_args(shlex.split(line, comments=True)[1:]).command == "visitors"
+        assert parser().parse_args(shlex.split(line.removesuffix("&"))[1:]).command == "visitors"

@@ -37,7 +37,10 @@ def _add_what(command: Any) -> None:
     command.add_argument("--ranker", required=True, metavar="NAME", help="whom to visit")
     command.add_argument("--url", help=f"where the service is (default: ${URL}, or {DEFAULT})")
     command.add_argument(
-        "--world", metavar="SPEC", help="cafe, or a YAML file with a world as in rankloop simulate (default: cafe)"
+        "--world",
+        default="cafe",
+        metavar="SPEC",
+        help="cafe, or a YAML file with a world as in rankloop simulate (cafe)",
     )
     command.add_argument("--seed", type=int, help="of the world's parameters (default: the file's, or 0)")
     command.add_argument("--run", dest="named", metavar="NAME", help="the same visitors again (default: new ones)")
@@ -74,30 +77,53 @@ def run(given: argparse.Namespace) -> None:
     """Check everything, make the ranker fit, play, sum up."""
     _check(given)
     use_data(given)
-    from rankloop import visitors
     from rankloop.client import Client, NotAllowed
-    from rankloop.visitors.patience import Patience
+    from rankloop.visitors import Audience, Habits, Run, load_world
 
-    world, seed = visitors.load_world(given.world or "cafe")
-    seed = seed if given.seed is None else given.seed
-    name = given.named or secrets.token_hex(6)
-    habits = visitors.Habits(given.late, given.lost, given.delay, given.people)
-    audience = visitors.Audience(world, seed=seed, run=name, habits=habits)
-    url, key = given.url or os.environ.get(URL) or DEFAULT, os.environ.get(KEY)
+    world, seed = load_world(given.world)
+    given.seed = seed if given.seed is None else given.seed
+    given.named = given.named or secrets.token_hex(6)
+    habits = Habits(given.late, given.lost, given.delay, given.people)
+    audience = Audience(world, seed=given.seed, run=given.named, habits=habits)
+    url, key = _url(given), os.environ.get(KEY)
     try:
         with Client(url, key) as service:
-            fitted = visitors.fit(
-                service,
-                given.ranker,
-                audience,
-                create=given.create,
-                slots=given.slots,
-                rounds=given.rounds,
-                patience=Patience(given.patience),
-            )
+            plan = _plan(given, service, audience)
+        under_way = Run(plan, audience, lambda: Client(url, key))
+        try:
+            _play(under_way, given)
+        finally:
+            _sum_up(under_way, given)
+        if under_way.error is not None:
+            raise under_way.error
     except NotAllowed as error:
         raise _about_the_key(error, key) from None
-    plan = visitors.Plan(
+
+
+def _url(given: argparse.Namespace) -> str:
+    url: str = given.url or os.environ.get(URL) or DEFAULT
+    if not url.startswith(("http://", "https://")):
+        raise InvalidInput("--url", url, f"an address such as {DEFAULT}")
+    return url
+
+
+def _plan(given: argparse.Namespace, service: Any, audience: Any) -> Any:
+    """How visitors come, once the ranker is one that they can visit."""
+    from rankloop.visitors import Plan, fit
+    from rankloop.visitors.patience import Patience
+
+    said: list[str] = []
+
+    def waits(error: Exception) -> None:
+        if not said:
+            said.append(f"{error} Asking again for {given.patience:g} seconds.")
+            _tell(given, said[0])
+
+    patience = Patience(given.patience, noted=waits)
+    options = {"create": given.create, "slots": given.slots, "rounds": given.rounds}
+    fitted = fit(service, given.ranker, audience, patience=patience, **options)
+    _tell(given, f"{given.ranker}: {'created, ' if fitted.created else ''}{fitted.put} items put; run {given.named}")
+    return Plan(
         ranker=given.ranker,
         rate=given.rate,
         callers=given.callers,
@@ -107,18 +133,6 @@ def run(given: argparse.Namespace) -> None:
         candidates=fitted.candidates,
         order=audience.fixed_order() if given.control == "fixed" else None,
     )
-    _tell(given, f"{given.ranker}: {'created, ' if fitted.created else ''}{fitted.put} items put; run {name}")
-    under_way = visitors.Run(plan, audience, lambda: Client(url, key))
-    try:
-        _play(under_way, given)
-    finally:
-        ended = None if under_way.error is None else str(under_way.error)
-        named = {"ranker": given.ranker, "run": name, "seed": seed, "ended_by": ended}
-        _print_summary(given, named | under_way.tally.summary())
-    if isinstance(under_way.error, NotAllowed):
-        raise _about_the_key(under_way.error, key)
-    if under_way.error is not None:
-        raise under_way.error
 
 
 def _check(given: argparse.Namespace) -> None:
@@ -155,8 +169,16 @@ def _play(under_way: Any, given: argparse.Namespace) -> None:
     finally:
         under_way.stop()
         under_way.wait(LAST)
-        tally = under_way.tally
-        given.kept = f"{tally.all.lists:,} lists were shown and {tally.told:,} told"
+
+
+def _sum_up(under_way: Any, given: argparse.Namespace) -> None:
+    told, error = under_way.tally.summary(), under_way.error
+    given.kept = f"{told['lists']:,} lists were shown and {told['told']:,} told"
+    if given.json:
+        named = {"ranker": given.ranker, "run": given.named, "seed": given.seed}
+        print(json.dumps(named | {"ended_by": None if error is None else str(error)} | told, indent=1))
+    else:
+        _print_summary(given, told)
 
 
 def _tell(given: argparse.Namespace, line: str) -> None:
@@ -165,9 +187,6 @@ def _tell(given: argparse.Namespace, line: str) -> None:
 
 
 def _print_summary(given: argparse.Namespace, told: dict[str, Any]) -> None:
-    if given.json:
-        print(json.dumps(told, indent=1))
-        return
     rows = [
         ("lists", f"{told['lists']:,} in {told['seconds']:.1f} s, {told['lists_per_second']:,.0f} per second"),
         ("told", f"{told['told']:,}, {told['told_late']:,} of them late; {_receipts(told)}"),
