@@ -4,10 +4,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test fast kills faults fuzz check lint docs bench generate clean
+.PHONY: demo tournament test fast kills faults fuzz soak check lint docs bench generate clean
 
-demo: $(READY)  ## A tournament of the cascade family: a table, and a figure in results/demo
-	$(BIN)/rankloop simulate examples/tournament.yaml --out results/demo
+demo: $(READY)  ## The service with simulated visitors, and the address of its dashboard; Ctrl-C ends it
+	$(BIN)/rankloop demo
+
+tournament: $(READY)  ## A tournament of the cascade family: a table, and a figure in results/tournament
+	$(BIN)/rankloop simulate examples/tournament.yaml --out results/tournament
 
 test: $(READY)  ## All tests
 	$(BIN)/python -m pytest -n auto -q
@@ -25,6 +28,9 @@ faults: $(READY)  ## Minutes: a database that stops, a full disk, a torn log, 20
 
 fuzz: $(READY)  ## Up to ten minutes: requests made from the OpenAPI document
 	RANKLOOP_FUZZ=600 $(LONG) tests/test_service_fuzz.py
+
+soak: $(READY)  ## Half an hour: visitors at half of what the service can bear, then a replay
+	$(BIN)/python -m bench.soak
 
 check: lint test  ## Everything that CI checks
 
