@@ -165,7 +165,8 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         for script in MIGRATIONS[version:]:
             for statement in script.split(";"):
                 connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        if version < len(MIGRATIONS):  # a log that is only looked at is not written
+            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
 @contextmanager
