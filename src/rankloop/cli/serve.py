@@ -12,6 +12,8 @@ from rankloop.errors import InvalidInput, MissingExtra
 
 SWITCH = 0.001
 """Seconds for which one thread may keep the interpreter while others wait: a commit must not wait for five of them."""
+COLLECT = (20_000, 20, 50)
+"""New objects after which Python looks for circles: each look stops everybody, and there are few circles here."""
 ROLES = ("rank", "feedback", "read", "admin")
 
 
@@ -55,6 +57,7 @@ def until_the_end(made: Any, chosen: Any, level: str) -> None:
     sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()  # what is there now stays: it need not be looked through again and again
+    gc.set_threshold(*COLLECT)
     uvicorn.run(
         made,
         host=chosen.host,
