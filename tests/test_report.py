@@ -132,6 +132,7 @@ def test_spans_of_time_hold_every_list_and_divide_the_day(clock: Clock, days: fl
     assert len(seconds) == 1
     assert DAY % seconds.pop() == 0
     assert len(times) <= 121
+    assert len(ranker.overview(hours=24 * 90, points=20).times) <= 21
     assert len(times) >= 20 or days < 0.1, "spans are not longer than they must be"
     starts = [one.start for one in times]
     assert starts == sorted(set(starts))
@@ -156,26 +157,26 @@ def test_those_who_watch_share_one_look(ranker: Ranker, monkeypatch: pytest.Monk
     looks: list[float] = []
     clock, look = Clock(0.0), ranker.overview
 
-    def slow(hours: float) -> Any:
+    def slow(hours: float, points: int) -> Any:
         looks.append(hours)
         clock.now += 0.1
-        return look(hours)
+        return look(hours, points)
 
     monkeypatch.setattr(ranker, "overview", slow)
     watched, hosted = Watched(clock), Hosted("r", ranker)
-    first = watched.overview(hosted, 1.0)
+    first = watched.overview(hosted, 1.0, 60)
     assert json.loads(first.plain)["overview"]["decisions"] == 60
     assert gzip.decompress(first.packed) == first.plain
-    assert all(watched.overview(hosted, 1.0) is first for _ in range(10))
+    assert all(watched.overview(hosted, 1.0, 60) is first for _ in range(10))
     assert looks == [1.0]
-    assert watched.overview(hosted, 24.0) is not first
+    assert watched.overview(hosted, 24.0, 60) is not first
     clock.now += max(AGE, TIMES * 0.1) - 0.2  # it took long to make, and is good for longer
-    assert watched.overview(hosted, 1.0) is first
+    assert watched.overview(hosted, 1.0, 60) is first
     clock.now += 0.2
-    assert watched.overview(hosted, 1.0) is not first
+    assert watched.overview(hosted, 1.0, 60) is not first
     assert looks == [1.0, 24.0, 1.0]
     again = Hosted("r", ranker)  # another ranker under the same name
-    assert watched.overview(again, 1.0).hosted is again
+    assert watched.overview(again, 1.0, 60).hosted is again
     for hours in range(2 * MOST):
-        watched.overview(again, float(hours))
+        watched.overview(again, float(hours), 60)
     assert len(watched._kept) <= MOST

@@ -200,7 +200,7 @@ class Calls:
 
     @staticmethod
     def overview(ranker: str, **query: Any) -> Call[dict[str, Any]]:
-        """How it does, as of a second ago at most, for those who ask again and again: hours."""
+        """How it does, as of a second ago at most, for those who ask again and again: hours, points."""
         return Call("GET", _at(ranker, "overview"), lambda t: dict(t["overview"]), query=query)
 
     @staticmethod

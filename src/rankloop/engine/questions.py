@@ -50,10 +50,10 @@ class Questions(ABC):
         with self._lock:
             return self._replica.table.get(id)
 
-    def overview(self, hours: float = 2.0) -> Overview:
-        """How it does: against control, and over the last hours."""
+    def overview(self, hours: float = 2.0, points: int = 120) -> Overview:
+        """How it does: against control, and over the last hours in about so many spans of time at most."""
         with self._lock:
-            return report.overview(self._replica, hours)
+            return report.overview(self._replica, hours, points)
 
     def estimates(self, segment: str = "") -> Sheet:
         """What is believed of every item by the learner of a segment, and how often it was shown and clicked."""

@@ -27,6 +27,7 @@ Search = Annotated[str, Query(max_length=200)]
 Sort = Literal["estimate", "item", "shown", "clicked", "click_through"]
 Order = Literal["ascending", "descending"]
 Hours = Annotated[float, Query(ge=0, le=24 * 90, allow_inf_nan=False)]
+Points = Annotated[int, Query(ge=1, le=1_000)]
 
 
 def needs(guard: Guard, role: str | None, *query: str) -> Any:
@@ -209,13 +210,13 @@ def of_decisions(service: Service) -> APIRouter:
 
     @router.get(
         "/v1/rankers/{name}/overview",
-        dependencies=[needs(service.guard, "read", "hours")],
+        dependencies=[needs(service.guard, "read", "hours", "points")],
         **described(404, answer=schemas.OverviewAnswer),
     )
-    async def overview(request: Request, name: str, hours: Hours = 2.0) -> Response:
+    async def overview(request: Request, name: str, hours: Hours = 2.0, points: Points = 120) -> Response:
         """The report without items, for those who ask again and again: it may be a second old."""
         # Not in another thread: it is seldom made, and who makes it holds the ranker's lock.
-        made = watched.overview(rankers.find(name), hours)
+        made = watched.overview(rankers.find(name), hours, points)
         if "gzip" in request.headers.get("accept-encoding", ""):
             packed = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
             return Response(made.packed, headers=packed, media_type="application/json")

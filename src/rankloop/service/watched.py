@@ -32,15 +32,15 @@ class Watched:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._kept: dict[tuple[str, float], Answer] = {}
+        self._kept: dict[tuple[str, float, int], Answer] = {}
 
-    def overview(self, hosted: Hosted, hours: float) -> Answer:
+    def overview(self, hosted: Hosted, hours: float, points: int) -> Answer:
         """How a ranker does, as it was a moment ago."""
-        start, key = self._clock(), (hosted.name, hours)
+        start, key = self._clock(), (hosted.name, hours, points)
         kept = self._kept.get(key)
         if kept is not None and start < kept.until and kept.hosted is hosted:
             return kept
-        plain = bodies.encode(schemas.OverviewAnswer(hosted.name, hosted.ranker.overview(hours)))
+        plain = bodies.encode(schemas.OverviewAnswer(hosted.name, hosted.ranker.overview(hours, points)))
         packed = gzip.compress(plain, 1, mtime=0)  # numbers repeat: a tenth of the size for a fraction of the time
         now = self._clock()
         if len(self._kept) >= MOST:
