@@ -71,6 +71,8 @@ def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
         report = service.report("news", limit=1)
         assert report["overview"]["arms"]["policy"]["lists"] == 3
         assert report["items"][0]["item"] == "b/c"
+        assert service.overview("news", hours=1)["arms"]["policy"]["lists"] == 3
+        assert service.segments("news") == ["", "de"]
         service.remove_item("news", "b/c")
         assert len(service.items("news", limit=10, offset=1)) == 1
         assert [one["name"] for one in service.rankers()] == ["news"]

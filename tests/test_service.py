@@ -292,6 +292,28 @@ def test_the_report_has_estimates_intervals_and_click_through(http: Http) -> Non
     problem(http("GET", "/v1/rankers/r/report?limit=0"), 422, field="limit")
 
 
+def test_those_who_watch_are_told_without_the_items(http: Http) -> None:
+    for clicked in ([0], []):
+        id = http("POST", "/v1/rankers/r/rank", {"segment": "de"}).json()["decision"]
+        http("POST", "/v1/rankers/r/feedback", {"decision": id, "clicked": clicked})
+    http.service.rankers.writer.flush()
+    told = http("GET", "/v1/rankers/r/overview?hours=1")
+    assert told.headers["content-encoding"] == "gzip"
+    assert told.json() == {"ranker": "r", "overview": http("GET", "/v1/rankers/r/report?hours=1").json()["overview"]}
+    plain = http("GET", "/v1/rankers/r/overview?hours=1", headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert plain.json() == told.json()
+    assert http("GET", "/v1/rankers/r/segments").json() == {"ranker": "r", "segments": ["de"]}
+    problem(http("GET", "/v1/rankers/r/overview?hours=-1"), 422, field="hours")
+    problem(http("GET", "/v1/rankers/r/overview?limit=1"), 422, field="limit")
+    shown = http("GET", "/v1/rankers").json()["rankers"][0]
+    assert shown["arms"] == told.json()["overview"]["arms"]
+    assert (shown["lift"], shown["guarded"]) == (None, None)
+    ascending = http("GET", "/v1/rankers/r/report?sort=item&order=descending&search=ITEM&limit=2").json()
+    assert ([one["item"] for one in ascending["items"]], ascending["total"]) == (["item-3", "item-2"], 4)
+    problem(http("GET", "/v1/rankers/r/report?order=up"), 422, field="order")
+
+
 @pytest.mark.parametrize("id", ["toprank", "random", "ucr", "cascade-ucb1", "epoch-ucb-upb-star"])
 def test_every_kind_of_policy_has_a_report(http: Http, id: str) -> None:
     from rankloop import catalogue
@@ -329,7 +351,9 @@ def test_the_document_has_every_route(http: Http) -> None:
     document = http("GET", "/openapi.json").json()
     assert document["openapi"].startswith("3.1")
     served = {getattr(route, "path", "").replace(":path", "") for route in http.app.routes}
-    routes = {path for path in _paths(http.app) if path != "/openapi.json"} | (served & {"/healthz"})
+    pages = ("/", "/openapi.json", "/dashboard")  # for people
+    routes = {path for path in _paths(http.app) if path not in pages and not path.startswith("/dashboard/")}
+    routes |= served & {"/healthz"}
     assert routes <= set(document["paths"])
     rank = document["paths"]["/v1/rankers/{name}/rank"]["post"]
     assert rank["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/RankBody")
@@ -462,6 +486,8 @@ def test_what_is_not_there_is_not_found(http: Http) -> None:
         ("PUT", "/v1/rankers/none/items", {"items": []}),
         ("GET", "/v1/rankers/none/items", None),
         ("GET", "/v1/rankers/none/report", None),
+        ("GET", "/v1/rankers/none/overview", None),
+        ("GET", "/v1/rankers/none/segments", None),
         ("GET", "/v1/rankers/none", None),
         ("GET", "/nowhere", None),
         ("GET", "/v1/rankers/", None),
@@ -585,6 +611,8 @@ ROLES: list[tuple[str, str, Any, str]] = [
     ("POST", "/v1/rankers/r/withdraw", {"decision": "d"}, "feedback"),
     ("GET", "/v1/rankers/r/decisions/d", None, "read"),
     ("GET", "/v1/rankers/r/report", None, "read"),
+    ("GET", "/v1/rankers/r/overview", None, "read"),
+    ("GET", "/v1/rankers/r/segments", None, "read"),
     ("GET", "/v1/rankers/r/items", None, "read"),
     ("GET", "/v1/rankers/r/items/a", None, "read"),
     ("GET", "/v1/rankers", None, "read"),

@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from rankloop.engine import Item
 from rankloop.engine.history import History
-from rankloop.engine.report import Estimate
 from rankloop.service import bodies, hot, schemas
 from rankloop.service.auth import Guard
 from rankloop.service.metrics import MEDIA
@@ -21,13 +20,16 @@ from rankloop.service.rankers import Hosted
 from rankloop.service.readiness import Readiness
 from rankloop.service.replacing import Standing
 from rankloop.service.service import Service
+from rankloop.service.watched import Watched
 
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 Segment = Annotated[str, Query(max_length=200)]
 Search = Annotated[str, Query(max_length=200)]
 Sort = Literal["estimate", "item", "shown", "clicked", "click_through"]
+Order = Literal["ascending", "descending"]
 Hours = Annotated[float, Query(ge=0, le=24 * 90, allow_inf_nan=False)]
+Points = Annotated[int, Query(ge=1, le=1_000)]
 
 
 def needs(guard: Guard, role: str | None, *query: str) -> Any:
@@ -133,7 +135,10 @@ def of_replacing(service: Service) -> APIRouter:
 
 
 def _shown(hosted: Hosted) -> schemas.RankerAnswer:
-    return schemas.RankerAnswer(hosted.name, hosted.ranker.config.as_mapping(), **hosted.ranker.counts())
+    ranker = hosted.ranker
+    now = ranker.overview(hours=0.0)
+    told: dict[str, Any] = {**ranker.counts(), "guarded": now.guarded, "arms": now.arms, "lift": now.lift}
+    return schemas.RankerAnswer(hosted.name, ranker.config.as_mapping(), **told)
 
 
 def of_items(service: Service) -> APIRouter:
@@ -198,9 +203,10 @@ def _item(item: Item) -> schemas.ItemAnswer:
 def of_decisions(service: Service) -> APIRouter:
     """What became of decisions, one by one and together."""
     router, rankers, most = APIRouter(tags=["decisions"]), service.rankers, service.limits.body
-    pages = needs(service.guard, "read", "segment", "sort", "search", "hours", "limit", "offset")
+    pages = needs(service.guard, "read", "segment", "sort", "order", "search", "hours", "limit", "offset")
     events_given, decision_given = given(schemas.BulkFeedbackBody, most), given(schemas.WithdrawBody, most)
     reads, tells = needs(service.guard, "read"), needs(service.guard, "feedback")
+    watched = Watched()
 
     @router.post(
         "/v1/rankers/{name}/feedback/bulk",
@@ -237,6 +243,7 @@ def of_decisions(service: Service) -> APIRouter:
         name: str,
         segment: Segment = "",
         sort: Sort = "estimate",
+        order: Order | None = None,
         search: Search = "",
         hours: Hours = 2.0,
         limit: Limit = 100,
@@ -246,9 +253,27 @@ def of_decisions(service: Service) -> APIRouter:
         hosted = rankers.find(name)
         if segment and segment not in hosted.ranker.segments():
             raise Refused(404, f"segment {segment!r} is not one of this ranker's.")
-        items = chosen(hosted.ranker.estimates(segment), sort, search)
-        page = items[offset : offset + limit]
-        return bodies.answer(schemas.ReportAnswer(name, segment, hosted.ranker.overview(hours), page, len(items)))
+        page, total = hosted.ranker.estimates(segment).rows(sort, order, search, limit, offset)
+        return bodies.answer(schemas.ReportAnswer(name, segment, hosted.ranker.overview(hours), page, total))
+
+    @router.get(
+        "/v1/rankers/{name}/overview",
+        dependencies=[needs(service.guard, "read", "hours", "points")],
+        **described(404, answer=schemas.OverviewAnswer),
+    )
+    async def overview(request: Request, name: str, hours: Hours = 2.0, points: Points = 120) -> Response:
+        """The report without items, for those who ask again and again: it may be a second old."""
+        # Not in another thread: it is seldom made, and who makes it holds the ranker's lock.
+        made = watched.overview(rankers.find(name), hours, points)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            packed = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+            return Response(made.packed, headers=packed, media_type="application/json")
+        return Response(made.plain, headers={"Vary": "Accept-Encoding"}, media_type="application/json")
+
+    @router.get("/v1/rankers/{name}/segments", dependencies=[reads], **described(404, answer=schemas.SegmentsAnswer))
+    def segments(name: str) -> Response:
+        """The segments that have a learner, from a to z."""
+        return bodies.answer(schemas.SegmentsAnswer(name, sorted(rankers.find(name).ranker.segments())))
 
     @router.get(
         "/v1/rankers/{name}/places",
@@ -260,20 +285,6 @@ def of_decisions(service: Service) -> APIRouter:
         return bodies.answer(schemas.PlacesAnswer(name, rankers.find(name).ranker.places(limit)))
 
     return router
-
-
-def chosen(items: list[Estimate], sort: str, search: str) -> list[Estimate]:
-    """Items whose id has these letters, sorted by a column, the largest first; names from a to z."""
-    if search:
-        items = [one for one in items if search.lower() in one.item.lower()]
-    if sort == "item":
-        return sorted(items, key=lambda one: one.item)
-
-    def key(one: Estimate) -> tuple[bool, float]:
-        value = getattr(one, sort)
-        return value is None, -(value or 0.0)
-
-    return sorted(items, key=key)
 
 
 def _handed(hosted: Hosted, told: schemas.FeedbackBody) -> Any:
