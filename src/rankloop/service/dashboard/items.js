@@ -45,12 +45,12 @@ export class Items {
 
   #searchField() {
     const id = fresh("search");
-    const input = el("input", { id, type: "search", placeholder: "Search items", autocomplete: "off", maxlength: 200 });
-    input.addEventListener("input", () => {
+    const typed = () => {
       clearTimeout(this.#typing);
-      this.#typing = setTimeout(() => this.#change({ search: input.value.trim(), offset: 0 }), TYPING);
-    });
-    return el("div", {}, el("label", { for: id, class: "hidden" }, "Search items"), input);
+      this.#typing = setTimeout(() => this.#change({ offset: 0 }), TYPING);
+    };
+    this.search = el("input", { id, type: "search", placeholder: "Search items", autocomplete: "off", maxlength: 200, oninput: typed });
+    return el("div", {}, el("label", { for: id, class: "hidden" }, "Search items"), this.search);
   }
 
   #segmentField() {
@@ -87,7 +87,9 @@ export class Items {
   }
 
   async #change(asked) {
-    Object.assign(this.#asked, asked);
+    const search = this.search.value.trim(); // also what was typed a moment ago
+    if (search !== this.#asked.search) asked.offset = 0;
+    Object.assign(this.#asked, asked, { search });
     this.#mark();
     this.stop();
     const loading = new AbortController();
