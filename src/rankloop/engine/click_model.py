@@ -47,9 +47,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class PlaceEffect:
-    """Click rate in a place beside that of the same items in the first, with a 95 % interval."""
+    """Click rate in a place beside that of the same items in another, with a 95 % interval."""
 
     place: int  # from 1
+    beside: int  # the other one
     shown: int
     clicked: int
     effect: float | None  # None where too little is known
@@ -182,17 +183,22 @@ def _places(reads: Reads, counts: Clicked) -> tuple[list[PlaceEffect], Effects |
         return [], None
     shown, clicked = counts.counted(reads.feedback in SCANS)
     effects, assumed = place_effects(shown, clicked), _assumed(reads)
-    _, error = effects.beside(np.zeros(len(assumed)), 0)
-    off, _ = effects.beside(np.log(assumed), 0)
+    anchor = effects.anchor()
+    if not assumed[anchor] > 0:
+        anchor = 0
+    assumed = assumed / assumed[anchor]
+    logs, error = effects.beside(np.zeros(len(assumed)), anchor)
+    off, _ = effects.beside(np.log(assumed), anchor)
     sure = NormalDist().inv_cdf(1.0 - ERROR / (2 * max(1, len(assumed) - 1)))
     found = []
-    for p, (log, se) in enumerate(zip(effects.log.tolist(), error.tolist(), strict=True)):
+    for p, (log, se) in enumerate(zip(logs.tolist(), error.tolist(), strict=True)):
         known = se < VAGUE
-        wrong = p > 0 and known and abs(off[p]) > max(sure * se, math.log1p(OFF))
+        wrong = p != anchor and known and abs(off[p]) > max(sure * se, math.log1p(OFF))
         effect, low, high = (math.exp(log + z * se) for z in (0.0, -NORMAL_95, NORMAL_95))
         found.append(
             PlaceEffect(
                 place=p + 1,
+                beside=anchor + 1,
                 shown=int(shown[:, p].sum()),
                 clicked=int(clicked[:, p].sum()),
                 effect=effect if known else None,
@@ -217,10 +223,10 @@ def _judged_places(
         why = "Visitors stop at a click, and while that is read wrongly nothing can be said of places."
     if why is not None or effects is None:
         return Check(name, "unjudged", why or "")
-    known = [one for one in places[1:] if one.effect is not None and one.assumed is not None]
+    known = [one for one in places if one.place != one.beside and one.effect is not None and one.assumed is not None]
     wrong = [one for one in known if one.off]
     if not known:
-        return Check(name, "unsure", "Too little data: no items were clicked in the first place and in others.")
+        return Check(name, "unsure", "Too little data: hardly any items were clicked in different places.")
     rule = f"(Named are places off by more than {100 * OFF:.0f} %, with an error of {100 * ERROR:.0f} %.)"
     if not wrong:
         some = "" if len(known) == len(places) - 1 else f" ({len(known)} of {len(places) - 1} could be told)"
@@ -232,7 +238,7 @@ def _judged_places(
         for one in wrong
     )
     who = "bias" if reads.bias is not None else "policy"
-    words = f"Beside the first place, the same items are clicked otherwise than the {who} says: {told}. {rule}"
+    words = f"Beside place {wrong[0].beside}, the same items are clicked otherwise than the {who} says: {told}. {rule}"
     if reads.bias is None and stop:
         return Check(name, "wrong", words, *advise(reads, "choice"))
     model = "position-based" if reads.bias is None else reads.feedback
@@ -240,20 +246,23 @@ def _judged_places(
 
 
 def _falling(effects: Effects) -> bool:
-    """Whether some place is credibly looked at less than the first."""
-    off, error = effects.beside(np.zeros(len(effects.log)), 0)
-    return bool(((off < -math.log1p(OFF)) & (off < -3.0 * error) & (error < VAGUE)).any())
+    """Whether some place is credibly looked at less than one above it."""
+    anchor = effects.anchor()
+    off, error = effects.beside(np.zeros(len(effects.log)), anchor)
+    below = np.arange(len(off)) > anchor
+    return bool((below & (off < -math.log1p(OFF)) & (off < -3.0 * error) & (error < VAGUE)).any())
 
 
 def _bias(counts: Clicked, known: tuple[float, ...] | None = None) -> list[float] | None:
     """Estimated probabilities that each place is looked at, the largest 1; as configured where that is not known."""
     effects = place_effects(*counts.counted(scans=False))
-    _, error = effects.beside(np.zeros(len(effects.log)), 0)
-    bias = np.exp(effects.log)
+    anchor = effects.anchor()
+    logs, error = effects.beside(np.zeros(len(effects.log)), anchor)
+    bias = np.exp(logs)
     for p in np.flatnonzero(error >= VAGUE):
-        if known is None or known[0] <= 0:
+        if known is None or known[anchor] <= 0:
             return None
-        bias[p] = known[p] / known[0]
+        bias[p] = known[p] / known[anchor]
     return [float(one) for one in np.round(bias / bias.max(), 2)]
 
 

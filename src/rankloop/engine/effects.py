@@ -21,6 +21,13 @@ class Effects:
     log: FloatArray  # [P]
     covariance: FloatArray  # [P, P], nothing in the first row and column
 
+    def anchor(self) -> int:
+        """The place that others are best compared with: the first, unless the items there are seldom elsewhere."""
+        nothing = np.zeros(len(self.log))
+        errors = [float(np.median(self.beside(nothing, p)[1])) for p in range(len(self.log))]
+        best = int(np.argmin(errors))
+        return 0 if errors[0] <= 1.5 * errors[best] else best
+
     def beside(self, expected: FloatArray, place: int) -> tuple[FloatArray, FloatArray]:
         """Log effects [P] over what is expected of them, both beside a place, and their standard errors."""
         off = self.log - expected

@@ -175,11 +175,11 @@ def places(found: Sequence[PlaceEffect]) -> str:
             parts.append(line((x - 24, y(one.assumed)), (x + 24, y(one.assumed)), "assumed"))
         if one.effect is not None and one.low is not None and one.high is not None:
             tone = "bad" if one.off else "policy"
-            if one.place > 1:
+            if one.place != one.beside:
                 parts.append(line((x, y(one.low)), (x, y(min(one.high, top))), f"whisker {tone}"))
             parts.append(_dot((x, y(min(one.effect, top))), tone, 5.5))
     parts += _key(WIDTH - right + 16.0, [("policy", "measured"), ("assumed", "assumed")])
-    return picture(WIDTH, height, "Click rates of the same items by place, beside the first", parts)
+    return picture(WIDTH, height, f"Click rates of the same items by place, beside place {found[0].beside}", parts)
 
 
 def _key(x: float, names: Sequence[tuple[str, str]]) -> list[str]:

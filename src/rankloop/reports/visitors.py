@@ -56,11 +56,12 @@ def replace(ranker: str, settings: dict[str, Any]) -> str:
 
 
 def _places(facts: Facts) -> Table:
-    head = ["place", "shown", "clicked", "beside the first place", "assumed", ""]
+    places = facts.diagnosis.places
+    head = ["place", "shown", "clicked", f"beside place {places[0].beside}", "assumed", ""]
     rows = []
-    for one in facts.diagnosis.places:
+    for one in places:
         effect = "not known"
-        if one.place == 1:
+        if one.place == one.beside:
             effect = "1"
         elif one.effect is not None and one.low is not None and one.high is not None:
             effect = f"{one.effect:.2f} [{one.low:.2f}, {one.high:.2f}]"
