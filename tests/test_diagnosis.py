@@ -308,8 +308,8 @@ def shop(visits: int, order: list[str] | None = None, **more: Any) -> Ranker:
     ranker = Ranker(RankerConfig.of({"policy": "ts-beta", "slots": 2, "prior": [1, 4], **more}), clock=clock)
     ranker.put_items([{"id": f"i{n}"} for n in range(6)] + [{"id": "off", "enabled": False}])
     rng = np.random.default_rng(3)
-    for _ in range(visits):
-        ranking = ranker.rank(order=order)
+    for n in range(visits):
+        ranking = ranker.rank(order=order, visitor=f"v{n}")
         hit = [s for s, id in enumerate(ranking.ids) if rng.random() < 0.06 * (1 + int(id[1:]))]
         ranker.feedback(ranking.id, clicked=hit[:1])
         clock.now += 30.0
