@@ -214,6 +214,11 @@ class Calls:
         return Call("GET", _at(ranker, "places"), lambda t: list(t["items"]), query=query)
 
     @staticmethod
+    def diagnosis(ranker: str) -> Call[dict[str, Any]]:
+        """Which items it favours, what exploring costs, and whether visitors click as it assumes."""
+        return Call("GET", _at(ranker, "diagnosis"), _same)
+
+    @staticmethod
     def items(ranker: str, **query: Any) -> Call[list[Item]]:
         """Items in the order in which they were added: limit, offset."""
         return Call("GET", _at(ranker, "items"), lambda t: [_item(one) for one in t["items"]], query=query)
@@ -338,6 +343,7 @@ class Client:
     overview = _sync(Calls.overview)
     segments = _sync(Calls.segments)
     places = _sync(Calls.places)
+    diagnosis = _sync(Calls.diagnosis)
     items = _sync(Calls.items)
     item = _sync(Calls.item)
     put_items = _sync(Calls.put_items)
@@ -386,6 +392,7 @@ class AsyncClient:
     overview = _async(Calls.overview)
     segments = _async(Calls.segments)
     places = _async(Calls.places)
+    diagnosis = _async(Calls.diagnosis)
     items = _async(Calls.items)
     item = _async(Calls.item)
     put_items = _async(Calls.put_items)

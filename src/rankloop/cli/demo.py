@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rankloop.cli.rankers import KEY
+from rankloop.cli.service import KEY
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError
 
 RANKER, POLICY = "cafe", "cascade-lin-ts"

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
 
+from rankloop.cli.service import ASKS, add_url, client
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError
-
-URL, KEY = "RANKLOOP_URL", "RANKLOOP_KEY"
-DEFAULT = "http://127.0.0.1:8080"
 
 
 def add_to(commands: Any) -> None:
@@ -20,9 +17,9 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "rankers",
         help="list, create, replace, show and delete the rankers of a running service",
-        description=f"Asks the service at --url (default: ${URL}, or {DEFAULT}) with the API key in ${KEY}.",
+        description=ASKS,
     )
-    command.add_argument("--url", help=f"where the service is (default: ${URL}, or {DEFAULT})")
+    add_url(command)
     verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
     verbs.add_parser("list", help="all rankers").set_defaults(run=show_all)
     create = verbs.add_parser("create", help="create a ranker, or replace it")
@@ -49,7 +46,7 @@ def add_to(commands: Any) -> None:
 
 def show_all(given: argparse.Namespace) -> None:
     """One line each."""
-    with _client(given) as service:
+    with client(given) as service:
         found = service.rankers()
     head = ("name", "policy", "items", "decisions", "pending")
     rows = [(r["name"], r["config"]["policy"], *(str(r[column]) for column in head[2:])) for r in found]
@@ -60,13 +57,13 @@ def show_all(given: argparse.Namespace) -> None:
 
 def put(given: argparse.Namespace) -> None:
     """Create or replace."""
-    with _client(given) as service:
+    with client(given) as service:
         _print(service.put_ranker(given.name, _config(given)))
 
 
 def rebuild(given: argparse.Namespace) -> None:
     """Rebuild another policy from the log, compare, and switch where that is wished."""
-    with _client(given) as service:
+    with client(given) as service:
         # What is not said of the new policy stays as it is.
         before = service.ranker(given.name)["config"]
         config = _config(given)
@@ -101,14 +98,14 @@ def _what_next(name: str) -> str:
 
 def switch(given: argparse.Namespace) -> None:
     """Let the policy that stands by decide."""
-    with _client(given) as service:
+    with client(given) as service:
         told = service.switch(given.name)
     print(f"{given.name} is decided by {told['config']['policy']} now; the same again switches back.")
 
 
 def release(given: argparse.Namespace) -> None:
     """Let the policy decide again."""
-    with _client(given) as service:
+    with client(given) as service:
         service.release(given.name)
     print(f"{given.name} decides again.")
 
@@ -127,21 +124,15 @@ def _config(given: argparse.Namespace) -> dict[str, Any]:
 
 def show(given: argparse.Namespace) -> None:
     """All that is known of one."""
-    with _client(given) as service:
+    with client(given) as service:
         _print(service.ranker(given.name))
 
 
 def delete(given: argparse.Namespace) -> None:
     """Delete one."""
-    with _client(given) as service:
+    with client(given) as service:
         service.delete_ranker(given.name)
     print(f"Deleted {given.name}; what it did stays in the log.")
-
-
-def _client(given: argparse.Namespace) -> Any:
-    from rankloop.client import Client
-
-    return Client(given.url or os.environ.get(URL) or DEFAULT, os.environ.get(KEY))
 
 
 def _print(told: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rankloop import validate
 from rankloop.cli.options import add_data, use_data
-from rankloop.cli.rankers import DEFAULT, KEY, URL
+from rankloop.cli.service import DEFAULT, KEY, URL
 from rankloop.errors import InvalidInput, RankloopError
 
 EVERY = 5.0

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+from rankloop.types import FloatArray
+
 NORMAL_95 = 1.959964
+Counted = tuple[FloatArray, FloatArray]  # successes and n, [spans] each
 
 
 def wilson(successes: float, n: float) -> tuple[float, float] | None:
@@ -33,3 +36,40 @@ def difference(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, f
     smooth = [((s + 1) / (n + 2), n + 2) for s, n in (a, b)]
     spread = math.sqrt(sum(r * (1 - r) / n for r, n in smooth))
     return p - q, low, high, NormalDist().cdf((smooth[0][0] - smooth[1][0]) / spread)
+
+
+def stratified(a: Counted, b: Counted) -> tuple[float, float, float] | None:
+    """As `difference`, of shares that were counted in many spans of time: difference and its 95 % interval.
+
+    Spans in which one of the two has nothing say nothing. The estimate is that of Mantel and Haenszel, its variance
+    that of Sato (1989), which holds for few large spans and for many small ones.
+
+    Args:
+        a: successes and n of each span, [spans] each.
+        b: the same of the other.
+    """
+    both = (a[1] > 0) & (b[1] > 0)
+    (x, n), (y, m) = ((one[0][both], one[1][both]) for one in (a, b))
+    whole = n + m
+    weight = float((n * m / whole).sum())
+    if weight <= 0:
+        return None
+    gained = float(((x * m - y * n) / whole).sum()) / weight
+    p = float(((n**2 * y - m**2 * x + n * m * (m - n) / 2) / whole**2).sum())
+    q = float(((x * (m - y) + y * (n - x)) / (2 * whole)).sum())
+    half = NORMAL_95 * math.sqrt(max(0.0, gained * p + q)) / weight
+    return gained, gained - half, gained + half
+
+
+def needed(p: float, q: float, share: float = 0.5) -> float:
+    """Lists of two arms together that show a difference of p and q, with 80 % probability and 95 % confidence.
+
+    Args:
+        p: success rate of the first arm.
+        q: of the second.
+        share: of the first arm's lists.
+    """
+    if p == q or not 0.0 < share < 1.0:
+        return math.inf
+    variance = p * (1 - p) / share + q * (1 - q) / (1 - share)
+    return (NORMAL_95 + NormalDist().inv_cdf(0.8)) ** 2 * variance / (p - q) ** 2

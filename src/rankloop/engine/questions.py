@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from rankloop.engine import report
+from rankloop.engine import diagnosis, report
+from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.estimates import Sheet, sheet
 from rankloop.engine.history import History, history
 from rankloop.engine.items import Item
@@ -64,6 +65,12 @@ class Questions(ABC):
         """How often the items shown most stood in each place."""
         with self._lock:
             return report.places(self._replica, limit)
+
+    def diagnosis(self) -> Diagnosis:
+        """Which items it favours, what exploring costs, and whether visitors click as it assumes."""
+        with self._lock:
+            gathered = diagnosis.gather(self._replica)
+        return diagnosis.diagnose(gathered)
 
     def history(self, decision: str) -> History:
         """What was shown and why, and what happened."""

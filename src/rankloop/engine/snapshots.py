@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.engine.clicks import TABLES
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.records import Shown, decode, encode
 from rankloop.engine.replica import Replica
+from rankloop.engine.tally import FIELDS
 from rankloop.store.base import Entry, Snapshot, Store
 from rankloop.version import __version__
 
@@ -100,8 +102,8 @@ def place(name: str, other: bool) -> str:
 
 
 def _belongs(replica: Replica) -> dict[str, Any]:
-    """What a snapshot is of: it is of no use to another policy."""
-    return {"config": replica.config.learning(), "version": __version__}
+    """What a snapshot is of: it is of no use to another policy, nor to those who count something else."""
+    return {"config": replica.config.learning(), "version": __version__, "counts": [*FIELDS, *TABLES]}
 
 
 def _below(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankloop.engine.clicks import ClickCounts
 from rankloop.engine.records import Shown
 from rankloop.types import EMPTY, FloatArray
 
@@ -50,12 +51,14 @@ class Tally:
         shape = (len(ARMS), capacity, min(slots, PLACES))
         self.shown = np.zeros(shape, dtype=np.uint32)
         self.clicked = np.zeros(shape, dtype=np.uint32)
+        self.clicks = ClickCounts(slots, PLACES, capacity)
 
     def grow(self, capacity: int) -> None:
         """Make room for items."""
         if capacity > self.shown.shape[1]:
             more = ((0, 0), (0, capacity - self.shown.shape[1]), (0, 0))
             self.shown, self.clicked = np.pad(self.shown, more), np.pad(self.clicked, more)
+            self.clicks.grow(capacity)
 
     def listed(self, shown: Shown) -> None:
         """A list was decided."""
@@ -112,6 +115,7 @@ class Tally:
                 own[KNOWN] += 1
         if clicked:
             self._count(self.clicked, arm, shown, outcome)
+        self.clicks.settled(arm, shown.explored, shown.items, outcome)
         return clicked
 
     def _count(self, table: NDArray[Any], arm: int, shown: Shown, outcome: FloatArray | None) -> None:
@@ -144,6 +148,7 @@ class Tally:
             "since": np.array(np.nan if self.since is None else self.since),
             "shown": self.shown.copy(),
             "clicked": self.clicked.copy(),
+            **{f"clicks.{name}": array for name, array in self.clicks.arrays().items()},
         }
         for name, kept in (("minutes", self.minutes), ("hours", self.hours)):
             found[f"{name}.at"] = np.array(list(kept), dtype=np.int64)
@@ -157,6 +162,7 @@ class Tally:
         self.late, self.closed, self.withdrawn, self._today, self.explored_today = arrays["others"].tolist()
         self.since = None if np.isnan(arrays["since"]) else float(arrays["since"])
         self.shown, self.clicked = arrays["shown"].copy(), arrays["clicked"].copy()
+        self.clicks.restore({name.removeprefix("clicks."): array for name, array in arrays.items()})
         for name, kept in (("minutes", self.minutes), ("hours", self.hours)):
             kept.clear()
             kept.update(zip(arrays[f"{name}.at"].tolist(), arrays[name].tolist(), strict=True))

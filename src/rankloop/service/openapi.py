@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from rankloop import catalogue
 from rankloop.engine.config import AGGREGATES, CLOSINGS, COMMITS, MODES, OBJECTIVES, RankerConfig
+from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.history import History
 from rankloop.service import problems, schemas
 from rankloop.service.replacing import Standing
@@ -21,7 +22,7 @@ BODIES = (schemas.RankBody, schemas.FeedbackBody, schemas.BulkFeedbackBody, sche
 ANSWERS = (
     schemas.RankAnswer, schemas.ReceiptAnswer, schemas.BulkAnswers, schemas.ItemsAnswer, schemas.RankersAnswer,
     History, schemas.ReportAnswer, schemas.OverviewAnswer, schemas.SegmentsAnswer, schemas.PlacesAnswer,
-    schemas.Health, schemas.ItemBody, problems.Problem, Standing, RankerConfig,
+    schemas.Health, schemas.ItemBody, problems.Problem, Standing, Diagnosis, RankerConfig,
 )  # fmt: skip
 ALWAYS = {401: "No key, or a wrong one", 403: "The key has not the role", 429: "Too many requests"}
 SOMETIMES = {

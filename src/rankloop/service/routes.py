@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from rankloop.engine import Item
+from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.history import History
 from rankloop.service import bodies, hot, schemas
 from rankloop.service.auth import Guard
@@ -283,6 +284,11 @@ def of_decisions(service: Service) -> APIRouter:
     def places(name: str, limit: Limit = 50) -> Response:
         """How often the items shown most stood in each place, and were clicked there."""
         return bodies.answer(schemas.PlacesAnswer(name, rankers.find(name).ranker.places(limit)))
+
+    @router.get("/v1/rankers/{name}/diagnosis", dependencies=[reads], **described(404, answer=Diagnosis))
+    def diagnosis(name: str) -> Response:
+        """Which items it favours, what exploring costs, and whether visitors click as it assumes."""
+        return bodies.answer(rankers.find(name).ranker.diagnosis())
 
     return router
 

@@ -1,0 +1,64 @@
+"""Which settings fit visitors who click in another way than a policy assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rankloop.engine.config import RankerConfig
+from rankloop.engine.reads import Reads
+from rankloop.errors import RankloopError
+
+WORDS = {
+    "cascade": "visitors read from the top and stop at the first click: read clicks as a cascade",
+    "last-click": "visitors read from the top and may go on after a click: read clicks down to the last",
+    "semi-bandit": "visitors look at the whole list: read every slot as seen",
+    "position-based": "visitors look at lower places less: read clicks with the bias of each place",
+    "choice": "visitors click once and look at lower places less: read a list as one choice, and learn the biases",
+}
+CORRECT = "places are looked at otherwise than the bias says: correct it"
+ANY = "gts"
+"""A policy that takes any of these, for those whose policy does not."""
+CHOOSES = "epoch-ucb-upb-star"
+"""A policy of choice that learns biases by itself."""
+
+
+def advise(reads: Reads, feedback: str, bias: Sequence[float] | None = None) -> tuple[str, dict[str, Any] | None]:
+    """What to do, in words and as settings that replace the ranker's; None where they would not be accepted."""
+    settings = _settings(reads, feedback, bias)
+    same = feedback == reads.feedback and reads.bias is not None
+    words = f"It seems that {CORRECT if same else WORDS[feedback]}"
+    if settings is None:
+        return f"{words}.", None
+    told = ", ".join(f"{name}: {_value(value)}" for name, value in settings.items())
+    return f"{words} ({told}).", settings
+
+
+def _settings(reads: Reads, feedback: str, bias: Sequence[float] | None) -> dict[str, Any] | None:
+    made: dict[str, Any] = {}
+    if feedback == "position-based" or (reads.bias is not None and feedback == reads.feedback):
+        if bias is None or len(bias) != reads.slots:
+            return None
+        made["bias"] = list(bias)
+    if feedback == reads.feedback:
+        pass
+    elif feedback == "choice":
+        made["policy"] = CHOOSES
+    elif reads.plain and (feedback != "position-based" or reads.fractional):
+        made["params"] = {**reads.config.params, "feedback": feedback}
+    else:
+        made |= {"policy": "pbm-ucb"} if made else {"policy": ANY, "params": {"feedback": feedback}}
+    kept = reads.config.as_mapping()
+    if "policy" in made:
+        kept.pop("params", None)
+    try:
+        RankerConfig.of(kept | made)
+    except RankloopError:
+        return None
+    return made
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_value(one)}" for name, one in value.items()) + "}"
+    return "[" + ", ".join(f"{one:g}" for one in value) + "]" if isinstance(value, list) else str(value)

@@ -1,0 +1,274 @@
+"""Do visitors click as the policy assumes? Judged from counts, and only where the counts are beyond noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.engine.advice import advise
+from rankloop.engine.effects import Effects, place_effects
+from rankloop.engine.intervals import NORMAL_95, wilson
+from rankloop.engine.reads import Reads
+from rankloop.engine.tally import PLACES
+from rankloop.types import FloatArray
+
+SEVERAL = 0.05
+"""Share of the clicked lists that may have several clicks before a policy that reads only the first loses too much."""
+OFF = 0.2
+"""Share by which a place may differ from what is assumed of it."""
+STOPS = 0.5
+"""Share of the clicks that would follow a click if nobody stopped there, below which visitors are said to stop."""
+ERROR = 0.01
+"""Probability that chance alone makes any place of a ranker look wrong."""
+LEAST = 100
+"""Clicked lists before anything is said, and clicks that had to follow another."""
+VAGUE = 0.5
+"""Standard error of a log effect from which on nothing is known of a place."""
+SCANS = ("cascade", "last-click")
+"""Who reads lists from the top: nothing below the first click need have been looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One assumption of a policy: whether it holds, and what to do where it does not."""
+
+    name: str  # several-clicks, after-a-click or places
+    state: str  # fine, wrong, unsure (too little data) or unjudged (counts cannot tell, or it does not matter)
+    words: str
+    advice: str | None = None
+    settings: dict[str, Any] | None = None  # that would fit: what to replace the ranker's with
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceEffect:
+    """Click rate in a place beside that of the same items in another, with a 95 % interval."""
+
+    place: int  # from 1
+    beside: int  # the other one
+    shown: int
+    clicked: int
+    effect: float | None  # None where too little is known
+    low: float | None
+    high: float | None
+    assumed: float | None  # by the policy
+    off: bool  # beyond noise and by more than is harmless
+
+
+@dataclass(frozen=True)
+class Clicked:
+    """Counts that tell click models apart, both arms together."""
+
+    lists: NDArray[np.int64]  # [4] by number of clicks
+    tables: Mapping[str, NDArray[np.uint32]]  # [n, P]; see `rankloop.engine.clicks`
+    segments: int
+
+    @property
+    def clicked(self) -> int:
+        """Lists with a click."""
+        return int(self.lists[1:].sum())
+
+    def counted(self, scans: bool) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Shown and clicked, [n, P]: down to the first click of a list only, or in all of it."""
+        t = self.tables
+        return (t["settled"] - t["below"], t["first"]) if scans else (t["settled"], t["first"] + t["again"])
+
+
+def judge(reads: Reads, counts: Clicked) -> tuple[list[Check], list[PlaceEffect]]:
+    """All assumptions of a policy, and what places do."""
+    if not reads.learns:
+        return [Check("several-clicks", "unjudged", f"{reads.policy} learns nothing from clicks.")], []
+    follow = after_click(counts)
+    places, effects = _places(reads, counts)
+    checks = [_several(reads, counts, follow, effects)] if reads.single else [_after(reads, counts, follow)]
+    checks.append(_judged_places(reads, counts, places, effects, follow))
+    return checks, places
+
+
+# Several clicks
+
+
+def after_click(counts: Clicked) -> tuple[float, float, float]:
+    """Clicks after a click above; those to be expected if nobody stopped there; the latter's standard error.
+
+    Expected is what the same items in the same places got where nothing above them was clicked.
+    """
+    shown, first = counts.counted(scans=True)
+    below = counts.tables["below"]
+    known = (shown > 0) & (below > 0)
+    n, m = shown[known].astype(np.float64), below[known].astype(np.float64)
+    rate = first[known] / n
+    expected, variance = float((m * rate).sum()), float((m * m * rate * (1.0 - rate) / n).sum())
+    return float(counts.tables["again"][known].sum()), expected, math.sqrt(variance)
+
+
+def stops(follow: tuple[float, float, float]) -> bool:
+    """Whether visitors credibly click far less after a click than before."""
+    found, expected, error = follow
+    gap = STOPS * expected - found
+    return gap > NormalDist().inv_cdf(1.0 - ERROR) * math.sqrt(STOPS * expected + (STOPS * error) ** 2)
+
+
+def _several(reads: Reads, counts: Clicked, follow: tuple[float, float, float], effects: Effects | None) -> Check:
+    """For policies that read one click of a list."""
+    name, clicked, several = "several-clicks", counts.clicked, int(counts.lists[2:].sum())
+    if clicked < LEAST:
+        return Check(name, "unsure", f"Too little data: {_n(clicked, 'clicked list')}; {LEAST} are needed.")
+    bounds = wilson(several, clicked)
+    said = f"{several:,} of {clicked:,} clicked lists ({100 * several / clicked:.1f} %) had several clicks"
+    if bounds is None or bounds[0] <= SEVERAL:
+        return Check(name, "fine", f"{said}; up to {100 * SEVERAL:.0f} % is no matter.")
+    words = f"{said}, and {reads.policy} learns only from the first of each."
+    if stops(follow):
+        return Check(name, "wrong", words, *advise(reads, "last-click"))
+    falls = effects is not None and _falling(effects)
+    return Check(name, "wrong", words, *advise(reads, "position-based" if falls else "semi-bandit", _bias(counts)))
+
+
+def _after(reads: Reads, counts: Clicked, follow: tuple[float, float, float]) -> Check:
+    """For policies that read every click, and for which a slot below a click was seen like any other."""
+    name, (found, expected, _) = "after-a-click", follow
+    if reads.feedback in SCANS:
+        return Check(name, "unjudged", "Every click down to the last is read, whether visitors go on or not.")
+    if expected < LEAST / 2:
+        return Check(name, "unsure", f"Too little data: {expected:.0f} clicks after a click were to be expected.")
+    said = f"Below a click there were {found:,.0f} more, where {expected:,.0f} were to be expected if nobody stopped"
+    if not stops(follow):
+        return Check(name, "fine", f"{said}.")
+    words = f"{said}: visitors stop, and {reads.policy} takes what they did not look at for disliked."
+    advice, settings = advise(reads, "last-click" if found > 0.05 * expected else "cascade")
+    if reads.aggregate != "sum":
+        advice += " Or else each click is told by itself: then only the first counts, and aggregate: sum counts all."
+    return Check(name, "wrong", words, advice, settings)
+
+
+# Places
+
+
+def _unjudged(reads: Reads, counts: Clicked) -> str | None:
+    """Why counts cannot say whether the policy is right about places, or why it does not matter."""
+    if reads.slots < 2:
+        return "Lists have one place."
+    if not reads.blind:
+        return f"{reads.policy} learns by itself what places do, or compares only items that share them."
+    if reads.contexts or counts.segments > 1:
+        which = "contexts" if reads.contexts else "segments"
+        return f"Lists differ by {which}: where an item stood says who saw it, and counts cannot tell the two apart."
+    if reads.amounts:
+        return "Amounts are learned from, not clicks."
+    return None
+
+
+def _assumed(reads: Reads) -> FloatArray:
+    """What the policy takes the places to do, [P], beside the first."""
+    places = min(reads.slots, PLACES)
+    if reads.bias is None:
+        return np.ones(places)
+    bias = np.array(reads.bias[:places])
+    assumed = np.full(places, np.nan)
+    if bias[0] > 0:
+        np.divide(bias, bias[0], out=assumed, where=bias > 0)
+    if reads.slots > PLACES:
+        assumed[-1] = np.nan  # all that follow are counted together
+    return assumed
+
+
+def _places(reads: Reads, counts: Clicked) -> tuple[list[PlaceEffect], Effects | None]:
+    if _unjudged(reads, counts) is not None:
+        return [], None
+    shown, clicked = counts.counted(reads.feedback in SCANS)
+    effects, assumed = place_effects(shown, clicked), _assumed(reads)
+    anchor = effects.anchor()
+    if not assumed[anchor] > 0:
+        anchor = 0
+    assumed = assumed / assumed[anchor]
+    logs, error = effects.beside(np.zeros(len(assumed)), anchor)
+    off, _ = effects.beside(np.log(assumed), anchor)
+    sure = NormalDist().inv_cdf(1.0 - ERROR / (2 * max(1, len(assumed) - 1)))
+    found = []
+    for p, (log, se) in enumerate(zip(logs.tolist(), error.tolist(), strict=True)):
+        known = se < VAGUE
+        wrong = p != anchor and known and abs(off[p]) > max(sure * se, math.log1p(OFF))
+        effect, low, high = (math.exp(log + z * se) for z in (0.0, -NORMAL_95, NORMAL_95))
+        found.append(
+            PlaceEffect(
+                place=p + 1,
+                beside=anchor + 1,
+                shown=int(shown[:, p].sum()),
+                clicked=int(clicked[:, p].sum()),
+                effect=effect if known else None,
+                low=low if known else None,
+                high=high if known else None,
+                assumed=None if math.isnan(assumed[p]) else float(assumed[p]),
+                off=bool(wrong),
+            )
+        )
+    return found, effects
+
+
+def _judged_places(
+    reads: Reads,
+    counts: Clicked,
+    places: list[PlaceEffect],
+    effects: Effects | None,
+    follow: tuple[float, float, float],
+) -> Check:
+    name, why, stop = "places", _unjudged(reads, counts), stops(follow)
+    if why is None and stop and not (reads.single or reads.feedback in SCANS):
+        why = "Visitors stop at a click, and while that is read wrongly nothing can be said of places."
+    if why is not None or effects is None:
+        return Check(name, "unjudged", why or "")
+    known = [one for one in places if one.place != one.beside and one.effect is not None and one.assumed is not None]
+    wrong = [one for one in known if one.off]
+    if not known:
+        return Check(name, "unsure", "Too little data: hardly any items were clicked in different places.")
+    rule = f"(Named are places off by more than {100 * OFF:.0f} %, with an error of {100 * ERROR:.0f} %.)"
+    if not wrong:
+        some = "" if len(known) == len(places) - 1 else f" ({len(known)} of {len(places) - 1} could be told)"
+        return Check(
+            name, "fine", f"The same items are clicked in lower places as {reads.policy} assumes{some}. {rule}"
+        )
+    told = ", ".join(
+        f"{_two(one.effect)} [{_two(one.low)}, {_two(one.high)}] in place {one.place} (assumed: {_two(one.assumed)})"
+        for one in wrong
+    )
+    who = "bias" if reads.bias is not None else "policy"
+    words = f"Beside place {wrong[0].beside}, the same items are clicked otherwise than the {who} says: {told}. {rule}"
+    if reads.bias is None and stop:
+        return Check(name, "wrong", words, *advise(reads, "choice"))
+    model = "position-based" if reads.bias is None else reads.feedback
+    return Check(name, "wrong", words, *advise(reads, model, _bias(counts, reads.bias)))
+
+
+def _falling(effects: Effects) -> bool:
+    """Whether some place is credibly looked at less than one above it."""
+    anchor = effects.anchor()
+    off, error = effects.beside(np.zeros(len(effects.log)), anchor)
+    below = np.arange(len(off)) > anchor
+    return bool((below & (off < -math.log1p(OFF)) & (off < -3.0 * error) & (error < VAGUE)).any())
+
+
+def _bias(counts: Clicked, known: tuple[float, ...] | None = None) -> list[float] | None:
+    """Estimated probabilities that each place is looked at, the largest 1; as configured where that is not known."""
+    effects = place_effects(*counts.counted(scans=False))
+    anchor = effects.anchor()
+    logs, error = effects.beside(np.zeros(len(effects.log)), anchor)
+    bias = np.exp(logs)
+    for p in np.flatnonzero(error >= VAGUE):
+        if known is None or known[anchor] <= 0:
+            return None
+        bias[p] = known[p] / known[anchor]
+    return [float(one) for one in np.round(bias / bias.max(), 2)]
+
+
+def _two(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _n(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"

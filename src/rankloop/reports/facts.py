@@ -1,0 +1,50 @@
+"""All that a report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rankloop.engine.diagnosis import Diagnosis
+from rankloop.engine.report import Arm, Overview
+from rankloop.errors import MissingExtra, RankloopError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A ranker as its service told of it."""
+
+    ranker: str
+    made: float  # when this was asked
+    config: Mapping[str, Any]
+    overview: Overview
+    diagnosis: Diagnosis
+
+    @property
+    def policy(self) -> Arm:
+        """Lists of the policy."""
+        return self.overview.arms["policy"]
+
+    @property
+    def control(self) -> Arm:
+        """Lists of the control group."""
+        return self.overview.arms["control"]
+
+    @classmethod
+    def of(cls, ranker: str, made: float, config: Mapping[str, Any], overview: Any, diagnosis: Any) -> Facts:
+        """Of answers as JSON gives them."""
+        return cls(ranker, made, config, _typed(overview, Overview), _typed(diagnosis, Diagnosis))
+
+
+def _typed(told: Any, type: type[T]) -> T:
+    try:
+        import msgspec
+    except ModuleNotFoundError:  # pragma: no cover
+        raise MissingExtra("a report", "serve") from None
+    try:
+        return msgspec.convert(told, type)
+    except msgspec.ValidationError as error:
+        raise RankloopError(f"the service is of another version than this command ({error}).") from None

@@ -1,0 +1,119 @@
+"""Time in as many spans as the lists can fill."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rankloop.engine.intervals import wilson
+from rankloop.engine.report import Arm, Bucket
+
+FULL = 120
+"""Settled lists that a span should have: with fewer, a line shows noise."""
+
+
+@dataclass(slots=True)
+class Sums:
+    """Lists of one arm in one span."""
+
+    lists: float = 0.0
+    settled: float = 0.0
+    clicked: float = 0.0
+    regret: float = 0.0
+    regretted: float = 0.0
+    exploring: float = 0.0  # exploration shares, each as often as it had lists
+    explored_lists: float = 0.0  # lists that had one
+
+    def add(self, arm: Arm) -> None:
+        """One more bucket."""
+        self.lists += arm.lists
+        self.settled += arm.settled
+        self.clicked += arm.clicked
+        if arm.regret is not None:
+            self.regret += arm.regret
+            self.regretted += arm.regretted
+        if arm.exploration_share is not None:
+            self.exploring += arm.exploration_share * arm.lists
+            self.explored_lists += arm.lists
+
+    @property
+    def rate(self) -> float | None:
+        """Click-through."""
+        return self.clicked / self.settled if self.settled else None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Its 95 % interval."""
+        return wilson(self.clicked, self.settled)
+
+    @property
+    def share(self) -> float | None:
+        """Of scores that explored."""
+        return self.exploring / self.explored_lists if self.explored_lists else None
+
+    @property
+    def loss(self) -> float | None:
+        """Regret of a list."""
+        return self.regret / self.regretted if self.regretted else None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Some time, and the lists of both arms in it."""
+
+    start: float
+    seconds: float
+    policy: Sums
+    control: Sums
+
+
+def spans(times: Sequence[Bucket], most: int) -> list[Span]:
+    """At most so many spans, all equally long; those without any list are there too."""
+    if not times:
+        return []
+    unit = times[0].seconds
+    first = times[0].start
+    units = round((times[-1].start - first) / unit) + 1
+    settled = sum(bucket.policy.settled + bucket.control.settled for bucket in times)
+    wanted = max(1, min(most, units, int(settled / FULL)))
+    together = math.ceil(units / wanted)
+    found = [
+        Span(first + n * together * unit, together * unit, Sums(), Sums()) for n in range(math.ceil(units / together))
+    ]
+    for bucket in times:
+        at = found[round((bucket.start - first) / unit) // together]
+        at.policy.add(bucket.policy)
+        at.control.add(bucket.control)
+    return _whole(found)
+
+
+def _whole(found: list[Span]) -> list[Span]:
+    """The last span has only begun: with few lists it belongs to the one before."""
+    *before, last = found
+    if not before or _lists(last) >= sum(map(_lists, before)) / (2 * len(before)):
+        return found
+    to = before.pop()
+    for mine, other in ((to.policy, last.policy), (to.control, last.control)):
+        for name in Sums.__slots__:
+            setattr(mine, name, getattr(mine, name) + getattr(other, name))
+    return [*before, Span(to.start, to.seconds + last.seconds, to.policy, to.control)]
+
+
+def _lists(span: Span) -> float:
+    return span.policy.lists + span.control.lists
+
+
+def ends(times: Sequence[Bucket], lists: str = "settled") -> tuple[Sums, Sums] | None:
+    """The policy's first third and its last, by lists; None where time does not tell them apart."""
+    whole = sum(getattr(bucket.policy, lists) for bucket in times)
+    first, last, so_far = Sums(), Sums(), 0
+    for bucket in times:
+        size = getattr(bucket.policy, lists)
+        middle = so_far + size / 2
+        if middle <= whole / 3:
+            first.add(bucket.policy)
+        elif middle > 2 * whole / 3:
+            last.add(bucket.policy)
+        so_far += size
+    return (first, last) if first.lists and last.lists else None

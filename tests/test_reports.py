@@ -1,0 +1,422 @@
+"""Reports for people: the right words for each situation, a page that needs nothing else, and the command."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rankloop.cli.main import main
+from rankloop.client import Client
+from rankloop.engine import Ranker, RankerConfig
+from rankloop.engine.intervals import NORMAL_95
+from rankloop.reports import Facts, Section, page, sections, text
+from rankloop.reports import numbers as written
+from rankloop.reports.spans import ends, spans
+from rankloop.reports.svg import hours, ticks
+from rankloop.reports.text import sparkline
+from rankloop.reports.verdict import verdict
+from test_client import served  # noqa: F401
+from test_engine import Clock
+
+NASTY = "<script>alert('x')</script>&\"quoted\""
+ORDER = ["a", "b", "c", NASTY]
+
+
+def facts(ranker: Ranker, clock: Clock, hours: float = 200.0) -> Facts:
+    ranker.flush()
+    return Facts("shop", clock.now, ranker.config.as_mapping(), ranker.overview(hours), ranker.diagnosis())
+
+
+def played(rate: float, control: float, lists: int, seed: int = 0, **more: Any) -> tuple[Ranker, Clock]:
+    """A ranker of which each arm is clicked with its own probability, whatever it shows; a list every minute."""
+    clock, rng = Clock(), np.random.default_rng(seed)
+    given: dict[str, Any] = {"policy": "ts-beta", "slots": 2, "prior": [1, 4], "traffic": 0.5}
+    ranker = Ranker(RankerConfig.of(given | more), clock=clock)
+    ranker.put_items([{"id": id} for id in ORDER])
+    visit(ranker, clock, rng, rate, control, lists)
+    return ranker, clock
+
+
+def visit(ranker: Ranker, clock: Clock, rng: np.random.Generator, policy: float, control: float, lists: int) -> None:
+    for _ in range(lists):
+        ranking = ranker.rank(order=ORDER, visitor=f"v{clock.now}")
+        hit = rng.random() < (policy if ranking.arm == "policy" else control)
+        clock.now += 2.0
+        ranker.feedback(ranking.id, clicked=[int(rng.integers(2))] if hit else [], regret=0.25)
+        clock.now += 58.0
+
+
+def first(ranker: Ranker, clock: Clock) -> Section:
+    return sections(facts(ranker, clock))[0]
+
+
+def said(ranker: Ranker, clock: Clock, key: str) -> str:
+    (found,) = [section for section in sections(facts(ranker, clock)) if section.key == key]
+    return " ".join([found.headline, *found.lines])
+
+
+# Is it better?
+
+
+def test_better() -> None:
+    ranker, clock = played(0.3, 0.15, 1200)
+    section = first(ranker, clock)
+    assert section.headline.startswith("Better than control: ")
+    assert section.tone == "good"
+    lift = ranker.overview().lift
+    assert lift is not None
+    assert f"{100 * lift.low:+.1f}, {100 * lift.high:+.1f}" in section.lines[0]
+    assert "more than 99.9 %" in section.lines[0]
+    assert "This holds however often one looks." in section.lines
+
+
+def test_worse() -> None:
+    section = first(*played(0.1, 0.25, 1200))
+    assert section.headline.startswith("Worse than control: ")
+    assert section.tone == "bad"
+    assert "less than 0.1 %" in section.lines[0]
+    assert "−" in section.headline, "a proper minus"
+
+
+def test_too_early_says_how_many_lists_it_would_take() -> None:
+    """(1.96 + 0.84)² (p(1-p)/f + q(1-q)/(1-f))/(p-q)² lists, f the policy's share, to two figures."""
+    ranker, clock = played(0.22, 0.2, 600, seed=8)
+    policy, control = (ranker.overview().arms[name] for name in ("policy", "control"))
+    p, q, f = policy.clicked / policy.settled, control.clicked / control.settled, policy.settled / 600
+    lists = (NORMAL_95 + 0.8416212) ** 2 * (p * (1 - p) / f + q * (1 - q) / (1 - f)) / (p - q) ** 2
+    section = first(ranker, clock)
+    assert section.headline.startswith("Too early to tell: ")
+    assert section.tone == "open"
+    (line,) = [line for line in section.lines if "would show it" in line]
+    assert f"about {written.about(lists)} lists" in line
+    assert "(600 so far), in about" in line, "a list a minute: the pace is known"
+
+
+def test_no_difference_to_speak_of_says_what_a_small_one_would_take() -> None:
+    """Equal arms: a difference that takes many times the lists so far is no reason to wait."""
+    ranker, clock = played(0.2, 0.2, 800, seed=1)
+    section = first(ranker, clock)
+    assert abs(verdict(facts(ranker, clock)).difference) < 0.01
+    assert "A difference of 5 % of control's click-through would take about" in " ".join(section.lines)
+
+
+def test_as_good_where_no_difference_that_matters_is_left() -> None:
+    section = first(*played(0.97, 0.97, 3000, seed=1))
+    assert section.headline.startswith("As good as control: ")
+
+
+def test_no_control_group_says_how_to_get_one() -> None:
+    ranker, clock = played(0.3, 0.0, 200, traffic=1.0)
+    section = first(ranker, clock)
+    assert "There is no control group" in section.headline
+    assert "traffic: 0.9" in section.lines[0]
+    assert "order" in section.lines[0]
+    assert verdict(facts(ranker, clock)).state == "none"
+
+
+def test_shadow_says_that_nobody_saw_it() -> None:
+    section = first(*played(0.0, 0.3, 100, mode="shadow"))
+    assert "shadow mode" in section.headline
+    assert "traffic: 0.1" in section.lines[0]
+
+
+def test_nothing_is_settled_yet() -> None:
+    clock = Clock()
+    ranker = Ranker(RankerConfig.of({"policy": "gts", "slots": 2, "traffic": 0.5}), clock=clock)
+    ranker.put_items([{"id": id} for id in ORDER])
+    for n in range(20):
+        ranker.rank(order=ORDER, visitor=f"v{n}")
+    assert "not known yet" in first(ranker, clock).headline
+    assert "20 wait" in first(ranker, clock).lines[0]
+
+
+def test_a_ranker_that_nobody_asked_has_a_report() -> None:
+    clock = Clock()
+    ranker = Ranker(RankerConfig.of({"policy": "gts", "slots": 2}), clock=clock)
+    told = text(facts(ranker, clock))
+    assert "There is no control group" in told
+    assert "Nothing was shown yet." in told
+    ET.fromstring(page(facts(ranker, clock)))
+
+
+def test_traffic_that_changed_is_compared_hour_by_hour() -> None:
+    """Quiet hours almost all of control's, busy ones almost all of the policy's: the same within each, and said so."""
+    clock, rng = Clock(), np.random.default_rng(5)
+    ranker = Ranker(RankerConfig.of({"policy": "random", "slots": 2, "traffic": 0.1}), clock=clock)
+    ranker.put_items([{"id": id} for id in ORDER])
+    visit(ranker, clock, rng, 0.1, 0.1, 900)
+    ranker.adjust(RankerConfig.of({"policy": "random", "slots": 2, "traffic": 0.9}))
+    visit(ranker, clock, rng, 0.4, 0.4, 900)
+    found = verdict(facts(ranker, clock))
+    lift = ranker.overview().lift
+    assert lift is not None
+    assert lift.low > 0.1, "all hours together the policy seems far better"
+    assert found.hours
+    assert found.state == "early"
+    assert "only hours in which both were shown" in " ".join(first(ranker, clock).lines)
+
+
+def test_worth_of_lists_where_it_is_more_than_a_click() -> None:
+    ranker, clock = played(0.3, 0.3, 100, objective="clicks")
+    assert "clicks on average" in " ".join(first(ranker, clock).lines)
+
+
+# Other sections
+
+
+def test_a_rise_is_called_one_and_noise_is_not() -> None:
+    ranker, clock = played(0.1, 0.1, 400, traffic=1.0)
+    assert said(ranker, clock, "time").startswith("No trend beyond noise.")
+    visit(ranker, clock, np.random.default_rng(9), 0.4, 0.1, 400)
+    assert said(ranker, clock, "time").startswith("Click-through rose from ")
+    visit(ranker, clock, np.random.default_rng(9), 0.02, 0.1, 1200)
+    assert said(ranker, clock, "time").startswith("Click-through fell from ")
+
+
+def test_regret_is_told_where_tellers_know_it() -> None:
+    ranker, clock = played(0.3, 0.2, 100)
+    assert "0.25 was lost with each list of the policy, and 0.25 with each of control" in said(ranker, clock, "regret")
+    silent = Ranker(RankerConfig.of({"policy": "gts", "slots": 2}), clock=clock)
+    assert "regret" not in {section.key for section in sections(facts(silent, clock))}
+
+
+def test_items_and_exploration() -> None:
+    ranker, clock = played(0.3, 0.2, 600)
+    told = said(ranker, clock, "exploration")
+    assert told.startswith("Exploring made up ")
+    assert "explore_daily" in told
+    assert "By what it believes today" in told
+    ranker.put_items([{"id": "unseen"}])
+    assert "Nobody has seen 1 item: unseen." in said(ranker, clock, "items")
+    frugal, clock = played(0.3, 0.2, 400, explore_daily=60)
+    assert re.search(
+        r"Exploring changed \d+ lists of \d+; [\d.]+ % of them were clicked", said(frugal, clock, "exploration")
+    )
+    blind, clock = played(0.3, 0.2, 60, policy="toprank", prior=None, rounds=100)
+    assert "is not known" in said(blind, clock, "exploration")
+
+
+def test_a_wrong_click_model_comes_first_with_the_command_that_mends_it() -> None:
+    clock, rng = Clock(), np.random.default_rng(1)
+    ranker = Ranker(RankerConfig.of({"policy": "cascade-ucb1", "slots": 3}), clock=clock)
+    ranker.put_items([{"id": id} for id in ORDER])
+    for _ in range(800):
+        ranker.feedback(ranker.rank().id, clicked=[slot for slot in range(3) if rng.random() < 0.3])
+        clock.now += 10.0
+    found = sections(facts(ranker, clock))[1]
+    assert (found.key, found.tone) == ("visitors", "bad")
+    assert "had several clicks" in " ".join(found.lines)
+    assert found.commands == ['rankloop rankers replace shop --set \'params={"feedback": "semi-bandit"}\'']
+    assert "rankloop rankers replace shop" in text(facts(ranker, clock))
+
+
+def test_the_state_of_the_rollout() -> None:
+    ranker, clock = played(0.3, 0.2, 100, guard=True)
+    told = said(ranker, clock, "rollout")
+    assert "50 % of the visitors" in told
+    assert "more than 10 % below control's" in told
+    assert "Feedback came for 100 of 100 lists: most of it within 10 seconds, 2 seconds on average." in told
+    assert f"position {ranker.position:,}" in told
+    ranker.feedback(ranker.rank(order=ORDER).id, clicked=[0])
+    late = ranker.rank(order=ORDER).id
+    for event in ("one", "two"):
+        ranker.feedback(late, clicked=[0], event=event)
+    assert "1 event came too late" in said(ranker, clock, "rollout")
+    plain, clock = played(0.3, 0.2, 10, traffic=1.0)
+    assert "every visitor" in said(plain, clock, "rollout")
+    assert "No guard" in said(plain, clock, "rollout")
+
+
+def test_a_guard_that_fell_back_comes_first() -> None:
+    ranker, clock = played(0.02, 0.5, 600, guard={"least": 50})
+    ranker.tick()
+    found = sections(facts(ranker, clock))[1]
+    assert (found.key, found.tone) == ("rollout", "bad")
+    assert "below control's" in found.lines[0]
+    assert found.commands == ["rankloop rankers release shop"]
+
+
+# The page
+
+
+def words_of(element: ET.Element) -> str:
+    return " ".join(" ".join(element.itertext()).split())
+
+
+@pytest.fixture(scope="module")
+def told() -> Facts:
+    return facts(*played(0.3, 0.15, 900))
+
+
+def test_the_page_needs_nothing_else_and_runs_nothing(told: Facts) -> None:
+    made = page(told)
+    assert "http" not in made
+    for forbidden in (
+        "<script",
+        "<link",
+        "<iframe",
+        "<img",
+        "<object",
+        "src=",
+        "href=",
+        "url(",
+        "@import",
+        "javascript:",
+    ):
+        assert forbidden not in made.lower(), forbidden
+    assert not re.search(r"\son[a-z]+=", made), "no handlers"
+
+
+def test_the_page_is_well_formed_and_has_all_the_words(told: Facts) -> None:
+    tree = ET.fromstring(page(told))
+    told_words = words_of(tree).replace("\u00a0", " ")
+    for section in sections(told):
+        for line in (section.title, section.headline, *section.lines):
+            assert " ".join(line.split()) in told_words
+        for table in section.tables:
+            for row in table.rows:
+                assert all(cell in told_words for cell in row)
+    assert len(list(tree.iter("svg"))) >= 3
+    assert all(svg.find("title") is not None for svg in tree.iter("svg"))
+    assert {"prefers-color-scheme: dark", "@media print"} <= {
+        query
+        for query in ("prefers-color-scheme: dark", "@media print")
+        if query in (tree.findtext("head/style") or "")
+    }
+
+
+def test_what_others_wrote_is_text_and_nothing_else(told: Facts) -> None:
+    made = page(told)
+    assert NASTY in words_of(ET.fromstring(made))
+    assert "alert('x')</script>" not in made
+    named = Facts("<b>&\"'", told.made, told.config, told.overview, told.diagnosis)
+    tree = ET.fromstring(page(named))
+    assert tree.findtext("body/main/header/h1") == "<b>&\"'"
+    assert not any(words_of(b).startswith("&") for b in tree.iter("b"))
+
+
+def test_every_number_of_a_chart_is_one(told: Facts) -> None:
+    tree = ET.fromstring(page(told))
+    for svg in tree.iter("svg"):
+        for element in svg.iter():
+            for name, value in element.attrib.items():
+                if name in ("x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "width", "height"):
+                    assert np.isfinite(float(value))
+                if name == "d":
+                    assert "nan" not in value
+                    assert "inf" not in value
+
+
+def test_the_terminal_has_all_the_words_too(told: Facts) -> None:
+    made = text(told, 80)
+    flat = " ".join(made.split())
+    for section in sections(told):
+        for line in (section.title, section.headline, *section.lines):
+            assert " ".join(line.split()) in flat
+    assert re.search(r"policy +[▁▂▃▄▅▆▇█ ]{3,}", made)
+
+
+# Parts
+
+
+def test_spans_lose_no_list() -> None:
+    ranker, clock = played(0.3, 0.2, 500)
+    times = facts(ranker, clock).overview.times
+    for most in (1, 7, 40):
+        found = spans(times, most)
+        assert len(found) <= most
+        assert sum(one.policy.settled + one.control.settled for one in found) == 500
+        assert all(a.start + a.seconds == b.start for a, b in pairwise(found))
+    assert spans([], 5) == []
+    parts = ends(times)
+    assert parts is not None
+    assert all(0.2 < part.settled / facts(ranker, clock).policy.settled < 0.45 for part in parts)
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert written.percent(0.1234) == "12.3 %"
+    assert written.percent(0.01234) == "1.23 %"
+    assert written.percent(None) == "–"
+    assert [written.about(n) for n in (7.4, 123.0, 98765.0)] == ["7", "120", "99,000"]
+    assert [written.span(s) for s in (0.5, 1.0, 90.0, 7200.0, 86400 * 3.5)] == [
+        "0.5 seconds", "1 second", "1.5 minutes", "2 hours", "3.5 days",
+    ]  # fmt: skip
+    assert written.count(1, "list") == "1 list"
+    assert written.moment(0.0) == "1970-01-01 00:00 UTC"
+    assert ticks(0.0, 0.43) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
+    assert len(hours(0.0, 86400.0 * 80)) <= 7
+    assert sparkline([0.0, None, 1.0], 0.0, 1.0) == "▁ █"
+
+
+# The command
+
+
+@pytest.fixture
+def shop(served: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> str:  # noqa: F811
+    """A service with a ranker that was visited; where it is."""
+    url, keys = served
+    monkeypatch.setenv("RANKLOOP_URL", url)
+    monkeypatch.setenv("RANKLOOP_KEY", keys["admin"])
+    with Client(url, keys["admin"]) as service:
+        service.put_ranker("shop", {"policy": "cascade-ucb1", "slots": 2, "traffic": 0.5})
+        service.put_items("shop", [{"id": id} for id in ORDER])
+        for n in range(60):
+            ranking = service.rank("shop", order=ORDER, visitor=f"v{n}")
+            service.feedback("shop", ranking.id, clicked=[n % 2] if n % 3 else [])
+    return url
+
+
+def test_a_report_by_command(shop: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "new" / "report.html"
+    assert main(["report", "shop", "--html", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("shop · cascade-ucb1 · ")
+    for title in ("Is it better?", "Items", "Exploration", "Do visitors click as it assumes?", "Rollout and feedback"):
+        assert f"\n{title}\n" in out
+    ET.fromstring(path.read_text(encoding="utf-8"))
+    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
+    assert main(["report", "shop", "--json", "--hours", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ranker"] == "shop"
+    assert found["overview"]["arms"]["policy"]["lists"] + found["overview"]["arms"]["control"]["lists"] == 60
+    assert {section["key"] for section in found["sections"]} >= {"comparison", "items", "visitors", "rollout"}
+
+
+def sentence(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What is said on stderr: one line, and nothing on stdout."""
+    assert main(["report", *words]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("rankloop: ")
+    assert told.err.count("\n") == 1
+    return told.err
+
+
+def test_what_can_be_wrong_is_said_in_one_sentence(
+    shop: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "'nobody' is not one of" in sentence(capsys, "nobody")
+    assert "--hours is 0.0" in sentence(capsys, "shop", "--hours", "0")
+    assert "--html" in sentence(capsys, "shop", "--html", str(tmp_path))
+    (tmp_path / "file").write_text("")
+    assert "--html" in sentence(capsys, "shop", "--html", str(tmp_path / "file" / "report.html"))
+    monkeypatch.setenv("RANKLOOP_KEY", "rl_wrong")
+    assert "key" in sentence(capsys, "shop")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert f"no answer from 127.0.0.1:{port}" in sentence(capsys, "shop", "--url", f"http://127.0.0.1:{port}")
+
+
+def test_a_service_of_another_version_is_named(told: Facts) -> None:
+    from rankloop.errors import RankloopError
+
+    with pytest.raises(RankloopError, match="of another version"):
+        Facts.of("shop", 0.0, {}, {"policy": "gts"}, {})
