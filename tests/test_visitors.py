@@ -450,7 +450,7 @@ def test_two_runs_at_once_visit_one_ranker(log: Path) -> None:
             who = audience(EASY, run=name, late=0.2, delay=0.1)
             with Client(url) as service:
                 fit(service, "shop", who, create="gts", patience=Patience(60.0))
-            runs.append(Run(Plan("shop", rounds=80, callers=2), who, lambda: Client(url)))
+            runs.append(Run(Plan("shop", rounds=80, callers=2), who, url))
         for run in runs:
             run.start()
         assert all(run.wait(300.0) for run in runs)
@@ -485,7 +485,7 @@ def test_answers_that_were_lost_count_once(log: Path) -> None:
         who = audience(EASY)
         with Client(url) as service:
             fit(service, "shop", who, create="gts", patience=Patience(60.0))
-        run = Run(Plan("shop", rounds=60, callers=3), who, lambda: Client(url))
+        run = Run(Plan("shop", rounds=60, callers=3), who, url)
         run.start()
         assert run.wait(300.0)
     assert run.error is None
@@ -505,7 +505,7 @@ def test_a_service_that_goes_and_comes_back_counts_everything_once(log: Path) ->
     with serving(log) as url:
         with Client(url) as service:
             fit(service, "shop", who, create="gts", patience=Patience(60.0))
-        run = Run(Plan("shop", rounds=300, callers=4, rate=300.0, patience=60.0), who, lambda: Client(url))
+        run = Run(Plan("shop", rounds=300, callers=4, rate=300.0, patience=60.0), who, url)
         run.start()
         while run.tally.all.lists < 60:
             time.sleep(0.005)
@@ -531,7 +531,7 @@ def test_a_service_that_stays_away_is_given_up_in_one_sentence(
         who = audience(EASY)
         with Client(url) as service:
             fit(service, "shop", who, create="gts", patience=Patience(60.0))
-        run = Run(Plan("shop", callers=3, patience=0.3), who, lambda: Client(url))
+        run = Run(Plan("shop", callers=3, patience=0.3), who, url)
         run.start()
         while run.tally.all.lists < 20:
             time.sleep(0.005)
@@ -621,7 +621,7 @@ def test_feedback_for_a_ranker_that_was_replaced_is_counted_as_refused(log: Path
     with serving(log) as url, Client(url) as service:
         who = audience(EASY, late=1.0, delay=1.0)
         fit(service, "shop", who, create="gts", patience=Patience(60.0))
-        run = Run(Plan("shop", rounds=10, callers=2), who, lambda: Client(url))
+        run = Run(Plan("shop", rounds=10, callers=2), who, url)
         run.start()
         while run.tally.all.lists < 10:
             time.sleep(0.005)
@@ -638,7 +638,7 @@ def test_a_refusal_ends_a_run_and_is_counted(log: Path, tmp_path: Path, capsys: 
         who = audience(EASY)
         fit(service, "shop", who, create="gts", patience=Patience(60.0))
         command = ["visitors", "--url", url, "--ranker", "shop", "--world", world_file(tmp_path), "--json"]
-        run = Run(Plan("shop", rounds=10**6, callers=2), who, lambda: Client(url))
+        run = Run(Plan("shop", rounds=10**6, callers=2), who, url)
         run.start()
         while run.tally.all.lists < 10:
             time.sleep(0.005)
@@ -652,13 +652,28 @@ def test_a_refusal_ends_a_run_and_is_counted(log: Path, tmp_path: Path, capsys: 
 
 def test_seconds_bound_a_run_without_end(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(log) as url:
-        options = ("--world", world_file(tmp_path), "--create", "random", "--rounds", 0, "--seconds", 0.5)
+        options = ("--world", world_file(tmp_path), "--create", "random", "--seconds", 0.5)
         told = Command(url, capsys)(*options)
     assert told["lists"] == told["told"] > 0
 
 
 def test_an_interrupted_run_says_what_was_shown_and_told(log: Path, tmp_path: Path) -> None:
-    options = ["--rounds", "0", "--create", "gts", "--late", "0.5", "--delay", "60", "--run", "r", "--json", "--quiet"]
+    options = [
+        "--rounds",
+        "0",
+        "--callers",
+        "8",
+        "--create",
+        "gts",
+        "--late",
+        "0.5",
+        "--delay",
+        "60",
+        "--run",
+        "r",
+        "--json",
+        "--quiet",
+    ]
     with serving(log) as url, Client(url) as service:
         command = [sys.executable, "-m", "rankloop", "visitors", "--url", url, "--ranker", "shop", *options]
         command += ["--world", world_file(tmp_path)]
@@ -691,7 +706,7 @@ def test_a_service_that_is_killed_and_started_again_counts_everything_once(log: 
         try:
             with Client(url) as service:
                 fit(service, "shop", who, create="gts", patience=Patience(300.0))
-            run = Run(Plan("shop", rounds=600, callers=8, patience=300.0), who, lambda: Client(url))
+            run = Run(Plan("shop", rounds=600, callers=8, patience=300.0), who, url)
             run.start()
             while run.tally.all.lists < 200:
                 time.sleep(0.005)
@@ -731,4 +746,4 @@ def test_the_commands_of_the_page_are_commands() -> None:
     lines = [line for line in shell.splitlines() if line.startswith("rankloop visitors")]
     assert len(lines) >= 3
     for line in lines:
-        assert parser().parse_args(shlex.split(line.removesuffix("&"))[1:]).command == "visitors"
+        assert parser().parse_args(shlex.split(line, comments=True)[1:]).command == "visitors"

@@ -50,12 +50,17 @@ def _add_what(command: Any) -> None:
 
 
 def _add_how(command: Any) -> None:
-    command.add_argument("--rounds", type=int, default=1000, metavar="N", help="visits; 0: until stopped (1000)")
+    command.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="visits; 0: until stopped (1000, with --seconds as many as there is time)",
+    )
     command.add_argument("--seconds", type=float, metavar="S", help="begin no visit after so long")
     command.add_argument(
         "--rate", type=float, default=0.0, metavar="R", help="visits per second; 0: as fast as possible (0)"
     )
-    command.add_argument("--callers", type=int, default=8, metavar="N", help="visits at once, at most (8)")
+    command.add_argument("--callers", type=int, default=16, metavar="N", help="visits at once, at most (16)")
     command.add_argument("--late", type=float, default=0.0, metavar="SHARE", help="of visitors who tell later (0)")
     command.add_argument("--lost", type=float, default=0.0, metavar="SHARE", help="of visitors who never tell (0)")
     command.add_argument(
@@ -75,6 +80,8 @@ def _add_how(command: Any) -> None:
 
 def run(given: argparse.Namespace) -> None:
     """Check everything, make the ranker fit, play, sum up."""
+    if given.rounds is None:
+        given.rounds = 1000 if given.seconds is None else 0
     _check(given)
     use_data(given)
     from rankloop.client import Client, NotAllowed
@@ -89,7 +96,7 @@ def run(given: argparse.Namespace) -> None:
     try:
         with Client(url, key) as service:
             plan = _plan(given, service, audience)
-        under_way = Run(plan, audience, lambda: Client(url, key))
+        under_way = Run(plan, audience, url, key)
         try:
             _play(under_way, given)
         finally:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from rankloop.client import Call, Client, ServiceError, TooMany, Unavailable
+from rankloop.client import Call, ServiceError, TooMany, Unavailable
 from rankloop.errors import RankloopError
 
 T = TypeVar("T")
 FIRST, LONGEST = 0.05, 2.0
 """Seconds before the second attempt, and at most before any; each pause is twice the one before."""
+
+
+class Asks(Protocol):
+    """Whoever can put a call to a service, such as a `Client`."""
+
+    def ask(self, call: Call[T]) -> T:
+        """The answer, or a `ServiceError`."""
 
 
 class GaveUp(RankloopError):
@@ -41,11 +48,11 @@ class Patience:
         self._seconds, self._stopped = seconds, stopped or threading.Event()
         self._noted = noted or (lambda error: None)
 
-    def ask(self, service: Client, call: Call[T]) -> T:
+    def ask(self, service: Asks, call: Call[T]) -> T:
         """The answer; refusals that will stay are raised at once."""
         return self.timed(service, call)[0]
 
-    def timed(self, service: Client, call: Call[T]) -> tuple[T, float]:
+    def timed(self, service: Asks, call: Call[T]) -> tuple[T, float]:
         """The answer, and how long it took by itself: the attempts that failed before it are not in the time."""
         since, failed = 0.0, 0
         while True:

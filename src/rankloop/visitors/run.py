@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from rankloop.client import Calls, Client, NotAccepted, NotFound, ServiceError
+from rankloop.client import Calls, NotAccepted, NotFound, ServiceError
 from rankloop.visitors import bodies
 from rankloop.visitors.agenda import Agenda
 from rankloop.visitors.audience import Audience, Visitor
 from rankloop.visitors.bodies import Told
-from rankloop.visitors.patience import Patience, Stopped
+from rankloop.visitors.caller import Caller
+from rankloop.visitors.patience import Asks, Patience, Stopped
 from rankloop.visitors.tally import Tally
 
 
@@ -34,7 +35,7 @@ class Plan:
 
     ranker: str
     rate: float = 0.0
-    callers: int = 8
+    callers: int = 16
     rounds: int = 0
     seconds: float | None = None
     patience: float = 30.0
@@ -48,11 +49,12 @@ class Run:
     Args:
         plan: how visitors come.
         audience: who comes.
-        connect: a client for each caller; connections are not shared, which is faster.
+        url: where the service is; each caller has a connection of its own.
+        key: an API key, where the service needs one.
     """
 
-    def __init__(self, plan: Plan, audience: Audience, connect: Callable[[], Client]) -> None:
-        self.plan, self.audience, self._connect = plan, audience, connect
+    def __init__(self, plan: Plan, audience: Audience, url: str, key: str | None = None) -> None:
+        self.plan, self.audience, self._url, self._key = plan, audience, url, key
         self.tally = Tally()
         self.error: Exception | None = None  # what ended the run before its time
         self._stopped = threading.Event()
@@ -89,7 +91,7 @@ class Run:
 
     def _caller(self) -> None:
         try:
-            with self._connect() as service:
+            with Caller(self._url, self._key) as service:
                 while (job := self._agenda.take()) is not None:
                     due, what = job
                     if isinstance(what, Told):
@@ -105,7 +107,7 @@ class Run:
                 self.tally.ended(error)
             self._agenda.stop()
 
-    def _visit(self, service: Client, visitor: Visitor, due: float) -> None:
+    def _visit(self, service: Asks, visitor: Visitor, due: float) -> None:
         plan = self.plan
         behind = max(0.0, time.monotonic() - due) if plan.rate else 0.0
         call = bodies.rank(plan.ranker, visitor, candidates=plan.candidates, order=plan.order)
@@ -121,7 +123,7 @@ class Run:
         else:
             self._tell(service, told, late=False)
 
-    def _tell(self, service: Client, told: Told, *, late: bool) -> None:
+    def _tell(self, service: Asks, told: Told, *, late: bool) -> None:
         try:
             receipt, took = self._patience.timed(service, bodies.feedback(self.plan.ranker, told))
         except NotFound as error:  # the ranker was replaced, or died in the moment after it had answered
