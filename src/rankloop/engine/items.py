@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -73,7 +74,14 @@ def _coverage(field: str, value: Any, topics: int | None) -> tuple[float, ...] |
 
 
 def _numbers(
-    field: str, value: Any, length: int | None, none: str, setting: str, **bounds: float
+    field: str,
+    value: Any,
+    length: int | None,
+    none: str,
+    setting: str,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
 ) -> tuple[float, ...] | None:
     """So many numbers; nothing at all where the ranker's setting is not there."""
     if length is None:
@@ -82,7 +90,7 @@ def _numbers(
         return None
     if value is None:
         raise InvalidInput(field, MISSING, f"{length} numbers, as {setting} says")
-    return tuple(validate.vector(field, value, length=length, **bounds).tolist())
+    return tuple(validate.vector(field, value, length=length, low=low, high=high).tolist())
 
 
 def _prior(field: str, value: Any) -> tuple[float, float] | None:
