@@ -539,7 +539,11 @@ def test_greedy_sees_the_pinned_items_above() -> None:
     assert plan.items.tolist() == [[4, 2, 1]]
 
 
-@pytest.mark.parametrize("planner", [TopK(), GreedyBySlot(), BySlotBias(np.ones(2)), Assignment(Amount())], ids=repr)
+@pytest.mark.parametrize(
+    "planner",
+    [TopK(), GreedyBySlot(), BySlotBias(np.ones(2)), Assignment(Amount())],
+    ids=lambda planner: type(planner).__name__,
+)
 def test_where_every_slot_is_pinned_no_score_is_asked_for(planner: Planner) -> None:
     def score(prefix: IntArray, slot: int) -> FloatArray:
         raise AssertionError("no slot is free")
