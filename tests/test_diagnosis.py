@@ -148,13 +148,15 @@ Clicks = Callable[[BoolArray, np.random.Generator], FloatArray]
 
 
 def cascade(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
-    return (attracted & (np.cumsum(attracted, axis=1) == 1)).astype(np.float64)
+    first: BoolArray = np.cumsum(attracted, axis=1) == 1
+    return (attracted & first).astype(np.float64)
 
 
 def dependent(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
     """After a click one in three goes on."""
     left = attracted & (rng.random(attracted.shape) < 2 / 3)
-    return (attracted & (np.cumsum(left, axis=1) - left == 0)).astype(np.float64)
+    stays: BoolArray = np.cumsum(left, axis=1) - left == 0
+    return (attracted & stays).astype(np.float64)
 
 
 def all_seen(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
