@@ -4,16 +4,33 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test fast check lint docs bench generate clean
+.PHONY: demo tournament test fast kills faults fuzz soak check lint docs bench generate clean
 
-demo: $(READY)  ## A tournament of the cascade family: a table, and a figure in results/demo
-	$(BIN)/rankloop simulate examples/tournament.yaml --out results/demo
+demo: $(READY)  ## The service with simulated visitors, and the address of its dashboard; Ctrl-C ends it
+	$(BIN)/rankloop demo
+
+tournament: $(READY)  ## A tournament of the cascade family: a table, and a figure in results/tournament
+	$(BIN)/rankloop simulate examples/tournament.yaml --out results/tournament
 
 test: $(READY)  ## All tests
 	$(BIN)/python -m pytest -n auto -q
 
 fast: $(READY)  ## The tests that do not take their time
 	$(BIN)/python -m pytest -n auto -q -m "not slow"
+
+LONG := $(BIN)/python -m pytest -q --log-cli-level=INFO  # what was seen is told: docs/reliability.md has the last numbers
+
+kills: $(READY)  ## Minutes: kill -9, 200 times in process and 50 times over HTTP
+	RANKLOOP_KILLS=200 RANKLOOP_HTTP_KILLS=50 $(LONG) tests/test_crash.py tests/test_faults.py -k killed
+
+faults: $(READY)  ## Minutes: a database that stops, a full disk, a torn log, 20 times each
+	RANKLOOP_FAULTS=20 $(LONG) tests/test_faults.py -k "not killed"
+
+fuzz: $(READY)  ## Up to ten minutes: requests made from the OpenAPI document
+	RANKLOOP_FUZZ=600 $(LONG) tests/test_service_fuzz.py
+
+soak: $(READY)  ## Half an hour: visitors at half of what the service can bear, then a replay
+	$(BIN)/python -m bench.soak
 
 check: lint test  ## Everything that CI checks
 

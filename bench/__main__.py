@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from bench import blas, catalogue, kernels, lin_ts, memory, slots
+from bench import blas, catalogue, engine, kernels, lin_ts, memory, replay, service, slots
 from rankloop import __version__
 from rankloop.simulator.parallel import one_blas_thread
 
@@ -22,6 +22,12 @@ if __name__ == "__main__":
         kernels.main()
         print("\n== Slots: assignment, choice, select-rank")
         slots.main()
+        print("\n== A ranker in process beside its bare policy")
+        engine.main()
+        print("\n== A long log (`python -m bench.replay 1000000` for a longer one)")
+        replay.main()
+        print("\n== The service beside an empty POST (`python -m bench.service 300` for five minutes)")
+        service.main()
     print("\n== BLAS threads")
     blas.main()
     print("\n== Memory")

@@ -71,6 +71,8 @@ def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
         report = service.report("news", limit=1)
         assert report["overview"]["arms"]["policy"]["lists"] == 3
         assert report["items"][0]["item"] == "b/c"
+        assert service.overview("news", hours=1)["arms"]["policy"]["lists"] == 3
+        assert service.segments("news") == ["", "de"]
         service.remove_item("news", "b/c")
         assert len(service.items("news", limit=10, offset=1)) == 1
         assert [one["name"] for one in service.rankers()] == ["news"]
@@ -203,8 +205,8 @@ def test_serve_makes_keys(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_five_minutes_of_the_documentation_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands of docs/service.md with curl, then its Python, against the command itself; only the port differs."""
-    page = (Path(__file__).parents[1] / "docs" / "service.md").read_text(encoding="utf-8")
+    """The README's commands with curl, then its Python, against the command itself; only the port differs."""
+    page = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8").split("## Five minutes", 1)[1]
     shell, code = re.findall(r"```(?:sh|python)\n(.*?)```", page, re.DOTALL)[:2]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -224,8 +226,10 @@ def test_the_five_minutes_of_the_documentation_run_as_written(tmp_path: Path, mo
             assert decision
             said = io.StringIO()
             with contextlib.redirect_stdout(said):
-                exec(compile(code.replace("8080", str(port)), "service.md", "exec"), {"__name__": "page"})
-            assert said.getvalue().strip() in ("tea", "coffee", "cocoa", "water")
+                exec(compile(code.replace("8080", str(port)), "README.md", "exec"), {"__name__": "page"})
+            first, last = map(int, re.findall(r"(\d+) of the (?:first|last) 50", said.getvalue()))
+            assert last > first + 10, "it has learned"
+            assert said.getvalue().splitlines()[1] == "drink-7 is believed to be the best"
         finally:
             server.terminate()
 

@@ -1,21 +1,20 @@
 """Kill -9 under load, a torn write-ahead log, a full disk: what was acknowledged stays, once, and nothing else breaks.
 
-The long version: RANKLOOP_KILLS=200 pytest tests/test_crash.py
+The long version: make kills. What is promised: docs/reliability.md.
 """
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import resource
 import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,8 @@ import pytest
 
 from rankloop.engine import Ranker, RankerConfig
 from rankloop.store import Entry, MemoryStore, SqliteStore, StoreUnavailable, Writer
+from rankloop.store.writer import MOST
+from served import small_disk
 from test_engine import Failing, config, contents, items
 
 pytestmark = pytest.mark.slow
@@ -35,6 +36,7 @@ KILLS_OF_A_LOG = 10
 THREADS = 8
 POLICIES = ("cascade-ucb1", "cascade-lin-ts")
 NAME = "ranker"
+log = logging.getLogger("rankloop.tests")
 
 
 def settings(policy: str) -> RankerConfig:
@@ -147,14 +149,16 @@ def lines(path: Path) -> list[str]:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_killed_at_random_moments_nothing_acknowledged_is_lost(policy: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(KILLS)
-    place = tmp_path
-    for run in range(KILLS // len(POLICIES)):
+    place, kills = tmp_path, KILLS // len(POLICIES)
+    for run in range(kills):
         if run % KILLS_OF_A_LOG == 0:
             place = tmp_path / str(run)
             place.mkdir()
         # Every fourth one while it starts: it opens, replays and takes its first steps.
         kill(place, policy, run, after=float(rng.uniform(0.0, 0.25)), at_once=run % 4 == 3)
         check_restart(place / "log.db", policy, lines(place / "acknowledged"))
+    acknowledged = sum(len(lines(file)) for file in tmp_path.glob("*/acknowledged"))
+    log.info("%d kills of %s: %s events acknowledged", kills, policy, f"{acknowledged:,}")
 
 
 class Held(MemoryStore):
@@ -287,21 +291,6 @@ def _opened_copy(source: Path, place: Path, end: int) -> list[Entry]:
 # A full disk
 
 
-@contextmanager
-def small_disk(place: Path) -> Iterator[None]:
-    """A disk of 600 kB, where we may mount one; skips elsewhere."""
-    mounted = os.geteuid() == 0 and shutil.which("mount") is not None
-    if mounted:
-        command = ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(place)]
-        mounted = subprocess.run(command, capture_output=True).returncode == 0
-    if not mounted:
-        pytest.skip("no small disk can be mounted here")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
-
-
 def fill(ranker: Ranker) -> list[str]:
     """Rank and tell until the disk is full; the events that were acknowledged."""
     acknowledged: list[str] = []
@@ -378,3 +367,19 @@ def test_many_writers_on_a_full_disk_are_told_the_truth(tmp_path: Path) -> None:
         assert {entry.key: entry.position for entry in store.read(NAME)} == kept
         writer.close()
         store.close()
+
+
+def test_who_waits_is_told_however_many_lists_wait_before_it() -> None:
+    store = Failing()
+    ranker = Ranker(settings("cascade-ucb1"), store=store)
+    ranker.put_items(items(8))
+    store.full = True
+    for _ in range(MOST + 1):
+        last = ranker.rank()
+    waiting = ranker.feedback_soon(last.id, clicked=[0])
+    try:
+        with pytest.raises(StoreUnavailable):
+            waiting.result(timeout=5.0)
+    finally:
+        store.full = False
+        ranker.flush()

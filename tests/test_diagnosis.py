@@ -148,8 +148,7 @@ Clicks = Callable[[BoolArray, np.random.Generator], FloatArray]
 
 
 def cascade(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
-    first: BoolArray = np.cumsum(attracted, axis=1) == 1
-    return (attracted & first).astype(np.float64)
+    return np.asarray(attracted & (np.cumsum(attracted, axis=1) == 1), dtype=np.float64)
 
 
 def dependent(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
@@ -355,8 +354,9 @@ def test_items_without_control_and_items_nobody_saw() -> None:
 def test_what_lists_were_worth_is_the_share_of_the_best_by_what_is_believed() -> None:
     ranker = shop(1500)
     found = ranker.diagnosis()
-    beliefs = {one.item: one.estimate or 0.0 for one in ranker.estimates() if one.enabled}
-    shown = sum(one.shown * beliefs[one.item] for one in ranker.estimates() if one.enabled)
+    items = [one for one in ranker.estimates().rows()[0] if one.enabled]
+    beliefs = {one.item: one.estimate or 0.0 for one in items}
+    shown = sum(one.shown * beliefs[one.item] for one in items)
     best = sum(sorted(beliefs.values())[-2:])
     assert found.worth == pytest.approx(shown / (1500 * best))
     assert shop(40).diagnosis().worth is None, "of guesses nothing is said"

@@ -165,6 +165,30 @@ def test_learning_by_the_engine_is_learning_by_the_policy() -> None:
     assert dict(ranker._replica.learners.view(0).arrays())["belief.clicks"].tobytes() == state.belief.clicks.tobytes()
 
 
+@pytest.mark.parametrize("id", [entry.id for entry in catalogue.entries() if entry.feedback == "choice"])
+def test_bounds_that_depend_on_the_number_of_items_see_those_that_are_there(id: str) -> None:
+    """Room for 16 items, five of them there: the lists of a policy that was built for five."""
+    from rankloop.types import Request, Setting
+
+    ranker = Ranker(config(id, dim=None))
+    ranker.put_items([{"id": f"i{i}"} for i in range(6)])
+    ranker.remove_items(["i5"])
+    policy = catalogue.build(id, Setting(5, SLOTS, 500, bias=np.array([1.0, 0.6, 0.4])))
+    state, draws, compared = policy.init(1), np.random.default_rng(0), 0
+    request = Request(1, 5, SLOTS)
+    for t in range(1, 80):
+        ranking = ranker.rank()
+        shown = [[int(one[1:]) for one in ranking.ids]]
+        own = policy.decide(state, request, numbered(7, t))
+        if own.items.tolist() == shown and own.scores is not None:  # a list that is kept has none
+            assert ranking.shown.scores == pytest.approx(own.scores[0], rel=1e-9)
+            compared += 1
+        clicked = [int(draws.integers(SLOTS))] if draws.random() < 0.5 else []
+        ranker.feedback(ranking.id, clicked=clicked)
+        policy.learn(state, policy.adopt(request, shown), [[float(s in clicked) for s in range(SLOTS)]])
+    assert compared > 10
+
+
 # Feedback
 
 

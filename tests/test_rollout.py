@@ -146,7 +146,7 @@ def test_slots_before_a_place_are_never_explored() -> None:
 
 
 def believed_best(one: Ranker) -> list[str]:
-    found = [estimate for estimate in one.estimates() if estimate.enabled]
+    found = [estimate for estimate in one.estimates().rows()[0] if estimate.enabled]
     return [estimate.item for estimate in sorted(found, key=lambda e: -(e.estimate or 0.0))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from rankloop.errors import InvalidInput, RankloopError
+from rankloop.service import readiness
 from rankloop.service import settings as configuration
 from rankloop.service.app import create_app
 from rankloop.service.auth import Rate, make_key
@@ -290,6 +292,28 @@ def test_the_report_has_estimates_intervals_and_click_through(http: Http) -> Non
     problem(http("GET", "/v1/rankers/r/report?limit=0"), 422, field="limit")
 
 
+def test_those_who_watch_are_told_without_the_items(http: Http) -> None:
+    for clicked in ([0], []):
+        id = http("POST", "/v1/rankers/r/rank", {"segment": "de"}).json()["decision"]
+        http("POST", "/v1/rankers/r/feedback", {"decision": id, "clicked": clicked})
+    http.service.rankers.writer.flush()
+    told = http("GET", "/v1/rankers/r/overview?hours=1")
+    assert told.headers["content-encoding"] == "gzip"
+    assert told.json() == {"ranker": "r", "overview": http("GET", "/v1/rankers/r/report?hours=1").json()["overview"]}
+    plain = http("GET", "/v1/rankers/r/overview?hours=1", headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert plain.json() == told.json()
+    assert http("GET", "/v1/rankers/r/segments").json() == {"ranker": "r", "segments": ["de"]}
+    problem(http("GET", "/v1/rankers/r/overview?hours=-1"), 422, field="hours")
+    problem(http("GET", "/v1/rankers/r/overview?limit=1"), 422, field="limit")
+    shown = http("GET", "/v1/rankers").json()["rankers"][0]
+    assert shown["arms"] == told.json()["overview"]["arms"]
+    assert (shown["lift"], shown["guarded"]) == (None, None)
+    ascending = http("GET", "/v1/rankers/r/report?sort=item&order=descending&search=ITEM&limit=2").json()
+    assert ([one["item"] for one in ascending["items"]], ascending["total"]) == (["item-3", "item-2"], 4)
+    problem(http("GET", "/v1/rankers/r/report?order=up"), 422, field="order")
+
+
 @pytest.mark.parametrize("id", ["toprank", "random", "ucr", "cascade-ucb1", "epoch-ucb-upb-star"])
 def test_every_kind_of_policy_has_a_report(http: Http, id: str) -> None:
     from rankloop import catalogue
@@ -317,7 +341,7 @@ def test_health_and_metrics(http: Http) -> None:
         'rankloop_pending{ranker="r"} 0.0',
         'rankloop_answers_total{route="/v1/rankers/{name}/rank",status="200"} 1.0',
         'rankloop_feedback_lag_seconds_count{ranker="r"} 1.0',
-        'rankloop_request_seconds_bucket{le="0.5",route="/v1/rankers/{name}/rank"} 1.0',
+        'rankloop_request_seconds_bucket{le="+Inf",route="/v1/rankers/{name}/rank"} 1.0',
     ):
         assert line in text
     assert 'rankloop_log_position{ranker="r"}' in text
@@ -327,7 +351,8 @@ def test_the_document_has_every_route(http: Http) -> None:
     document = http("GET", "/openapi.json").json()
     assert document["openapi"].startswith("3.1")
     served = {getattr(route, "path", "").replace(":path", "") for route in http.app.routes}
-    routes = {path for path in _paths(http.app) if path != "/openapi.json"} | (served & {"/healthz"})
+    pages = {"/", "/dashboard", "/dashboard/", "/dashboard/{file}", "/openapi.json"}  # not of the API
+    routes = (_paths(http.app) - pages) | (served & {"/healthz"})
     assert routes <= set(document["paths"])
     rank = document["paths"]["/v1/rankers/{name}/rank"]["post"]
     assert rank["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/RankBody")
@@ -460,6 +485,8 @@ def test_what_is_not_there_is_not_found(http: Http) -> None:
         ("PUT", "/v1/rankers/none/items", {"items": []}),
         ("GET", "/v1/rankers/none/items", None),
         ("GET", "/v1/rankers/none/report", None),
+        ("GET", "/v1/rankers/none/overview", None),
+        ("GET", "/v1/rankers/none/segments", None),
         ("GET", "/v1/rankers/none", None),
         ("GET", "/nowhere", None),
         ("GET", "/v1/rankers/", None),
@@ -583,6 +610,8 @@ ROLES: list[tuple[str, str, Any, str]] = [
     ("POST", "/v1/rankers/r/withdraw", {"decision": "d"}, "feedback"),
     ("GET", "/v1/rankers/r/decisions/d", None, "read"),
     ("GET", "/v1/rankers/r/report", None, "read"),
+    ("GET", "/v1/rankers/r/overview", None, "read"),
+    ("GET", "/v1/rankers/r/segments", None, "read"),
     ("GET", "/v1/rankers/r/items", None, "read"),
     ("GET", "/v1/rankers/r/items/a", None, "read"),
     ("GET", "/v1/rankers", None, "read"),
@@ -712,6 +741,27 @@ def test_it_is_not_ready_while_its_log_cannot_be_read(http: Http, monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr(http.service.rankers.store, "find", broken)
         problem(http("GET", "/readyz"), 503, "cannot be read")
+    assert http("GET", "/readyz").status_code == 200
+
+
+def test_it_says_in_time_that_its_log_hangs_and_holds_one_thread_for_it(
+    http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, looks = threading.Event(), list[Any]()
+
+    def hanging(*asked: Any) -> Any:
+        looks.append(asked)
+        go.wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(readiness, "PATIENCE", 0.02)
+        patch.setattr(http.service.rankers.store, "find", hanging)
+        for answer in http.together(*[("GET", "/readyz", None)] * 3):
+            problem(answer, 503, "does not answer")
+        problem(http("GET", "/readyz"), 503, "does not answer")
+    assert len(looks) == 1
+    assert http("GET", "/healthz").status_code == 200
+    go.set()
     assert http("GET", "/readyz").status_code == 200
 
 

@@ -239,6 +239,16 @@ def test_a_migration_that_fails_leaves_nothing(database: str, monkeypatch: pytes
     store.close()
 
 
+def test_a_log_is_served_by_one_process(database: str) -> None:  # noqa: F811
+    """Whoever only reads may; when the one who serves goes, another may come."""
+    first = PostgresStore(database, exclusive=True)
+    with pytest.raises(StoreUnavailable, match="served by another process"):
+        PostgresStore(database, exclusive=True)
+    PostgresStore(database).close()
+    first.close()
+    PostgresStore(database, exclusive=True).close()
+
+
 def test_a_closed_log_refuses(database: str) -> None:  # noqa: F811
     store = PostgresStore(database)
     store.close()

@@ -400,3 +400,20 @@ def test_a_long_log_is_exported_in_chunks(tmp_path: Path, monkeypatch: pytest.Mo
     assert pq.read_metadata(tmp_path / "two.parquet").num_row_groups >= 7
     assert np.array_equal(np.unique(one["slate_id"]), np.arange(1, 31))
     ranker.close()
+
+
+def test_a_write_ahead_log_is_moved_while_others_write_and_does_not_grow_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rankloop.store.checkpoints.OFTEN", 200_000)
+    monkeypatch.setattr("rankloop.store.checkpoints.LONG", 1_000_000)
+    store = SqliteStore(tmp_path / "log.db")
+    wal, largest = tmp_path / "log.db-wal", 0
+    for n in range(2000):
+        store.append([("r", Entry("k", f"{n}", "", 0.0, bytes(4000)))])
+        largest = max(largest, wal.stat().st_size)
+    assert [entry.key for entry in store.read("r")] == [f"{n}" for n in range(2000)]
+    store.close()
+    # 8 MB were written; the thread may be late, but not by all of it.
+    assert largest < 6_000_000
+    assert len(list(SqliteStore(tmp_path / "log.db").read("r"))) == 2000

@@ -195,8 +195,18 @@ class Calls:
 
     @staticmethod
     def report(ranker: str, **query: Any) -> Call[dict[str, Any]]:
-        """How it does, and its items: segment, sort, search, hours, limit, offset."""
+        """How it does, and its items: segment, sort, order, search, hours, limit, offset."""
         return Call("GET", _at(ranker, "report"), _same, query=query)
+
+    @staticmethod
+    def overview(ranker: str, **query: Any) -> Call[dict[str, Any]]:
+        """How it does, as of a second ago at most, for those who ask again and again: hours, points."""
+        return Call("GET", _at(ranker, "overview"), lambda t: dict(t["overview"]), query=query)
+
+    @staticmethod
+    def segments(ranker: str) -> Call[list[str]]:
+        """The segments that have a learner."""
+        return Call("GET", _at(ranker, "segments"), lambda t: list(t["segments"]))
 
     @staticmethod
     def places(ranker: str, **query: Any) -> Call[list[dict[str, Any]]]:
@@ -330,6 +340,8 @@ class Client:
     withdraw = _sync(Calls.withdraw)
     decision = _sync(Calls.decision)
     report = _sync(Calls.report)
+    overview = _sync(Calls.overview)
+    segments = _sync(Calls.segments)
     places = _sync(Calls.places)
     diagnosis = _sync(Calls.diagnosis)
     items = _sync(Calls.items)
@@ -377,6 +389,8 @@ class AsyncClient:
     withdraw = _async(Calls.withdraw)
     decision = _async(Calls.decision)
     report = _async(Calls.report)
+    overview = _async(Calls.overview)
+    segments = _async(Calls.segments)
     places = _async(Calls.places)
     diagnosis = _async(Calls.diagnosis)
     items = _async(Calls.items)

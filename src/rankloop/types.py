@@ -44,7 +44,13 @@ class Setting:
     coverage: int | None = None  # number of topics, where items cover topics
     rewards: FloatArray | None = None  # [K], reward of a success in slot 1, 2, ...
     losses: FloatArray | None = None  # [K + 1], loss when all of 0, 1, 2, ... shown fail
+    present: int | None = None  # items that are really there, where `items` has room for more
     objective: Objective = field(default_factory=AnyClick)
+
+    @property
+    def J(self) -> int:
+        """Number of items that there are to choose from, for bounds that depend on it."""
+        return self.items if self.present is None else max(1, self.present)
 
     def need_rounds(self, policy: str, instead: str) -> int:
         """The horizon, or a refusal that names what to give instead."""

@@ -49,7 +49,7 @@ def epoch_ucb_known(setting: Setting) -> EpochRepeat[CountsState]:
 
     Reference: Grant and Leslie (2023), Algorithm 2.
     """
-    J = setting.items
+    J = setting.J
     return _epoch_counts(setting, "epoch-ucb", lambda t: np.log(J * t**2 / 2.0), 4.0)
 
 
@@ -62,7 +62,7 @@ def epoch_ucb_w(setting: Setting) -> EpochRepeat[CountsState]:
     Reference: Grant and Leslie (2023), Section 6.
     Deviates from the paper: print has √(Jl); it is √J·l.
     """
-    J = setting.items
+    J = setting.J
     return _epoch_counts(setting, "epoch-ucb-w", lambda t: np.log(np.sqrt(J) * t / np.sqrt(2.0)), 48.0)
 
 
@@ -86,7 +86,7 @@ def epoch_ucb_upb(setting: Setting, *, estimator: Estimate = "mle") -> EpochRepe
     Deviates from the paper: (5) and (6) do not converge to the maximiser of the likelihood, so that is the default;
     items or slots without clicks stay at 1e-3, estimates between 1e-3 and 1e3.
     """
-    J = setting.items
+    J = setting.J
     return _unknown_bias(
         setting, "epoch-ucb-upb", estimator, lambda b2, t: np.sqrt(36.0 * b2 * np.log(J * t**2.0)[:, None])
     )
@@ -101,7 +101,7 @@ def epoch_ucb_upb_star(setting: Setting, *, estimator: Estimate = "mle") -> Epoc
     Reference: Grant and Leslie (2023), Section 6.
     Deviates from the paper: as epoch-ucb-upb; print has √(Jl) for √J·l.
     """
-    J = setting.items
+    J = setting.J
     return _unknown_bias(
         setting, "epoch-ucb-upb-star", estimator, lambda b2, t: 0.5 * np.sqrt(b2 * np.log(np.sqrt(J) * t)[:, None])
     )
@@ -115,12 +115,12 @@ def mnl_bandit(setting: Setting) -> EpochRepeat[CountsState]:
 
     Reference: Grant and Leslie (2023), Appendix F, Algorithm 4; Agrawal et al., MNL-Bandit (2019).
     """
-    J, K = setting.items, setting.slots
+    J, K = setting.J, setting.slots
 
     def bound(tally: Tally, t: IntArray) -> FloatArray:
         return epoch_ucb(tally, np.log(J * K * t**2 / 2.0)[:, None], 4.0)
 
-    inner = Policy(PerItemSlot(K), _Counts(J * K), Bound(bound), Assignment(Amount()), Choice())
+    inner = Policy(PerItemSlot(K), _Counts(setting.items * K), Bound(bound), Assignment(Amount()), Choice())
     return EpochRepeat(inner, np.ones(K))
 
 

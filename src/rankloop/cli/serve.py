@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import sys
 from typing import Any
 
 from rankloop.errors import InvalidInput, MissingExtra
 
+SWITCH = 0.001
+"""Seconds for which one thread may keep the interpreter while others wait: a commit must not wait for five of them."""
+COLLECT = (20_000, 20, 50)
+"""New objects after which Python looks for circles: each look stops everybody, and there are few circles here."""
 ROLES = ("rank", "feedback", "read", "admin")
 
 
@@ -33,8 +39,6 @@ def add_to(commands: Any) -> None:
 def run(given: argparse.Namespace) -> None:
     """Serve until interrupted."""
     try:
-        import uvicorn
-
         from rankloop.service import app, settings
     except ModuleNotFoundError:
         raise MissingExtra("the serve command", "serve") from None
@@ -43,14 +47,24 @@ def run(given: argparse.Namespace) -> None:
         return
     overrides = {"host": given.host, "port": given.port, "log": given.log}
     chosen = settings.load(given.config, overrides=overrides)
-    made = app.create_app(chosen)
+    until_the_end(app.create_app(chosen), chosen, "info")
+
+
+def until_the_end(made: Any, chosen: Any, level: str) -> None:
+    """Answer until interrupted, in a process of its own."""
+    import uvicorn
+
+    sys.setswitchinterval(SWITCH)
+    gc.collect()
+    gc.freeze()  # what is there now stays: it need not be looked through again and again
+    gc.set_threshold(*COLLECT)
     uvicorn.run(
         made,
         host=chosen.host,
         port=chosen.port,
         workers=1,
         access_log=False,
-        log_level="info",
+        log_level=level,
         server_header=False,
         timeout_graceful_shutdown=10,
     )

@@ -131,12 +131,13 @@ class RankerConfig:
         """Lessons after which the past is discounted, in one step for all of them: a twentieth of the memory."""
         return max(1, round(0.05 / (1.0 - self.discount))) if self.discount < 1.0 else 0
 
-    def build(self, items: int, prices: FloatArray) -> Ranks:
-        """The policy for so many items; `prices` [items] may change in place."""
+    def build(self, items: int, prices: FloatArray, present: int | None = None) -> Ranks:
+        """The policy with room for so many items, so many of them present; `prices` [items] may change in place."""
         shape = (items,)
         prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
         setting = Setting(
             items=items,
+            present=present,
             slots=self.slots,
             rounds=self.rounds,
             dim=self.dim,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -64,23 +65,32 @@ def name(field: str, value: Any) -> str:
 
 
 def _features(field: str, value: Any, dim: int | None) -> tuple[float, ...] | None:
-    if dim is None:
-        if value is not None:
-            raise InvalidInput(field, value, "no features, since the ranker has none (ranker.dim)")
-        return None
-    if value is None:
-        raise InvalidInput(field, MISSING, f"{dim} numbers, as ranker.dim says")
-    return tuple(validate.vector(field, value, length=dim).tolist())
+    return _numbers(field, value, dim, "features, since the ranker has none (ranker.dim)", "ranker.dim")
 
 
 def _coverage(field: str, value: Any, topics: int | None) -> tuple[float, ...] | None:
-    if topics is None:
+    why = "coverage, since the ranker has no topics (ranker.coverage)"
+    return _numbers(field, value, topics, why, "ranker.coverage", low=0.0, high=1.0)
+
+
+def _numbers(
+    field: str,
+    value: Any,
+    length: int | None,
+    none: str,
+    setting: str,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+) -> tuple[float, ...] | None:
+    """So many numbers; nothing at all where the ranker's setting is not there."""
+    if length is None:
         if value is not None:
-            raise InvalidInput(field, value, "no coverage, since the ranker has no topics (ranker.coverage)")
+            raise InvalidInput(field, value, f"no {none}")
         return None
     if value is None:
-        raise InvalidInput(field, MISSING, f"{topics} numbers from 0 to 1, as ranker.coverage says")
-    return tuple(validate.vector(field, value, low=0.0, high=1.0, length=topics).tolist())
+        raise InvalidInput(field, MISSING, f"{length} numbers, as {setting} says")
+    return tuple(validate.vector(field, value, length=length, low=low, high=high).tolist())
 
 
 def _prior(field: str, value: Any) -> tuple[float, float] | None:

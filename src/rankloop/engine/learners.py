@@ -34,14 +34,14 @@ class Learners:
     def __init__(self, config: RankerConfig, table: ItemTable) -> None:
         self._config, self._table = config, table
         self.segments: dict[str, int] = {}
-        self.items = table.capacity
+        self.items, self._present = table.capacity, len(table)
         self._rows = 1
         self._built()
         self.fresh: Any = self.policy.init(1)  # one who has seen nobody, but knows what other rankers said
         self.state: State = self.policy.init(1)
 
     def _built(self) -> None:
-        self.policy: Ranks = self._config.build(self.items, self._table.prices)
+        self.policy: Ranks = self._config.build(self.items, self._table.prices, self._present)
         self.inner, _ = unwrap(self.policy, self.policy.init(1))
         self.greedy = greedy(self.policy)
         self.from_others = learns_from_others(self.policy)
@@ -132,10 +132,12 @@ class Learners:
         return Decision(lists, Rows(made.rows.model, _stacked([one.x for one in shown])), request)
 
     def follow(self) -> None:
-        """Make room for items that the table has got room for."""
-        if self._table.capacity != self.items:
-            self.items = self._table.capacity
+        """Make room for items that the table has got room for; some policies also care how many there are."""
+        grown = self._table.capacity != self.items
+        if grown or len(self._table) != self._present:
+            self.items, self._present = self._table.capacity, len(self._table)
             self._built()
+        if grown:
             self.state = _larger(self.state, self.policy.init(self._rows))
             self.fresh = _larger(self.fresh, self.policy.init(1))
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from rankloop.engine import diagnosis, report
 from rankloop.engine.diagnosis import Diagnosis
+from rankloop.engine.estimates import Sheet, sheet
 from rankloop.engine.history import History, history
 from rankloop.engine.items import Item
 from rankloop.engine.records import Shown, decode
 from rankloop.engine.replica import Replica
-from rankloop.engine.report import Estimate, Overview, Places
+from rankloop.engine.report import Overview, Places
 from rankloop.errors import RankloopError
 from rankloop.store import Store
 
@@ -50,15 +51,15 @@ class Questions(ABC):
         with self._lock:
             return self._replica.table.get(id)
 
-    def overview(self, hours: float = 2.0) -> Overview:
-        """How it does: against control, and over the last hours."""
+    def overview(self, hours: float = 2.0, points: int = 120) -> Overview:
+        """How it does: against control, and over the last hours in about so many spans of time at most."""
         with self._lock:
-            return report.overview(self._replica, hours)
+            return report.overview(self._replica, hours, points)
 
-    def estimates(self, segment: str = "") -> list[Estimate]:
+    def estimates(self, segment: str = "") -> Sheet:
         """What is believed of every item by the learner of a segment, and how often it was shown and clicked."""
         with self._lock:
-            return report.estimates(self._replica, segment)
+            return sheet(self._replica, segment)
 
     def places(self, limit: int = 100) -> list[Places]:
         """How often the items shown most stood in each place."""

@@ -147,7 +147,7 @@ class Ranker(Questions):
 
     def _decide(self, replica: Replica, asked: Asked, number: int) -> tuple[Shown, Ranking]:
         config, learners, now = self.config, replica.learners, self._clock()
-        id, state, request = secrets.token_urlsafe(12), learners.of(asked.segment), asked.request
+        id, state, request = _new_id(now), learners.of(asked.segment), asked.request
         who = id if asked.visitor is None else asked.visitor
         control = rollout.is_control(config, self.name, who, replica.guarded is not None)
         own = rollout.own_order(asked) if control else None
@@ -197,7 +197,7 @@ class Ranker(Questions):
 
     def feedback(self, decision: str, **told: Any) -> Receipt:
         """Tell what happened; see `feedback_soon`."""
-        receipt: Receipt = self.feedback_soon(decision, **told).result()
+        receipt: Receipt = self.feedback_soon(decision, waits=True, **told).result()
         return receipt
 
     def feedback_soon(
@@ -210,6 +210,7 @@ class Ranker(Questions):
         event: str | None = None,
         final: bool = False,
         regret: float | None = None,
+        waits: bool = False,
     ) -> Future[Receipt]:
         """Tell what happened to a list; the future has a receipt once that is in the log.
 
@@ -221,6 +222,7 @@ class Ranker(Questions):
             event: an id of the caller's; the same event twice counts once.
             final: nothing more will come for this list, do not wait for the window.
             regret: what the list lost against the best one, where the teller knows (simulated visitors do).
+            waits: the caller will wait for the future at once, and may write the log meanwhile.
         """
         shown = self._find(decision)
         with self._lock:
@@ -232,7 +234,7 @@ class Ranker(Questions):
         event = "" if event is None else name("event", event)
         lost = None if regret is None else validate.number("regret", regret)
         happened = Happened(self._clock(), event, shown.id, outcome, bool(final), lost)
-        return self._keep(happened, lambda: self._again(event, shown.id))
+        return self._keep(happened, lambda: self._again(event, shown.id), waits=waits)
 
     def _again(self, event: str, decision: str) -> Receipt:
         """The answer to an event that was told before."""
@@ -277,8 +279,8 @@ class Ranker(Questions):
 
     # Log and state
 
-    def _keep(self, record: Record, known: Callable[[], Any] | None = None) -> Future[Any]:
-        return self._writer.submit(self.name, encode(record), self._applied(record), known)
+    def _keep(self, record: Record, known: Callable[[], Any] | None = None, *, waits: bool = False) -> Future[Any]:
+        return self._writer.submit(self.name, encode(record), self._applied(record), known, waits=waits)
 
     def _applied(self, record: Record) -> Callable[[int], Any]:
         def apply(position: int) -> Receipt | None:
@@ -322,8 +324,8 @@ class Ranker(Questions):
         if not fits(other.config, self.config):
             raise Unsupported("another policy must have the same dim, context, coverage and slots.")
         other.follow(self.store.read(self.name, other.position))  # most of it, while others go on
+        self.flush()  # it may have read what is committed and not applied here yet
         with self._lock:
-            # What is committed and not applied yet is applied to both, in its turn.
             other.follow(self.store.read(self.name, other.position), until=self._replica.position)
             self._other = other
 
@@ -352,6 +354,11 @@ class Ranker(Questions):
         if self._own_writer:
             self._writer.close()
             self.store.close()
+
+
+def _new_id(now: float) -> str:
+    """Nobody can guess it; it begins with the time, so that neighbours in time are neighbours in an index."""
+    return f"{int(1000 * now):011x}{secrets.token_urlsafe(9)}"
 
 
 def fits(other: RankerConfig, config: RankerConfig) -> bool:

@@ -57,6 +57,7 @@ class Replica:
                 self._put(items)
             case ItemsRemoved(_, ids):
                 self.table.remove(ids)
+                self.learners.follow()
             case Shown():
                 self.decided = max(self.decided, record.number)
                 self.learners.row(record.segment)
@@ -87,7 +88,7 @@ class Replica:
                 if until is not None and entry.position > until:
                     break
                 record = decode(entry)
-                if isinstance(record, ItemsPut) or held >= TOGETHER:
+                if isinstance(record, ItemsPut | ItemsRemoved) or held >= TOGETHER:
                     self._catch_up()
                     held = 0
                 self.apply(record)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
 import numpy as np
 
-from rankloop.engine.inside import belief_of
-from rankloop.engine.intervals import NORMAL_95, difference, wilson
+from rankloop.engine.intervals import difference, wilson
 from rankloop.engine.replica import Replica
 from rankloop.engine.tally import (
     ARMS,
@@ -27,7 +26,9 @@ from rankloop.engine.tally import (
     VALUE,
     Counts,
 )
-from rankloop.types import FloatArray
+
+SPANS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)
+"""Minutes that are put together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +101,6 @@ class Overview:
     times: list[Bucket]
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What is believed of an item in the first slot, with a 95 % interval, and how often it was shown and clicked."""
-
-    item: str
-    enabled: bool
-    estimate: float | None
-    low: float | None
-    high: float | None
-    shown: int
-    clicked: int
-    click_through: float | None
-    control_shown: int
-    control_clicked: int
-
-
 def arm(counts: Sequence[float]) -> Arm:
     """Numbers of one arm, from its counts."""
     if len(counts) != len(FIELDS):
@@ -168,58 +153,30 @@ def overview(replica: Replica, hours: float = 2.0, points: int = 120) -> Overvie
 
 
 def _times(replica: Replica, hours: float, points: int) -> list[Bucket]:
-    """The last hours, minutes put together where they would be too many."""
+    """The last hours before the last list, minutes put together where they would be too many."""
     tally = replica.tally
-    if not tally.minutes:
+    if hours <= 0.0 or not tally.minutes:
         return []
-    together = max(1, math.ceil(60 * hours / points))
-    first = max(tally.minutes) - int(60 * hours)
-    sums: dict[int, FloatArray] = {}
-    old = ((60 * hour, counts) for hour, counts in tally.hours.items())
-    for minute, counts in (*old, *tally.minutes.items()):
-        if minute > first:
-            at = minute // together
-            sums[at] = sums.get(at, 0.0) + np.array(counts)
+    last = max(tally.minutes)
+    first = last - int(60 * hours)
+    old = [(60 * hour, counts) for hour, counts in tally.hours.items() if 60 * hour > first]
+    kept = old + [(minute, counts) for minute, counts in tally.minutes.items() if minute > first]
+    minutes = np.array([minute for minute, _ in kept])
+    together = _together(last - int(minutes.min()) + 1, points, 60 if old else 1)
+    at, where = np.unique(minutes // together, return_inverse=True)
+    sums = np.zeros((len(at), len(ARMS), len(FIELDS)))
+    flat = chain.from_iterable(chain.from_iterable(counts) for _, counts in kept)
+    np.add.at(sums, where, np.fromiter(flat, np.float64, len(kept) * sums[0].size).reshape(-1, *sums.shape[1:]))
     return [
-        Bucket(60.0 * together * at, 60.0 * together, *(arm(own) for own in counts.tolist()))
-        for at, counts in sorted(sums.items())
+        Bucket(60.0 * together * start, 60.0 * together, *(arm(own) for own in counts))
+        for start, counts in zip(at.tolist(), sums.tolist(), strict=True)
     ]
 
 
-def estimates(replica: Replica, segment: str) -> list[Estimate]:
-    """What is believed of every item, in the order in which they were added."""
-    learners, table, tally = replica.learners, replica.table, replica.tally
-    inner, belief = belief_of(learners.policy, learners.of(segment))
-    mean: FloatArray | None = None
-    width: FloatArray | None = None
-    if inner is not None and hasattr(belief, "mean"):
-        context = None if replica.config.context is None else np.zeros((1, replica.config.context))
-        rows = inner.design.rows(learners.request(1, context), np.empty((1, 0), dtype=np.int64), 0)
-        shape = (1, table.capacity)
-        mean = np.broadcast_to(belief.mean(rows), shape)[0]
-        width = np.broadcast_to(belief.width(rows), shape)[0] if hasattr(belief, "width") else None
-    shown, clicked = tally.shown.sum(axis=2), tally.clicked.sum(axis=2)
-    return [
-        _estimate(id, bool(table.enabled[at]), at, mean, width, shown[:, at].tolist(), clicked[:, at].tolist())
-        for at, id in enumerate(table.ids)
-        if table.has(id)
-    ]
-
-
-def _estimate(
-    id: str,
-    enabled: bool,
-    at: int,
-    mean: FloatArray | None,
-    width: FloatArray | None,
-    shown: list[int],
-    clicked: list[int],
-) -> Estimate:
-    middle = None if mean is None else _finite(mean[at])
-    half = None if width is None else _finite(NORMAL_95 * width[at])
-    low, high = (None, None) if middle is None or half is None else (middle - half, middle + half)
-    rate = _ratio(clicked[0] + clicked[1], shown[0] + shown[1])
-    return Estimate(id, enabled, middle, low, high, shown[0], clicked[0], rate, shown[1], clicked[1])
+def _together(minutes: int, points: int, least: int) -> int:
+    """Minutes of a span, such that there are at most so many of them: a number that divides hours or days."""
+    needed = max(least, math.ceil(minutes / points))
+    return next((span for span in SPANS if span >= needed), 1440 * math.ceil(needed / 1440))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,18 +190,12 @@ class Places:
 
 def places(replica: Replica, limit: int) -> list[Places]:
     """The items shown most, of both arms; the last place counts for all that follow it."""
-    shown, clicked = replica.tally.shown.sum(axis=0), replica.tally.clicked.sum(axis=0)
-    most = np.argsort(-shown.sum(axis=1), kind="stable")[:limit]
-    return [
-        Places(replica.table.ids[at], shown[at].tolist(), clicked[at].tolist())
-        for at in most.tolist()
-        if shown[at].any()
-    ]
+    tally = replica.tally
+    often = np.einsum("anp->n", tally.shown.astype(np.int64))
+    most = [at for at in np.argsort(-often, kind="stable")[:limit].tolist() if often[at]]
+    shown, clicked = tally.shown[:, most].sum(axis=0), tally.clicked[:, most].sum(axis=0)
+    return [Places(replica.table.ids[at], *of) for at, *of in zip(most, shown.tolist(), clicked.tolist(), strict=True)]
 
 
 def _ratio(a: float, b: float) -> float | None:
     return a / b if b else None
-
-
-def _finite(value: Any) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from rankloop.errors import RankloopError
-from rankloop.service import hot, openapi, problems, routes
+from rankloop.service import dashboard, hot, openapi, problems, routes
 from rankloop.service.metrics import Metrics
 from rankloop.service.problems import Refused
 from rankloop.service.service import Service
@@ -61,6 +61,7 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
         app.router.routes.append(Route(path, endpoint, methods=["POST"], name=answer.__name__))
     for router in (routes.of_rankers, routes.of_replacing, routes.of_items, routes.of_decisions, routes.of_health):
         app.include_router(router(service))
+    app.router.routes.extend(dashboard.routes())
     for kind in (RankloopError, Refused, HTTPException, RequestValidationError, MemoryError, ArithmeticError):
         app.add_exception_handler(kind, _told)
     app.add_middleware(Around, metrics=service.metrics, often=often)

@@ -21,8 +21,8 @@ WHERE = "#/components/schemas/"
 BODIES = (schemas.RankBody, schemas.FeedbackBody, schemas.BulkFeedbackBody, schemas.WithdrawBody, schemas.ItemsBody)
 ANSWERS = (
     schemas.RankAnswer, schemas.ReceiptAnswer, schemas.BulkAnswers, schemas.ItemsAnswer, schemas.RankersAnswer,
-    History, schemas.ReportAnswer, schemas.PlacesAnswer, schemas.Health, schemas.ItemBody, problems.Problem,
-    Standing, Diagnosis, RankerConfig,
+    History, schemas.ReportAnswer, schemas.OverviewAnswer, schemas.SegmentsAnswer, schemas.PlacesAnswer,
+    schemas.Health, schemas.ItemBody, problems.Problem, Standing, Diagnosis, RankerConfig,
 )  # fmt: skip
 ALWAYS = {401: "No key, or a wrong one", 403: "The key has not the role", 429: "Too many requests"}
 SOMETIMES = {

@@ -85,7 +85,7 @@ class Rankers:
         with ExitStack() as opened:
             if not is_database(settings.log) and (claim := hold(settings.log)) is not None:
                 opened.callback(claim.close)
-            store = open_store(settings.log)
+            store = open_store(settings.log, exclusive=True)
             opened.callback(store.close)
             made = cls(settings, store)
             made._opened = opened.pop_all()  # closed at the end, not here

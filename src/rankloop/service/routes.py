@@ -12,22 +12,25 @@ from starlette.responses import Response
 from rankloop.engine import Item
 from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.history import History
-from rankloop.engine.report import Estimate
 from rankloop.service import bodies, hot, schemas
 from rankloop.service.auth import Guard
 from rankloop.service.metrics import MEDIA
 from rankloop.service.openapi import described
 from rankloop.service.problems import Refused, refused
-from rankloop.service.rankers import PUT, RESERVED, Hosted
+from rankloop.service.rankers import Hosted
+from rankloop.service.readiness import Readiness
 from rankloop.service.replacing import Standing
 from rankloop.service.service import Service
+from rankloop.service.watched import Watched
 
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 Segment = Annotated[str, Query(max_length=200)]
 Search = Annotated[str, Query(max_length=200)]
 Sort = Literal["estimate", "item", "shown", "clicked", "click_through"]
+Order = Literal["ascending", "descending"]
 Hours = Annotated[float, Query(ge=0, le=24 * 90, allow_inf_nan=False)]
+Points = Annotated[int, Query(ge=1, le=1_000)]
 
 
 def needs(guard: Guard, role: str | None, *query: str) -> Any:
@@ -133,7 +136,10 @@ def of_replacing(service: Service) -> APIRouter:
 
 
 def _shown(hosted: Hosted) -> schemas.RankerAnswer:
-    return schemas.RankerAnswer(hosted.name, hosted.ranker.config.as_mapping(), **hosted.ranker.counts())
+    ranker = hosted.ranker
+    now = ranker.overview(hours=0.0)
+    told: dict[str, Any] = {**ranker.counts(), "guarded": now.guarded, "arms": now.arms, "lift": now.lift}
+    return schemas.RankerAnswer(hosted.name, ranker.config.as_mapping(), **told)
 
 
 def of_items(service: Service) -> APIRouter:
@@ -198,9 +204,10 @@ def _item(item: Item) -> schemas.ItemAnswer:
 def of_decisions(service: Service) -> APIRouter:
     """What became of decisions, one by one and together."""
     router, rankers, most = APIRouter(tags=["decisions"]), service.rankers, service.limits.body
-    pages = needs(service.guard, "read", "segment", "sort", "search", "hours", "limit", "offset")
+    pages = needs(service.guard, "read", "segment", "sort", "order", "search", "hours", "limit", "offset")
     events_given, decision_given = given(schemas.BulkFeedbackBody, most), given(schemas.WithdrawBody, most)
     reads, tells = needs(service.guard, "read"), needs(service.guard, "feedback")
+    watched = Watched()
 
     @router.post(
         "/v1/rankers/{name}/feedback/bulk",
@@ -237,6 +244,7 @@ def of_decisions(service: Service) -> APIRouter:
         name: str,
         segment: Segment = "",
         sort: Sort = "estimate",
+        order: Order | None = None,
         search: Search = "",
         hours: Hours = 2.0,
         limit: Limit = 100,
@@ -246,9 +254,27 @@ def of_decisions(service: Service) -> APIRouter:
         hosted = rankers.find(name)
         if segment and segment not in hosted.ranker.segments():
             raise Refused(404, f"segment {segment!r} is not one of this ranker's.")
-        items = chosen(hosted.ranker.estimates(segment), sort, search)
-        page = items[offset : offset + limit]
-        return bodies.answer(schemas.ReportAnswer(name, segment, hosted.ranker.overview(hours), page, len(items)))
+        page, total = hosted.ranker.estimates(segment).rows(sort, order, search, limit, offset)
+        return bodies.answer(schemas.ReportAnswer(name, segment, hosted.ranker.overview(hours), page, total))
+
+    @router.get(
+        "/v1/rankers/{name}/overview",
+        dependencies=[needs(service.guard, "read", "hours", "points")],
+        **described(404, answer=schemas.OverviewAnswer),
+    )
+    async def overview(request: Request, name: str, hours: Hours = 2.0, points: Points = 120) -> Response:
+        """The report without items, for those who ask again and again: it may be a second old."""
+        # Not in another thread: it is seldom made, and who makes it holds the ranker's lock.
+        made = watched.overview(rankers.find(name), hours, points)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            packed = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+            return Response(made.packed, headers=packed, media_type="application/json")
+        return Response(made.plain, headers={"Vary": "Accept-Encoding"}, media_type="application/json")
+
+    @router.get("/v1/rankers/{name}/segments", dependencies=[reads], **described(404, answer=schemas.SegmentsAnswer))
+    def segments(name: str) -> Response:
+        """The segments that have a learner, from a to z."""
+        return bodies.answer(schemas.SegmentsAnswer(name, sorted(rankers.find(name).ranker.segments())))
 
     @router.get(
         "/v1/rankers/{name}/places",
@@ -265,20 +291,6 @@ def of_decisions(service: Service) -> APIRouter:
         return bodies.answer(rankers.find(name).ranker.diagnosis())
 
     return router
-
-
-def chosen(items: list[Estimate], sort: str, search: str) -> list[Estimate]:
-    """Items whose id has these letters, sorted by a column, the largest first; names from a to z."""
-    if search:
-        items = [one for one in items if search.lower() in one.item.lower()]
-    if sort == "item":
-        return sorted(items, key=lambda one: one.item)
-
-    def key(one: Estimate) -> tuple[bool, float]:
-        value = getattr(one, sort)
-        return value is None, -(value or 0.0)
-
-    return sorted(items, key=key)
 
 
 def _handed(hosted: Hosted, told: schemas.FeedbackBody) -> Any:
@@ -308,6 +320,7 @@ async def _settled(service: Service, hosted: Hosted, told: schemas.FeedbackBody,
 def of_health(service: Service) -> APIRouter:
     """Whether it lives, whether it can work, and numbers."""
     router, open_to_all = APIRouter(tags=["health"]), needs(service.guard, None)
+    readiness = Readiness(service.rankers)
 
     @router.get("/healthz", dependencies=[open_to_all], **described(422, answer=schemas.Health, guarded=False))
     async def alive() -> Response:
@@ -315,11 +328,9 @@ def of_health(service: Service) -> APIRouter:
         return bodies.answer(schemas.Health("ok"))
 
     @router.get("/readyz", dependencies=[open_to_all], **described(422, 503, answer=schemas.Health, guarded=False))
-    def ready() -> Response:
+    async def ready() -> Response:
         """The log can be read, and somebody writes it."""
-        service.rankers.store.find(RESERVED, PUT, "-")
-        if not service.rankers.writes:
-            raise Refused(503, "the log is not being written.", headers={"Retry-After": "1"})
+        await readiness.check()
         return bodies.answer(schemas.Health("ok"))
 
     @router.get("/metrics", dependencies=[needs(service.guard, "read")], **described(text=True))

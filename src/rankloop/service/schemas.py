@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from rankloop.engine.estimates import Estimate
 from rankloop.engine.items import ID_LENGTH
-from rankloop.engine.report import Estimate, Overview, Places
+from rankloop.engine.report import Arm, Lift, Overview, Places
 
 Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH)]
 Number = Annotated[float, Meta(ge=-1e6, le=1e6)]
@@ -149,7 +150,7 @@ class ItemsAnswer(Struct):
 
 
 class RankerAnswer(Struct):
-    """A ranker, and how far it is."""
+    """A ranker, how far it is, and how it does."""
 
     name: str
     config: dict[str, Any]
@@ -158,12 +159,29 @@ class RankerAnswer(Struct):
     decisions: int
     pending: int
     position: int
+    guarded: str | None  # why the guard fell back to the control order, if it did
+    arms: dict[str, Arm]
+    lift: Lift | None
 
 
 class RankersAnswer(Struct):
     """All rankers."""
 
     rankers: list[RankerAnswer]
+
+
+class OverviewAnswer(Struct):
+    """How a ranker does, at a glance."""
+
+    ranker: str
+    overview: Overview
+
+
+class SegmentsAnswer(Struct):
+    """The segments that have a learner; the one without a name is asked for where none is said."""
+
+    ranker: str
+    segments: list[str]
 
 
 class ReportAnswer(Struct):

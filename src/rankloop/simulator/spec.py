@@ -115,6 +115,11 @@ def _label(where: str, label: Any) -> str:
 
 def load_spec(path: str | Path) -> Spec:
     """Read and check a YAML file."""
+    return Spec.of(read_yaml(path))
+
+
+def read_yaml(path: str | Path) -> Any:
+    """What a YAML file says, unchecked; a key that stands twice is refused."""
     try:
         import yaml
     except ModuleNotFoundError:
@@ -124,12 +129,11 @@ def load_spec(path: str | Path) -> Spec:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput("spec", str(path), f"a readable YAML file ({_reason(error)})") from None
     try:
-        given = yaml.load(text, Loader=_strict_loader(yaml))  # noqa: S506 (a SafeLoader)
+        return yaml.load(text, Loader=_strict_loader(yaml))  # noqa: S506 (a SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}: {getattr(error, 'problem', 'not YAML')})" if mark else ""
         raise InvalidInput("spec", str(path), f"a file that is valid YAML{where}") from None
-    return Spec.of(given)
 
 
 def _strict_loader(yaml: Any) -> Any:

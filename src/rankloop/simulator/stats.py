@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from rankloop.types import BoolArray, FloatArray
 
@@ -19,7 +19,7 @@ def sem(values: FloatArray) -> FloatArray:
 def half_width(values: FloatArray, confidence: float = 0.95) -> FloatArray:
     """Half the width of Student's confidence interval of the mean over the last axis."""
     n = values.shape[-1]
-    return sem(values) * (student.ppf(0.5 + confidence / 2.0, n - 1) if n > 1 else np.nan)
+    return sem(values) * (stdtrit(n - 1, 0.5 + confidence / 2.0) if n > 1 else np.nan)
 
 
 def share_of(own: FloatArray, random: FloatArray, confidence: float = 0.95) -> tuple[float, float]:

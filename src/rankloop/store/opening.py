@@ -16,6 +16,6 @@ def is_database(place: str | Path) -> bool:
     return isinstance(place, str) and place.startswith(SCHEMES)
 
 
-def open_store(place: str | Path) -> Store:
-    """The log at `postgresql://…`, or in the SQLite file of this path."""
-    return PostgresStore(str(place)) if is_database(place) else SqliteStore(place)
+def open_store(place: str | Path, *, exclusive: bool = False) -> Store:
+    """The log at `postgresql://…`, or in the SQLite file of this path; a database for one process only, if wished."""
+    return PostgresStore(str(place), exclusive=exclusive) if is_database(place) else SqliteStore(place)

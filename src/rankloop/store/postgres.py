@@ -44,6 +44,8 @@ COLUMNS = "kind, key, subject, time, body, position"
 PAGE = 2000
 LOCK = 0x72616E6B6C6F6F70
 """Held by whoever appends or migrates, to the end of the transaction: positions are in the order of the commits."""
+HELD = LOCK + 1
+"""Held by whoever serves the log, for as long as he is connected."""
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"  # each statement sees what was committed before the lock was given
 EXISTING = """
     SELECT given.n FROM unnest(%s::text[], %s::text[], %s::text[]) WITH ORDINALITY AS given (ranker, kind, key, n)
@@ -65,9 +67,10 @@ class PostgresStore:
     Args:
         dsn: where the database is, as libpq reads it.
         patience: seconds to wait for a connection or a lock.
+        exclusive: refuse a log that another process holds like this: each would know half of what was learned.
     """
 
-    def __init__(self, dsn: str, *, patience: float = 5.0) -> None:
+    def __init__(self, dsn: str, *, patience: float = 5.0, exclusive: bool = False) -> None:
         self._pg, pool = _psycopg()
         try:
             given = self._pg.conninfo.conninfo_to_dict(dsn)
@@ -77,7 +80,7 @@ class PostgresStore:
         # A server that is cut off is noticed in seconds, not in the hours of TCP's defaults.
         defaults = {"connect_timeout": max(2, round(patience)), "keepalives_idle": 5, "tcp_user_timeout": 10_000}
         self._info = self._pg.conninfo.make_conninfo(**(defaults | given))
-        self._patience, self._closed = patience, False
+        self._patience, self._closed, self._exclusive = patience, False, exclusive
         self._writing = threading.Lock()
         self._writer: Connection[Any] | None = None
         self._doubt: list[Row] | None = None  # told as failed, but perhaps kept
@@ -230,7 +233,15 @@ class PostgresStore:
             self._writer = self._pg.connect(self._info, autocommit=True)
             with self._or_drop():
                 self._prepare_session(self._writer)
+                if self._exclusive:
+                    self._claim(self._writer)
         return self._writer
+
+    def _claim(self, connection: Connection[Any]) -> None:
+        """Hold the log for as long as the connection lasts."""
+        (held,) = connection.execute("SELECT pg_try_advisory_lock(%s)", (HELD,)).fetchone() or (False,)
+        if not held:
+            raise StoreUnavailable(f"the log {self.place} is being served by another process.")
 
     def _prepare_session(self, connection: Connection[Any]) -> None:
         """A commit that is told is on the disk, whatever the server's default; keys are looked up by their index."""

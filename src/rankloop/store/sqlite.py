@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rankloop.store.base import Entry, Snapshot, StoreUnavailable
+from rankloop.store.checkpoints import Checkpoints
 
 MIGRATIONS = (
     """
@@ -41,6 +42,7 @@ COLUMNS = "kind, key, subject, time, body, position"
 INSERTED = "ranker, kind, key, subject, time, body"
 NEWEST = "SELECT position, ranker, kind, key FROM log WHERE position <= ? ORDER BY position DESC LIMIT ?"
 PAGE = 2000
+PAGE_BYTES = 4096
 SIZES = 600
 """Statements that are kept prepared: one for each size of a batch."""
 
@@ -57,6 +59,12 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise StoreUnavailable(f"{self.path} cannot be opened as a log ({error}).") from None
         self._writing, self._reading = threading.Lock(), threading.Lock()
+        self._writer.execute("PRAGMA wal_autocheckpoint = 0")
+        self._checkpoints = Checkpoints(self.path, lambda: _connect(self.path), self._restart)
+
+    def _restart(self) -> None:
+        with self._writing:
+            self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
 
     def append(self, batch: Sequence[tuple[str, Entry]]) -> list[int | None]:
         """Insert entries in one statement, which is one transaction.
@@ -74,6 +82,7 @@ class SqliteStore:
         with self._writing, _told("written", self.path):
             # The text is made of literals of this module; values are bound.
             done = self._writer.execute(f"INSERT OR IGNORE INTO log ({INSERTED}) VALUES {rows}", values)  # noqa: S608
+            self._checkpoints.wrote(sum(PAGE_BYTES + len(entry.body) for _, entry in batch))
             last, new = done.lastrowid or 0, done.rowcount
             if new == len(batch):
                 return list(range(last - new + 1, last + 1))
@@ -121,6 +130,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close both connections."""
+        self._checkpoints.close()
         with self._writing, self._reading:
             self._writer.close()
             self._reader.close()
@@ -165,7 +175,8 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         for script in MIGRATIONS[version:]:
             for statement in script.split(";"):
                 connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        if version < len(MIGRATIONS):  # a log that is only looked at is not written
+            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
 @contextmanager

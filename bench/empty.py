@@ -1,0 +1,23 @@
+"""The yardstick of the service: an empty POST of the same framework and server. `python -m bench.empty PORT`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from rankloop.service.app import SILENT
+
+app = FastAPI(telemetry=SILENT)
+
+
+@app.post("/empty")
+async def empty(body: dict[str, Any]) -> dict[str, Any]:
+    """Nothing."""
+    return {}
+
+
+if __name__ == "__main__":
+    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=False, log_level="error")

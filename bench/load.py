@@ -1,0 +1,146 @@
+"""A load of keep-alive connections on loopback, and servers to bear it. It aims at this machine only."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+HOST = "127.0.0.1"
+CONNECTIONS = 64
+
+
+class Connection:
+    """One keep-alive connection."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    async def __aenter__(self) -> Connection:
+        self._reader, self._writer = await asyncio.open_connection(HOST, self._port)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._writer.close()
+
+    async def post(self, path: str, body: bytes) -> bytes:
+        """The body of the answer, which must be a good one."""
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        self._writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        told = await self._reader.readuntil(b"\r\n\r\n")
+        length = int(told.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        answer = await self._reader.readexactly(length)
+        if not told.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(f"{told!r} {answer!r}")
+        return answer
+
+
+Visit = Callable[[Connection, "Times"], Awaitable[None]]
+
+
+@dataclass
+class Times:
+    """Seconds that each request took, by kind."""
+
+    of: dict[str, list[float]] = field(default_factory=dict)
+
+    async def post(self, kind: str, connection: Connection, path: str, body: bytes) -> bytes:
+        """Ask, and note the time."""
+        start = time.perf_counter()
+        answer = await connection.post(path, body)
+        self.of.setdefault(kind, []).append(time.perf_counter() - start)
+        return answer
+
+    @property
+    def requests(self) -> int:
+        """How many."""
+        return sum(map(len, self.of.values()))
+
+    def quantile(self, q: float, kind: str | None = None) -> float:
+        """In milliseconds."""
+        chosen = self.of[kind] if kind is not None else [t for kept in self.of.values() for t in kept]
+        return 1e3 * float(np.quantile(chosen, q))
+
+
+async def as_fast_as_possible(port: int, visit: Visit, seconds: float) -> tuple[Times, float]:
+    """All connections visit one after the other; times, and requests per second."""
+    times, end = Times(), time.perf_counter() + seconds
+
+    async def one() -> None:
+        async with Connection(port) as connection:
+            while time.perf_counter() < end:
+                await visit(connection, times)
+
+    start = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(CONNECTIONS)))
+    return times, times.requests / (time.perf_counter() - start)
+
+
+async def at_a_rate(port: int, visit: Visit, seconds: float, rate: float) -> Times:
+    """So many visits per second, whoever is still busy: they come at random moments, as visitors do."""
+    times, rng = Times(), np.random.default_rng(0)
+    idle: asyncio.Queue[Connection] = asyncio.Queue()
+    for _ in range(CONNECTIONS):
+        idle.put_nowait(await Connection(port).__aenter__())
+    running: set[asyncio.Task[None]] = set()
+
+    async def one() -> None:
+        connection = await idle.get()
+        try:
+            await visit(connection, times)
+        finally:
+            idle.put_nowait(connection)
+
+    begin, due = time.perf_counter(), 0.0
+    while (due := due + rng.exponential(1.0 / rate)) < seconds:
+        await asyncio.sleep(max(0.0, begin + due - time.perf_counter()))
+        task = asyncio.ensure_future(one())
+        running.add(task)
+        task.add_done_callback(running.discard)
+    await asyncio.gather(*running)
+    while not idle.empty():
+        await idle.get_nowait().__aexit__()
+    return times
+
+
+@contextmanager
+def serving(*command: str) -> Iterator[tuple[int, int]]:
+    """A server of this package in a process of its own: its port and its process id."""
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, "-m", *command, str(port)])
+    try:
+        until = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection((HOST, port), timeout=1).close()
+                break
+            except OSError:
+                if time.monotonic() > until or process.poll() is not None:
+                    raise
+                time.sleep(0.05)
+        yield port, process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def cpu(pid: int) -> float:
+    """CPU seconds that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(pid: int) -> float:
+    """Megabytes that a process holds."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -1,0 +1,128 @@
+"""What a ranker believes of its items, as a table that can be sorted, searched and read page by page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankloop.engine.inside import belief_of
+from rankloop.engine.intervals import NORMAL_95
+from rankloop.engine.replica import Replica
+from rankloop.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What is believed of an item in the first slot, with a 95 % interval, and how often it was shown and clicked."""
+
+    item: str
+    enabled: bool
+    estimate: float | None
+    low: float | None
+    high: float | None
+    shown: int
+    clicked: int
+    click_through: float | None
+    control_shown: int
+    control_clicked: int
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A copy of the numbers of n items: whoever sorts and searches it holds up nobody.
+
+    Only the rows that somebody reads become estimates; with ten thousand items that is most of the time.
+    """
+
+    ids: Sequence[str]
+    there: IntArray  # those that were not removed, in the order in which they were added
+    enabled: BoolArray  # [n]
+    mean: FloatArray  # [n], NaN where nothing is believed
+    half: FloatArray  # [n], of a 95 % interval, NaN where there is none
+    shown: IntArray  # [arm, n]
+    clicked: IntArray  # [arm, n]
+
+    def rows(
+        self,
+        sort: str = "estimate",
+        order: str | None = None,
+        search: str = "",
+        limit: int | None = None,
+        skip: int = 0,
+    ) -> tuple[list[Estimate], int]:
+        """Some of the items whose id has these letters, and how many those are.
+
+        Args:
+            sort: a column; items of which it says nothing come last.
+            order: ascending or descending; names go from a to z, numbers from the largest, unless this says so.
+            search: letters, large or small.
+            limit: at most so many.
+            skip: so many come before them.
+        """
+        found = self.there
+        if search:
+            letters = search.lower()
+            found = np.array([at for at in found.tolist() if letters in self.ids[at].lower()], dtype=np.int64)
+        found = self._sorted(found, sort, order)
+        page = found[skip:] if limit is None else found[skip : skip + limit]
+        return [self._row(at) for at in page.tolist()], len(found)
+
+    def _sorted(self, found: IntArray, sort: str, order: str | None) -> IntArray:
+        if sort == "item":
+            names = sorted(found.tolist(), key=self.ids.__getitem__, reverse=order == "descending")
+            return np.array(names, dtype=np.int64)
+        numbers = self._numbers(sort)[found]
+        return found[np.argsort(numbers if order == "ascending" else -numbers, kind="stable")]
+
+    def _numbers(self, sort: str) -> FloatArray:
+        match sort:
+            case "estimate":
+                return self.mean
+            case "click_through":
+                shown, rate = self.shown.sum(axis=0), np.full(len(self.ids), np.nan)
+                np.divide(self.clicked.sum(axis=0), shown, out=rate, where=shown > 0)
+                return rate
+            case "shown" | "clicked":
+                return np.asarray((self.shown if sort == "shown" else self.clicked)[0], dtype=float)
+        raise ValueError(f"nothing can be sorted by {sort}")
+
+    def _row(self, at: int) -> Estimate:
+        middle, half = _finite(self.mean[at]), _finite(self.half[at])
+        low, high = (None, None) if middle is None or half is None else (middle - half, middle + half)
+        shown, clicked = self.shown[:, at].tolist(), self.clicked[:, at].tolist()
+        rate = sum(clicked) / sum(shown) if sum(shown) else None
+        enabled = bool(self.enabled[at])
+        return Estimate(self.ids[at], enabled, middle, low, high, shown[0], clicked[0], rate, shown[1], clicked[1])
+
+
+def sheet(replica: Replica, segment: str) -> Sheet:
+    """What the learner of a segment believes of every item now, and how often each was shown and clicked."""
+    table, tally, n = replica.table, replica.tally, len(replica.table.ids)
+    mean, half = _believed(replica, segment)
+    there = np.arange(n)
+    if len(table) < n:
+        there = np.array([at for at, id in enumerate(table.ids) if table.has(id)], dtype=np.int64)
+    shown, clicked = (np.einsum("anp->an", counts[:, :n].astype(np.int64)) for counts in (tally.shown, tally.clicked))
+    return Sheet(list(table.ids), there, table.enabled[:n].copy(), mean[:n], half[:n], shown, clicked)
+
+
+def _believed(replica: Replica, segment: str) -> tuple[FloatArray, FloatArray]:
+    """The estimate of every column in the first slot, and half of its interval, [capacity]."""
+    learners, shape = replica.learners, (1, replica.table.capacity)
+    inner, belief = belief_of(learners.policy, learners.of(segment))
+    mean, half = np.full(shape[1], np.nan), np.full(shape[1], np.nan)
+    if inner is not None and hasattr(belief, "mean"):
+        context = None if replica.config.context is None else np.zeros((1, replica.config.context))
+        rows = inner.design.rows(learners.request(1, context), np.empty((1, 0), dtype=np.int64), 0)
+        mean[:] = np.broadcast_to(belief.mean(rows), shape)[0]
+        if hasattr(belief, "width"):
+            half[:] = NORMAL_95 * np.broadcast_to(belief.width(rows), shape)[0]
+    return mean, half
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if math.isfinite(value) else None

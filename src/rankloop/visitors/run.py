@@ -1,0 +1,139 @@
+"""A run: several callers play visits against a service until all have been played."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from rankloop.client import Calls, NotAccepted, NotFound, ServiceError
+from rankloop.visitors import bodies
+from rankloop.visitors.agenda import Agenda
+from rankloop.visitors.audience import Audience, Visitor
+from rankloop.visitors.bodies import Told
+from rankloop.visitors.caller import Caller
+from rankloop.visitors.patience import Asks, Patience, Stopped
+from rankloop.visitors.tally import Tally
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How visitors come.
+
+    Args:
+        ranker: whom they visit.
+        rate: visits per second, at random moments; 0: as fast as the callers can.
+        callers: visits at once, at most.
+        rounds: visits; 0: until stopped.
+        seconds: no visit begins after so long (None: no such bound); late feedback is waited for.
+        patience: seconds after which a service that does not answer is given up.
+        candidates: only these items are asked for (None: all).
+        order: the caller's own order of the items, sent along for a control group (None: nothing is sent).
+    """
+
+    ranker: str
+    rate: float = 0.0
+    callers: int = 16
+    rounds: int = 0
+    seconds: float | None = None
+    patience: float = 30.0
+    candidates: Sequence[str] | None = None
+    order: Sequence[str] | None = None
+
+
+class Run:
+    """Visits under way. `start`, then `wait`; `stop` ends it before its time.
+
+    Args:
+        plan: how visitors come.
+        audience: who comes.
+        url: where the service is; each caller has a connection of its own.
+        key: an API key, where the service needs one.
+    """
+
+    def __init__(self, plan: Plan, audience: Audience, url: str, key: str | None = None) -> None:
+        self.plan, self.audience, self._url, self._key = plan, audience, url, key
+        self.tally = Tally()
+        self.error: Exception | None = None  # what ended the run before its time
+        self._stopped = threading.Event()
+        self._patience = Patience(plan.patience, self._stopped, self.tally.failed)
+        self._agenda = Agenda(self._arrivals(), self._stopped)
+        self._threads = [threading.Thread(target=self._caller, daemon=True) for _ in range(plan.callers)]
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long; whether all is done."""
+        until = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def stop(self) -> None:
+        """Begin nothing more; what is on its way may still arrive."""
+        self._agenda.stop()
+
+    def _arrivals(self) -> Iterator[tuple[float, Visitor]]:
+        """Visitors and when they come."""
+        plan, begin = self.plan, time.monotonic()
+        due = begin
+        for number in count():
+            due += self.audience.gap(plan.rate) if plan.rate else 0.0
+            late = plan.seconds is not None and max(due, time.monotonic()) - begin >= plan.seconds
+            if late or (plan.rounds and number >= plan.rounds):
+                return
+            yield due, self.audience.next()
+
+    def _caller(self) -> None:
+        try:
+            with Caller(self._url, self._key) as service:
+                while (job := self._agenda.take()) is not None:
+                    due, what = job
+                    if isinstance(what, Told):
+                        self._tell(service, what, late=True)
+                    else:
+                        self._visit(service, what, due)
+                    self._agenda.done()
+        except Stopped:
+            pass
+        except Exception as error:
+            self.error = self.error or error
+            if isinstance(error, ServiceError):
+                self.tally.ended(error)
+            self._agenda.stop()
+
+    def _visit(self, service: Asks, visitor: Visitor, due: float) -> None:
+        plan = self.plan
+        behind = max(0.0, time.monotonic() - due) if plan.rate else 0.0
+        call = bodies.rank(plan.ranker, visitor, candidates=plan.candidates, order=plan.order)
+        ranking, took = self._patience.timed(service, call)
+        seen = time.monotonic()
+        clicked, regret = visitor.looks(self.audience.columns(ranking.ids, visitor.k))
+        self.tally.shown(took, behind=behind, clicked=bool(clicked), regret=regret, delay=visitor.delay)
+        if visitor.delay is None:
+            return
+        told = Told(visitor.event, ranking.id, clicked, regret)
+        if visitor.delay:
+            self._agenda.later(seen + visitor.delay, told)
+        else:
+            self._tell(service, told, late=False)
+
+    def _tell(self, service: Asks, told: Told, *, late: bool) -> None:
+        try:
+            receipt, took = self._patience.timed(service, bodies.feedback(self.plan.ranker, told))
+        except NotFound as error:  # the ranker was replaced, or died in the moment after it had answered
+            self.tally.refuse(error)
+            return
+        except NotAccepted as error:
+            if error.field != "event":
+                raise
+            # Told by an earlier run of this name, of another list: this one must not count as seen without a click.
+            self._patience.ask(service, Calls.withdraw(self.plan.ranker, told.decision))
+            self.tally.again()
+            return
+        self.tally.acknowledged(took, receipt.status, late=late)

@@ -1,0 +1,48 @@
+"""Which world visitors come from: one that is built in, or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rankloop import validate
+from rankloop.errors import InvalidInput
+from rankloop.math.logistic import sigmoid
+from rankloop.simulator.spec import OPTIONAL, REQUIRED, read_yaml
+from rankloop.worlds import KINDS, World, from_spec
+
+DEFAULT = "cafe"
+
+
+def cafe() -> dict[str, Any]:
+    """A cascade over 40 items with 5 features, lists of 4.
+
+    A random list is clicked by 34 % of the visitors, the best one by 76 %.
+    ν = σ(xᵀw) with a first feature that is always 1, so a logistic policy can be exactly right and a linear one nearly.
+    """
+    x = np.random.default_rng(12).uniform(-1.0, 1.0, (40, 4)).round(3)
+    nu = np.asarray(sigmoid(x @ np.array([1.6, -1.2, 0.8, 0.4]) - 2.5))
+    features = np.concatenate([np.ones((40, 1)), x], axis=1)
+    return {"kind": "cascade", "attraction": nu.tolist(), "features": features.tolist(), "k": 4}
+
+
+BUILT_IN: dict[str, Callable[[], dict[str, Any]]] = {DEFAULT: cafe}
+
+
+def load_world(given: str = DEFAULT) -> tuple[World, int]:
+    """The world of a name or of a YAML file, and the seed that the file names (0 where it names none).
+
+    A file holds a spec of `rankloop simulate`, of which only world and seed are read, or a world alone.
+    """
+    if given in BUILT_IN:
+        return from_spec(BUILT_IN[given]()), 0
+    found = read_yaml(given)
+    if isinstance(found, Mapping) and "kind" in found:
+        return from_spec(found), 0
+    if not isinstance(found, Mapping) or "world" not in found:
+        accepted = f"a world with 'kind', one of {', '.join(KINDS)}, or a mapping with 'world'"
+        raise InvalidInput("--world", given, f"{' or '.join(BUILT_IN)}, or a YAML file that holds {accepted}")
+    validate.mapping("spec", found, required=("world",), optional=(*REQUIRED, *OPTIONAL))
+    return from_spec(found["world"]), validate.integer("seed", found.get("seed", 0), low=0)

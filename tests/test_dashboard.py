@@ -1,0 +1,577 @@
+"""The dashboard: its files over HTTP, and all of it in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Dialog,
+    Locator,
+    Page,
+    Request,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
+
+from rankloop.client import Client
+from rankloop.service import dashboard
+from rankloop.service.app import create_app
+from rankloop.service.auth import make_key
+from rankloop.service.settings import Settings
+
+CHROMIUM = Path(os.environ.get("RANKLOOP_CHROMIUM", "/usr/bin/chromium"))
+PATIENCE = 20_000.0
+DESK, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=375, height=812)
+EVIL = ("<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "javascript:alert(3)", '"><b>bold</b>')
+MANY = 10_000
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+expect.set_options(timeout=PATIENCE)
+
+
+@contextmanager
+def serving(settings: Settings, port: int = 0) -> Iterator[str]:
+    """A service on this machine; its address."""
+    app = create_app(settings)
+    listening = socket.create_server(("127.0.0.1", port))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
+
+
+def visit(client: Client, ranker: str, visits: int, **more: Any) -> None:
+    """Visitors who click the first item of every list of control, and of every third one of the policy's.
+
+    Those of the ranker that is guarded like nothing that its policy shows.
+    """
+    events: list[dict[str, Any]] = []
+    for visitor in range(visits):
+        made = client.rank(ranker, visitor=f"v{visitor}", **more)
+        liked = made.arm == "control" or (visitor % 3 == 0 and ranker != "guarded")
+        events.append(
+            {"decision": made.id, "clicked": [0] if liked else [], "regret": 0.25 if ranker == "shop" else None}
+        )
+    assert {one["status"] for one in client.feedback_bulk(ranker, events)} == {"learned"}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service with rankers in all the states that a page can show."""
+    log = tmp_path_factory.mktemp("dashboard") / "log.db"
+    with serving(Settings(log=str(log))) as address, Client(address) as client:
+        few = [{"id": id} for id in ("tea", "coffee", "cocoa", "water", "juice")]
+        told: dict[str, Any] = {"policy": "gts", "slots": 3, "seed": 1}
+        guard = {"least": 5, "drop": 0.0}
+        client.put_ranker("shop", told | {"traffic": 0.5})
+        client.put_ranker("guarded", told | {"traffic": 0.5, "guard": guard})
+        client.put_ranker("large", told | {"slots": 10})
+        for name in ("live", "evil", "quiet", "bare"):
+            client.put_ranker(name, told)
+        for name in ("shop", "live", "guarded", "quiet"):
+            client.put_items(name, few)
+        client.put_items("evil", [{"id": id} for id in EVIL])
+        client.put_items("large", [{"id": f"item-{i:05d}"} for i in range(MANY)])
+        visit(client, "shop", 60, order=["tea", "coffee", "cocoa"])
+        visit(client, "guarded", 60, order=["tea", "coffee", "cocoa"])
+        visit(client, "evil", 6, segment=EVIL[1])
+        visit(client, "large", 3)
+        yield address
+
+
+# Files, without a browser
+
+
+@pytest.fixture(scope="module")
+def http() -> Iterator[httpx.Client]:
+    with httpx.Client(verify=False) as client:
+        yield client
+
+
+def test_the_root_leads_to_the_page(url: str, http: httpx.Client) -> None:
+    for path in ("/", "/dashboard"):
+        answer = http.get(url + path)
+        assert (answer.status_code, answer.headers["location"]) == (307, "dashboard/")
+    page = http.get(url, follow_redirects=True)
+    assert str(page.url) == f"{url}/dashboard/"
+    assert page.text.startswith("<!doctype html>")
+
+
+def test_every_file_has_strict_headers_and_is_sent_once(url: str, http: httpx.Client) -> None:
+    assert len(dashboard.load()) > 15
+    for name, file in dashboard.load().items():
+        at = f"{url}/dashboard/" + ("" if name == dashboard.PAGE else name)
+        answer = http.get(at)
+        assert answer.content == file.body
+        assert answer.headers["content-security-policy"] == (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cache-control"] == "no-cache"
+        media = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+        assert answer.headers["content-type"].startswith(media[name.rpartition(".")[2]])
+        tag = answer.headers["etag"]
+        for known in (tag, f'"other", W/{tag}', "*"):
+            again = http.get(at, headers={"If-None-Match": known})
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert http.get(at, headers={"If-None-Match": '"other"'}).status_code == 200
+        head = http.head(at)
+        assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(file.body)))
+
+
+@pytest.mark.parametrize(
+    "path", ["none.js", "__init__.py", "../routes.py", "..%2Froutes.py", "%2e%2e/app.py", "a/b.js"]
+)
+def test_nothing_else_is_handed_out(url: str, http: httpx.Client, path: str) -> None:
+    answer = http.get(f"{url}/dashboard/{path}")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_pages_hold_no_data_and_need_no_key(tmp_path: Path, http: httpx.Client) -> None:
+    _, kept = make_key("k", ["read"])
+    settings = Settings.model_validate({"log": str(tmp_path / "log.db"), "keys": [kept]})
+    with serving(settings) as address:
+        assert http.get(f"{address}/dashboard/").status_code == 200
+        assert http.get(f"{address}/v1/rankers").status_code == 401
+        assert not [path for path in http.get(f"{address}/openapi.json").json()["paths"] if "dashboard" in path]
+
+
+def test_nothing_is_loaded_from_elsewhere_and_no_markup_is_made_of_text() -> None:
+    for name, file in dashboard.load().items():
+        text = file.body.decode()
+        found = set(re.findall(r"(?:https?:)?//[a-z][a-z0-9.-]+\.[a-z]+[^\s\"']*", text))
+        assert found <= {"http://www.w3.org/2000/svg"}, name
+        for word in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacent",
+            "document.write",
+            "eval(",
+            "new Function",
+            "DOMParser",
+        ):
+            assert word not in text, f"{word} in {name}"
+        assert not re.search(r"<[^>]+\s(style|on[a-z]+)=", text), name
+    page = dashboard.load()[dashboard.PAGE].body.decode()
+    assert re.findall(r"<script(?![^>]*\bsrc=)", page) == []
+    assert "<style" not in page
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        pytest.skip(f"there is no browser at {CHROMIUM}; say where one is with RANKLOOP_CHROMIUM")
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+Opener = Callable[..., Page]
+
+
+@pytest.fixture
+def window(browser: Browser, url: str) -> Iterator[Opener]:
+    """Opens pages; in the end none of them has complained, and nothing was asked of another machine."""
+    contexts, faults, asked = [], [], []
+
+    def heard(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
+            faults.append(message.text)
+
+    def dismissed(dialog: Dialog) -> None:
+        faults.append(dialog.message)
+        dialog.dismiss()
+
+    def requested(request: Request) -> None:
+        asked.append(request.url)
+
+    def begin(view: str = "#/", *, at: str = url, size: ViewportSize = DESK, theme: Any = "light") -> Page:
+        context = browser.new_context(viewport=size, color_scheme=theme, reduced_motion="reduce")
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("console", heard)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("dialog", dismissed)
+        page.on("request", requested)
+        page.goto(f"{at}/dashboard/{view}")
+        return page
+
+    yield begin
+    for context in contexts:
+        context.close()
+    assert faults == []
+    assert asked
+    assert {urlsplit(one).hostname for one in asked} == {"127.0.0.1"}
+
+
+def ready(page: Page) -> Page:
+    """A page that has shown its first answer."""
+    expect(page.locator("#status")).to_have_text("Live")
+    return page
+
+
+def tile(page: Page, name: str) -> Locator:
+    return page.locator(".tile", has_text=name).locator(".big")
+
+
+def rows(page: Page) -> Locator:
+    return page.locator(".items tbody tr")
+
+
+def test_rankers_at_a_glance_lead_to_one_of_them(window: Opener, url: str) -> None:
+    page = ready(window())
+    assert page.title() == "rankloop"
+    card = page.locator(".glance", has_text="shop")
+    expect(page.locator(".glance")).to_have_count(7)
+    with Client(url) as client:
+        told = client.ranker("shop")
+    policy = told["arms"]["policy"]
+    expect(card).to_contain_text("gts")
+    expect(card).to_contain_text("Live for 50")
+    expect(card).to_contain_text(f"{100 * policy['click_through']:.1f}")
+    expect(card).to_contain_text("60")
+    expect(page.locator(".glance", has_text="guarded")).to_contain_text("Fallen back")
+    card.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("shop")
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+    assert page.url.endswith("#/ranker/shop")
+    assert page.title() == "shop · rankloop"
+    page.get_by_label("Breadcrumb").get_by_text("Rankers").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Rankers")
+
+
+@pytest.mark.slow
+def test_numbers_move_while_feedback_comes_in(window: Opener, url: str) -> None:
+    page = window("#/ranker/live")
+    expect(page.get_by_role("heading", name="No lists yet")).to_be_visible()
+    with Client(url) as client:
+        visit(client, "live", 9)
+        expect(tile(page, "Lists")).to_have_text("9")
+        expect(tile(page, "Click-through")).to_contain_text("33.3")
+        for _ in range(9):
+            client.feedback("live", client.rank("live").id, clicked=[1])
+        expect(tile(page, "Lists")).to_have_text("18")
+        expect(tile(page, "Click-through")).to_contain_text("66.7")
+        client.rank("live")
+        expect(tile(page, "Waiting for feedback")).to_have_text("1")
+    expect(page.locator(".figure svg[role=img] desc").first).to_contain_text("66.7")
+    expect(page.get_by_text("Nobody can tell: the best list is known only to simulated visitors")).to_be_visible()
+    expect(tile(page, "Lift over control")).to_have_text("–")
+
+
+def test_the_page_of_a_ranker_says_what_the_api_says(window: Opener, url: str) -> None:
+    page = ready(window("#/ranker/shop"))
+    with Client(url) as client:
+        told = client.overview("shop", hours=1)
+    lift = told["lift"]
+    expect(tile(page, "Lift over control")).to_contain_text(f"{abs(100 * lift['share']):.1f}")
+    control = told["arms"]["control"]["click_through"]
+    expect(page.locator(".tile", has_text="Click-through")).to_contain_text(f"control {100 * control:.1f}")
+    lost = f"over {told['arms']['policy']['regretted']} lists, 0.250 a list"
+    expect(page.locator(".card", has_text="Cumulative regret").locator(".hint")).to_contain_text(lost)
+    expect(page.locator(".counts", has_text="Position in the log")).to_contain_text(str(told["position"]))
+    expect(page.locator(".heat tbody tr")).to_have_count(5)
+    page.get_by_text("As a table").first.click()
+    table = page.get_by_role("region", name="Click-through over time, as a table")
+    expect(table.locator("tbody tr")).to_have_count(len(told["times"]))
+    expect(table.locator("thead th")).to_have_text(["Time", "Control", "Policy"])
+
+
+def test_the_span_of_time_is_chosen_with_the_keyboard_and_kept_in_the_address(window: Opener) -> None:
+    page = ready(window("#/ranker/shop"))
+    with page.expect_request(lambda request: "overview?hours=24&" in request.url):
+        page.get_by_role("radio", name="1 h").focus()
+        page.keyboard.press("ArrowRight")
+    assert page.url.endswith("#/ranker/shop?span=24h")
+    page.reload()
+    expect(ready(page).get_by_role("radio", name="24 h")).to_be_checked()
+
+
+def test_what_guard_and_regret_say(window: Opener) -> None:
+    page = ready(window("#/ranker/guarded"))
+    banner = page.locator(".guard")
+    expect(banner).to_contain_text("The guard fell back to the control order")
+    expect(banner).to_contain_text("is credibly more than 0% below")
+    expect(page.locator(".facts")).to_contain_text("Fallen back")
+
+
+@pytest.mark.slow
+def test_ten_thousand_items_are_sorted_searched_and_paged_by_the_service(window: Opener) -> None:
+    page = ready(window("#/ranker/large"))
+    expect(rows(page)).to_have_count(25)
+    expect(page.locator(".pager")).to_contain_text("1–25 of 10,000 items")
+    head = page.locator(".items thead th").first
+    name = page.locator(".items").get_by_role("button", name="Item")
+    name.click()
+    expect(rows(page).first).to_contain_text("item-00000")
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    name.click()
+    expect(rows(page).first).to_contain_text("item-09999")
+    expect(head).to_have_attribute("aria-sort", "descending")
+    expect(page.locator("[aria-sort]")).to_have_count(1)
+    page.get_by_role("button", name="Next").click()
+    expect(rows(page).first).to_contain_text("item-09974")
+    expect(page.locator(".pager")).to_contain_text("26–50 of 10,000 items")
+    page.get_by_label("Search items").fill("ITEM-0123")
+    expect(rows(page)).to_have_count(10)
+    expect(rows(page).first).to_contain_text("item-01239")
+    expect(page.get_by_role("button", name="Next")).to_be_disabled()
+    page.get_by_label("Search items").fill("nothing of the kind")
+    expect(page.get_by_text("No item has “nothing of the kind” in its id.")).to_be_visible()
+    page.get_by_label("Search items").fill("")
+    page.get_by_role("button", name="Shown").click()
+    column = page.locator(".items tbody td:nth-child(3)")
+    expect(column.first).not_to_have_text("0")
+    shown = [int(one) for one in column.all_inner_texts()]
+    assert shown == sorted(shown, reverse=True)
+
+
+def test_a_decision_is_found_and_explained(window: Opener, url: str) -> None:
+    with Client(url) as client:
+        made = client.rank("quiet", k=2, pin={1: "water"})
+        client.feedback("quiet", made.id, clicked=[1], event="click-1")
+        told = client.decision("quiet", made.id)
+    page = ready(window("#/ranker/quiet"))
+    page.get_by_label("Id of a decision").fill(f" {made.id} ")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_text(told["words"])).to_be_visible()
+    slots = page.locator(".slots li")
+    expect(slots).to_have_count(2)
+    expect(slots.nth(0)).to_contain_text(told["slots"][0]["words"])
+    expect(slots.nth(1)).to_contain_text("It was pinned to this slot.")
+    expect(slots.nth(1)).to_contain_text("clicked")
+    expect(page.locator(".scroll", has_text="Outcome")).to_contain_text("click-1")
+    page.get_by_label("Id of a decision").fill("no such/decision")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+    expect(page.get_by_text("'no such/decision' is not one that this ranker made")).to_be_visible()
+
+
+def test_an_open_decision_is_shown_again_when_its_feedback_comes(window: Opener, url: str) -> None:
+    with Client(url) as client:
+        made = client.rank("quiet", k=1)
+        page = ready(window(f"#/ranker/quiet/decision/{made.id}"))
+        expect(page.get_by_text("Its feedback may still come.")).to_be_visible()
+        client.feedback("quiet", made.id, clicked=[])
+        expect(page.get_by_text("the visitor clicked nothing.")).to_be_visible()
+
+
+def test_names_that_look_like_scripts_are_only_text(window: Opener, url: str) -> None:
+    page = ready(window("#/ranker/evil"))
+    for name in EVIL:
+        expect(page.locator(".items tbody th").get_by_text(name, exact=True)).to_be_visible()
+        expect(page.locator(".heat tbody th").get_by_text(name, exact=True)).to_be_visible()
+    page.get_by_label("Segment").select_option(EVIL[1])
+    expect(rows(page)).to_have_count(4)
+    page.get_by_label("Search items").fill(EVIL[0])
+    expect(rows(page)).to_have_count(1)
+    with Client(url) as client:
+        made = client.rank("evil", visitor=EVIL[0], segment=EVIL[1])
+        client.feedback("evil", made.id, clicked=[0], event=EVIL[1])
+    page.goto(f"{url}/dashboard/#/ranker/evil/decision/{made.id}")
+    expect(page.locator(".scroll", has_text="Outcome")).to_contain_text(EVIL[1])
+    page.goto(f"{url}/dashboard/#/ranker/{EVIL[1].replace(' ', '%20')}")
+    expect(page.get_by_text("is not one of this service's")).to_be_visible()
+    assert page.locator("main img, main script, main b").count() == 0
+
+
+def test_what_is_not_there_is_said(window: Opener, url: str) -> None:
+    page = window("#/ranker/none")
+    expect(page.get_by_text("Ranker 'none' is not one of this service's.")).to_be_visible()
+    with Client(url) as client:
+        client.put_ranker("none", {"policy": "random", "slots": 1})
+        expect(page.get_by_role("heading", name="No lists yet")).to_be_visible()
+        client.delete_ranker("none")
+    page.goto(f"{url}/dashboard/#/nowhere/at/all")
+    expect(page.get_by_text("There is nothing at this address.")).to_be_visible()
+    page.get_by_role("link", name="All rankers", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Rankers")
+
+
+@pytest.mark.slow
+def test_a_poll_is_one_question_and_a_hidden_tab_asks_nothing(window: Opener) -> None:
+    page = ready(window("#/ranker/quiet"))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    page.wait_for_timeout(4200)
+    assert 1 <= len(asked) <= 3
+    assert set(asked) == {"/v1/rankers/quiet/overview"}
+    hide = "hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
+    hide += " document.dispatchEvent(new Event('visibilitychange')); }"
+    page.evaluate(hide, True)
+    expect(page.locator("#status")).to_have_text("Paused")
+    page.wait_for_timeout(200)
+    asked.clear()
+    page.wait_for_timeout(2500)
+    assert asked == []
+    page.evaluate(hide, False)
+    expect(page.locator("#status")).to_have_text("Live")
+
+
+@pytest.mark.slow
+def test_a_service_without_rankers_a_service_that_is_down_and_one_that_comes_back(
+    window: Opener, tmp_path: Path
+) -> None:
+    settings = Settings(log=str(tmp_path / "log.db"))
+    with serving(settings) as address:
+        page = ready(window(at=address))
+        expect(page.get_by_role("heading", name="No rankers yet")).to_be_visible()
+        with Client(address) as client:
+            client.put_ranker("first", {"policy": "random", "slots": 1})
+        expect(page.locator(".glance")).to_contain_text("first")
+    notice = page.get_by_role("alert")
+    expect(notice).to_contain_text("The service does not answer.")
+    expect(notice).to_contain_text("Trying again every")
+    expect(page.locator("#status")).to_have_text("Not connected")
+    expect(page.locator(".glance")).to_contain_text("first")  # what was known stays
+    with serving(settings, port=cast("int", urlsplit(address).port)):
+        expect(page.locator("#status")).to_have_text("Live")
+        expect(notice).to_be_hidden()
+
+
+@pytest.mark.slow
+def test_a_key_is_asked_for_and_kept_only_while_the_tab_is_open(window: Opener, tmp_path: Path) -> None:
+    made = {role: make_key(role, [role]) for role in ("read", "rank")}
+    keys = [kept for _, kept in made.values()]
+    with serving(Settings.model_validate({"log": str(tmp_path / "log.db"), "keys": keys})) as address:
+        page = window(at=address)
+        field = page.get_by_label("API key with the role read")
+        expect(page.get_by_text("An API key is needed")).to_be_visible()
+        page.get_by_role("button", name="Open").click()  # nothing given: nothing happens
+        field.fill("wrong")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("That key did not open it. An API key is needed")).to_be_visible()
+        field.fill(made["rank"][0])
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("the role read is needed")).to_be_visible()
+        field.fill(made["read"][0])
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="No rankers yet")).to_be_visible()
+        assert made["read"][0] not in page.url
+        assert page.evaluate("Object.values(sessionStorage)") == [made["read"][0]]
+        assert page.evaluate("localStorage.length") == 0
+        page.reload()
+        expect(page.get_by_role("heading", name="No rankers yet")).to_be_visible()
+        page.get_by_role("button", name="Forget key").click()
+        expect(field).to_be_visible()
+        assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_theme_is_the_systems_or_the_one_that_was_chosen(window: Opener) -> None:
+    page = ready(window(theme="dark"))
+    paint = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(paint)
+    button = page.get_by_role("button", name=re.compile("^Theme"))
+    button.click()
+    light = page.evaluate(paint)
+    assert light != dark
+    page.reload()
+    assert page.evaluate(paint) == light
+    expect(button).to_have_attribute("aria-label", "Theme: light. Change to dark")
+    button.click()
+    assert page.evaluate(paint) == dark
+    button.click()  # as the system has it
+    assert page.evaluate("localStorage.length") == 0
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(paint) == light
+
+
+def test_the_keyboard_alone_is_enough(window: Opener) -> None:
+    page = ready(window("#/ranker/shop"))
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the numbers")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    assert page.url.endswith("#/ranker/shop")
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            break  # after the last one
+        reached.add(page.evaluate("(document.activeElement.textContent || document.activeElement.type).trim()"))
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none" or page.evaluate("document.activeElement.type") == "radio"
+    assert {"Estimate", "Shown", "As a table", "Explain"} <= reached
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_every_view_fits_and_axe_finds_nothing_in_both_themes(window: Opener, url: str, size: ViewportSize) -> None:
+    with Client(url) as client:
+        made = client.rank("quiet", k=3)
+        client.feedback("quiet", made.id, clicked=[0], event="e" * 100 + made.id)
+    page = ready(window(size=size))
+    for view in ("", "ranker/shop", "ranker/guarded", "ranker/bare", "ranker/none", f"ranker/quiet/decision/{made.id}"):
+        page.goto(f"{url}/dashboard/#/{view}")
+        expect(page.locator("#status")).to_have_text(re.compile("Live|Not found"))
+        for summary in page.get_by_text("As a table").all():
+            summary.click()
+        assert no_overflow(page), view
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme)
+            assert faults_of(page) == [], f"{view} {theme}"
+    page.goto(f"{url}/dashboard/#/ranker/large")
+    expect(rows(page)).to_have_count(25)
+    assert no_overflow(page)
+
+
+def faults_of(page: Page) -> list[tuple[str, str]]:
+    """What axe finds that is serious or critical."""
+    found = Axe().run(page).response["violations"]
+    return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
+
+
+def no_overflow(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
+
+
+@pytest.mark.slow
+def test_the_question_for_a_key_and_a_notice_have_no_faults_either(window: Opener, tmp_path: Path) -> None:
+    _, kept = make_key("k", ["read"])
+
+    def look(page: Page) -> None:
+        assert no_overflow(page)
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme)
+            assert faults_of(page) == [], theme
+
+    with serving(Settings.model_validate({"log": str(tmp_path / "log.db"), "keys": [kept]})) as address:
+        page = window(at=address, size=PHONE)
+        expect(page.get_by_role("button", name="Open")).to_be_visible()
+        look(page)
+        page.route("**/v1/**", lambda route: route.abort())
+        page.get_by_label("API key with the role read").fill("x")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text("The service does not answer.")
+        look(page)

@@ -1,0 +1,182 @@
+"""Reports: tables of items page by page, spans of time, and what those who watch are told."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rankloop.engine import Ranker, RankerConfig
+from rankloop.service.rankers import Hosted
+from rankloop.service.watched import AGE, MOST, TIMES, Watched
+
+DAY = 86400.0
+
+
+class Clock:
+    """A time that goes on when it is told to."""
+
+    def __init__(self, now: float = 1.7e9) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ranker(clock: Clock) -> Ranker:
+    """Eight items; lists of two, of which half are the caller's own."""
+    config = {"policy": "gts", "slots": 2, "seed": 3, "traffic": 0.5, "window": 3600.0}
+    ranker = Ranker(RankerConfig.of(config), clock=clock)
+    ranker.put_items([{"id": id} for id in ("Tea", "coffee", "cocoa", "water", "juice", "milk", "Ice tea", "gone")])
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        made = ranker.rank(order=["coffee", "cocoa"], exclude=["milk"])
+        ranker.feedback(made.id, clicked=[slot for slot in range(2) if rng.random() < 0.3])
+    ranker.remove_items(["gone"])
+    return ranker
+
+
+# Items, page by page
+
+
+@pytest.mark.parametrize("sort", ["estimate", "item", "shown", "clicked", "click_through"])
+@pytest.mark.parametrize("order", [None, "ascending", "descending"])
+def test_pages_put_together_are_the_sorted_table(ranker: Ranker, sort: str, order: str | None) -> None:
+    sheet = ranker.estimates()
+    whole, total = sheet.rows(sort, order)
+    assert total == len(whole) == 7
+    pages = [sheet.rows(sort, order, limit=3, skip=skip)[0] for skip in (0, 3, 6, 9)]
+    assert [len(page) for page in pages] == [3, 3, 1, 0]
+    assert [row for page in pages for row in page] == whole
+    column = [getattr(row, sort) for row in whole]
+    known = [value for value in column if value is not None]
+    assert column[: len(known)] == known, "what is unknown comes last"
+    up = order == "ascending" or (order is None and sort == "item")
+    assert known == sorted(known, reverse=not up)
+
+
+def test_a_search_finds_letters_in_any_size(ranker: Ranker) -> None:
+    rows, total = ranker.estimates().rows("item", search="TEA", limit=1)
+    assert (total, [row.item for row in rows]) == (2, ["Ice tea"])
+    assert ranker.estimates().rows(search="gone") == ([], 0)
+    with pytest.raises(ValueError, match="sorted by colour"):
+        ranker.estimates().rows("colour")
+
+
+def test_rows_have_the_counts_of_both_arms_and_the_belief_of_the_segment(ranker: Ranker) -> None:
+    rows = {row.item: row for row in ranker.estimates().rows()[0]}
+    arms = ranker.overview().arms
+    assert sum(row.shown for row in rows.values()) <= 2 * arms["policy"].lists, "what was removed is not there"
+    assert rows["coffee"].control_shown == arms["control"].lists
+    assert rows["milk"].click_through is None
+    tea = rows["Tea"]
+    assert tea.estimate is not None
+    assert tea.low is not None
+    assert tea.high is not None
+    assert tea.estimate - tea.low == pytest.approx(tea.high - tea.estimate)
+    ranker.rank(segment="de", order=["coffee"])
+    ranker.flush()
+    fresh = {row.item: row for row in ranker.estimates("de").rows()[0]}
+    assert fresh["Tea"].low != tea.low
+    assert fresh["Tea"].low == fresh["milk"].low, "this segment has learned nothing"
+
+
+def test_a_sheet_is_a_copy(ranker: Ranker) -> None:
+    sheet = ranker.estimates()
+    before = sheet.rows()
+    for _ in range(20):
+        ranker.feedback(ranker.rank(order=["coffee", "cocoa"]).id, clicked=[0])
+    ranker.put_items([{"id": "new"}])
+    assert sheet.rows() == before
+    assert ranker.estimates().rows() != before
+
+
+def test_places_are_those_of_the_items_shown_most(ranker: Ranker) -> None:
+    rows = {row.item: row for row in ranker.estimates().rows()[0]}
+    found = ranker.places(3)
+    often = [sum(one.shown) for one in found]
+    assert often == sorted(often, reverse=True)
+    assert len(found) == 3
+    for one in found:
+        row = rows[one.item]
+        assert sum(one.shown) == row.shown + row.control_shown
+        assert sum(one.clicked) == row.clicked + row.control_clicked
+    assert "milk" not in [one.item for one in ranker.places(100)], "nobody was shown it"
+
+
+# Spans of time
+
+
+@pytest.mark.parametrize("days", [0.01, 0.5, 1.7, 5.0, 40.0])
+def test_spans_of_time_hold_every_list_and_divide_the_day(clock: Clock, days: float) -> None:
+    ranker = Ranker(RankerConfig.of({"policy": "random", "slots": 1, "window": 60.0}), clock=clock)
+    ranker.put_items([{"id": "a"}])
+    begin, lists = clock.now, 300
+    for i in range(lists):
+        clock.now = begin + days * DAY * i / lists
+        ranker.feedback(ranker.rank().id, clicked=[0] if i % 3 == 0 else [], regret=0.5)
+    overview = ranker.overview(hours=24 * 90)
+    times = overview.times
+    assert sum(one.policy.lists for one in times) == lists
+    assert sum(one.policy.regret or 0.0 for one in times) == pytest.approx(overview.arms["policy"].regret)
+    seconds = {one.seconds for one in times}
+    assert len(seconds) == 1
+    assert DAY % seconds.pop() == 0
+    assert len(times) <= 121
+    assert len(ranker.overview(hours=24 * 90, points=20).times) <= 21
+    assert len(times) >= 20 or days < 0.1, "spans are not longer than they must be"
+    starts = [one.start for one in times]
+    assert starts == sorted(set(starts))
+    assert starts[0] <= begin
+    last = ranker.overview(hours=1).times
+    assert sum(one.policy.lists for one in last) <= lists
+    assert last[-1].start + last[-1].seconds > clock.now - 60
+    assert ranker.overview(hours=0).times == []
+
+
+def test_a_ranker_without_lists_has_no_times(clock: Clock) -> None:
+    ranker = Ranker(RankerConfig.of({"policy": "random", "slots": 1}), clock=clock)
+    assert ranker.overview(hours=24).times == []
+    assert ranker.estimates().rows() == ([], 0)
+    assert ranker.places() == []
+
+
+# Those who watch
+
+
+def test_those_who_watch_share_one_look(ranker: Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+    clock, look = Clock(0.0), ranker.overview
+
+    def slow(hours: float, points: int) -> Any:
+        looks.append(hours)
+        clock.now += 0.1
+        return look(hours, points)
+
+    monkeypatch.setattr(ranker, "overview", slow)
+    watched, hosted = Watched(clock), Hosted("r", ranker)
+    first = watched.overview(hosted, 1.0, 60)
+    assert json.loads(first.plain)["overview"]["decisions"] == 60
+    assert gzip.decompress(first.packed) == first.plain
+    assert all(watched.overview(hosted, 1.0, 60) is first for _ in range(10))
+    assert looks == [1.0]
+    assert watched.overview(hosted, 24.0, 60) is not first
+    clock.now += max(AGE, TIMES * 0.1) - 0.2  # it took long to make, and is good for longer
+    assert watched.overview(hosted, 1.0, 60) is first
+    clock.now += 0.2
+    assert watched.overview(hosted, 1.0, 60) is not first
+    assert looks == [1.0, 24.0, 1.0]
+    again = Hosted("r", ranker)  # another ranker under the same name
+    assert watched.overview(again, 1.0, 60).hosted is again
+    for hours in range(2 * MOST):
+        watched.overview(again, float(hours), 60)
+    assert len(watched._kept) <= MOST
