@@ -154,7 +154,8 @@ def cascade(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
 def dependent(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
     """After a click one in three goes on."""
     left = attracted & (rng.random(attracted.shape) < 2 / 3)
-    return (attracted & (np.cumsum(left, axis=1) - left == 0)).astype(np.float64)
+    stays: BoolArray = np.cumsum(left, axis=1) - left == 0
+    return (attracted & stays).astype(np.float64)
 
 
 def all_seen(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
@@ -219,6 +220,7 @@ def test_a_right_model_is_left_in_peace(given: dict[str, Any], clicks: Clicks) -
 
 WRONG: list[tuple[dict[str, Any], Clicks, str, str]] = [
     ({"policy": "cascade-ucb1"}, by_place, "several-clicks", "position-based"),
+    ({"policy": "ts-beta", "prior": [1.0, 5.0]}, by_place, "several-clicks", "policy: pbm-ucb"),
     ({"policy": "ts-beta", "prior": [1.0, 5.0]}, dependent, "several-clicks", "last-click"),
     ({"policy": "gts"}, all_seen, "several-clicks", "semi-bandit"),
     ({"policy": "gts"}, once, "places", "epoch-ucb-upb-star"),
@@ -297,6 +299,17 @@ def test_more_slots_than_are_told_apart() -> None:
     _, places = judge(reads, Clicked(np.array([4000, 1000, 0, 0]), tables, 1))
     assert places[-1].assumed is None
     assert not any(place.off for place in places)
+
+
+def test_a_bias_of_nothing_is_no_number_to_compare_with() -> None:
+    settings = RankerConfig.of({"policy": "pbm-ucb", "slots": SLOTS, "bias": [0.0, 0.7, 0.45, 0.3]})
+    shown, clicked = random_lists(np.random.default_rng(9), 9000, BIAS)
+    nothing = np.zeros_like(shown)
+    tables = {"settled": shown, "below": nothing, "first": clicked, "again": nothing}
+    reads = Reads.of(settings, Learners(settings, ItemTable(None)))
+    _, places = judge(reads, Clicked(np.array([4000, 1000, 0, 0]), tables, 1))
+    assert (places[0].assumed, places[0].off) == (None, False)
+    assert not any(place.off for place in places), "the others are as the bias says"
 
 
 # Items, exploring, time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import socket
 import xml.etree.ElementTree as ET
 from itertools import pairwise
@@ -26,6 +27,7 @@ from rankloop.reports.verdict import verdict
 from test_client import served  # noqa: F401
 from test_engine import Clock
 
+ROOT = Path(__file__).parents[1]
 NASTY = "<script>alert('x')</script>&\"quoted\""
 ORDER = ["a", "b", "c", NASTY]
 
@@ -413,6 +415,29 @@ def test_what_can_be_wrong_is_said_in_one_sentence(
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     assert f"no answer from 127.0.0.1:{port}" in sentence(capsys, "shop", "--url", f"http://127.0.0.1:{port}")
+
+
+def test_the_example_of_the_documentation_runs_as_written(
+    served: tuple[str, dict[str, str]],  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With fewer visitors, and where this service is."""
+    url, keys = served
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "report.md").read_text(encoding="utf-8"), re.DOTALL)
+    for what, instead in (("3000", "150"), ('Client("http://127.0.0.1:8080")', f"Client({url!r}, {keys['admin']!r})")):
+        assert what in code
+        code = code.replace(what, instead)
+    exec(compile(code, "report.md", "exec"), {"__name__": "page"})
+    monkeypatch.setenv("RANKLOOP_KEY", keys["admin"])
+    assert main(["report", "cafe", "--url", url]) == 0
+    assert "Is it better?" in capsys.readouterr().out
+
+
+def test_the_example_of_a_page_runs(tmp_path: Path) -> None:
+    run = runpy.run_path(str(ROOT / "examples" / "report.py"))
+    run["main"](tmp_path / "report.html", lists=150)
+    ET.fromstring((tmp_path / "report.html").read_text(encoding="utf-8"))
 
 
 def test_a_service_of_another_version_is_named(told: Facts) -> None:

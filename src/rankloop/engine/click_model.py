@@ -85,7 +85,8 @@ def judge(reads: Reads, counts: Clicked) -> tuple[list[Check], list[PlaceEffect]
         return [Check("several-clicks", "unjudged", f"{reads.policy} learns nothing from clicks.")], []
     follow = after_click(counts)
     places, effects = _places(reads, counts)
-    checks = [_several(reads, counts, follow, effects)] if reads.single else [_after(reads, counts, follow)]
+    told = effects is not None
+    checks = [_several(reads, counts, follow, told)] if reads.single else [_after(reads, counts, follow)]
     checks.append(_judged_places(reads, counts, places, effects, follow))
     return checks, places
 
@@ -114,8 +115,8 @@ def stops(follow: tuple[float, float, float]) -> bool:
     return gap > NormalDist().inv_cdf(1.0 - ERROR) * math.sqrt(STOPS * expected + (STOPS * error) ** 2)
 
 
-def _several(reads: Reads, counts: Clicked, follow: tuple[float, float, float], effects: Effects | None) -> Check:
-    """For policies that read one click of a list."""
+def _several(reads: Reads, counts: Clicked, follow: tuple[float, float, float], places: bool) -> Check:
+    """For policies that read one click of a list; whether effects of places can be told."""
     name, clicked, several = "several-clicks", counts.clicked, int(counts.lists[2:].sum())
     if clicked < LEAST:
         return Check(name, "unsure", f"Too little data: {_n(clicked, 'clicked list')}; {LEAST} are needed.")
@@ -124,10 +125,11 @@ def _several(reads: Reads, counts: Clicked, follow: tuple[float, float, float], 
     if bounds is None or bounds[0] <= SEVERAL:
         return Check(name, "fine", f"{said}; up to {100 * SEVERAL:.0f} % is no matter.")
     words = f"{said}, and {reads.policy} learns only from the first of each."
-    if stops(follow):
+    if stops(follow) or not places:
         return Check(name, "wrong", words, *advise(reads, "last-click"))
-    falls = effects is not None and _falling(effects)
-    return Check(name, "wrong", words, *advise(reads, "position-based" if falls else "semi-bandit", _bias(counts)))
+    effects = place_effects(*counts.counted(scans=False))
+    model = "position-based" if _falling(effects) else "semi-bandit"
+    return Check(name, "wrong", words, *advise(reads, model, _bias(effects)))
 
 
 def _after(reads: Reads, counts: Clicked, follow: tuple[float, float, float]) -> Check:
@@ -165,14 +167,12 @@ def _unjudged(reads: Reads, counts: Clicked) -> str | None:
 
 
 def _assumed(reads: Reads) -> FloatArray:
-    """What the policy takes the places to do, [P], beside the first."""
+    """What the policy takes the places to do, [P]; NaN where that cannot be compared."""
     places = min(reads.slots, PLACES)
     if reads.bias is None:
         return np.ones(places)
     bias = np.array(reads.bias[:places])
-    assumed = np.full(places, np.nan)
-    if bias[0] > 0:
-        np.divide(bias, bias[0], out=assumed, where=bias > 0)
+    assumed = np.where(bias > 0, bias, np.nan)
     if reads.slots > PLACES:
         assumed[-1] = np.nan  # all that follow are counted together
     return assumed
@@ -184,8 +184,8 @@ def _places(reads: Reads, counts: Clicked) -> tuple[list[PlaceEffect], Effects |
     shown, clicked = counts.counted(reads.feedback in SCANS)
     effects, assumed = place_effects(shown, clicked), _assumed(reads)
     anchor = effects.anchor()
-    if not assumed[anchor] > 0:
-        anchor = 0
+    if math.isnan(assumed[anchor]):
+        anchor = int(np.argmax(np.nan_to_num(assumed)))
     assumed = assumed / assumed[anchor]
     logs, error = effects.beside(np.zeros(len(assumed)), anchor)
     off, _ = effects.beside(np.log(assumed), anchor)
@@ -242,7 +242,8 @@ def _judged_places(
     if reads.bias is None and stop:
         return Check(name, "wrong", words, *advise(reads, "choice"))
     model = "position-based" if reads.bias is None else reads.feedback
-    return Check(name, "wrong", words, *advise(reads, model, _bias(counts, reads.bias)))
+    everywhere = place_effects(*counts.counted(scans=False))
+    return Check(name, "wrong", words, *advise(reads, model, _bias(everywhere, reads.bias)))
 
 
 def _falling(effects: Effects) -> bool:
@@ -253,9 +254,8 @@ def _falling(effects: Effects) -> bool:
     return bool((below & (off < -math.log1p(OFF)) & (off < -3.0 * error) & (error < VAGUE)).any())
 
 
-def _bias(counts: Clicked, known: tuple[float, ...] | None = None) -> list[float] | None:
+def _bias(effects: Effects, known: tuple[float, ...] | None = None) -> list[float] | None:
     """Estimated probabilities that each place is looked at, the largest 1; as configured where that is not known."""
-    effects = place_effects(*counts.counted(scans=False))
     anchor = effects.anchor()
     logs, error = effects.beside(np.zeros(len(effects.log)), anchor)
     bias = np.exp(logs)

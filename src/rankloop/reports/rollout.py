@@ -59,7 +59,8 @@ def _feedback(facts: Facts) -> list[str]:
         (overview.closed, "were settled as their window closed"),
         (overview.withdrawn, "were withdrawn"),
     ]
-    lines.append("; ".join(f"{count(n)} {what}" for n, what in rest) + ".")
+    lines.append("; ".join(f"{count(n)} {what}" for n, what in rest if n))
+    lines[-1] += "." if lines[-1] else ""
     if overview.late:
         words = f"{count(overview.late, 'event')} came too late to be learned from"
         if overview.late > LATE * max(told, 1) and facts.config.get("aggregate") == "earliest":
@@ -86,7 +87,7 @@ def _lag(lags: Sequence[Lag], seconds: float) -> str:
 
 
 def _bound(seconds: float) -> str:
-    return f"{number(seconds)} seconds" if seconds < 1.0 else span(seconds)
+    return span(seconds) if seconds >= 1.0 else f"{number(1000.0 * seconds)} ms"
 
 
 def _log(facts: Facts) -> str:

@@ -47,7 +47,7 @@ def over_time(facts: Facts) -> Section:
         return Section("time", title, "open", "Too few outcomes are known to see a trend.")
     gained, low, high, _ = found
     d = digits(last.rate)
-    words = f"from {percent(first.rate, d)} in the first third of the lists to {percent(last.rate, d)} in the last"
+    words = f"from {percent(first.rate, d)} at first to {percent(last.rate, d)} lately"
     interval = f"The change is {signed(gained, d)} points [{signed(low, d)}, {signed(high, d)}]."
     if low > 0:
         return Section("time", title, "good", f"Click-through rose {words}.", [interval])
@@ -124,7 +124,7 @@ def exploration(facts: Facts) -> Section:
         parts = ends(facts.overview.times, "lists")
         if parts is not None and parts[0].share is not None and parts[1].share is not None:
             first, last = (percent(part.share) for part in parts)
-            section.lines.append(f"In the first third of the lists it was {first}, in the last {last}.")
+            section.lines.append(f"At first it was {first}, lately {last}.")
     section.lines += _cost(facts)
     return section
 
@@ -168,7 +168,5 @@ def regret(facts: Facts) -> Section | None:
     lines = [f"In all {number(arm.regret)}, over the {count(arm.regretted, 'list')} of which the teller knew."]
     parts = ends(facts.overview.times)
     if parts is not None and parts[0].loss is not None and parts[1].loss is not None:
-        lines.append(
-            f"In the first third of the lists it was {number(parts[0].loss)}, in the last {number(parts[1].loss)}."
-        )
+        lines.append(f"At first it was {number(parts[0].loss)} with each, lately {number(parts[1].loss)}.")
     return Section("regret", "Regret", "plain", f"{headline}.", lines)

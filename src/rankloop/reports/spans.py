@@ -105,7 +105,7 @@ def _lists(span: Span) -> float:
 
 
 def ends(times: Sequence[Bucket], lists: str = "settled") -> tuple[Sums, Sums] | None:
-    """The policy's first third and its last, by lists; None where time does not tell them apart."""
+    """About the first third of the policy's lists, and the last; None where time does not tell them apart."""
     whole = sum(getattr(bucket.policy, lists) for bucket in times)
     first, last, so_far = Sums(), Sums(), 0
     for bucket in times:

@@ -27,14 +27,21 @@ def text(facts: Facts, width: int = 100) -> str:
 
 
 def _section(section: Section, charts: Sequence[str], width: int) -> str:
-    lines = [section.title, "-" * len(section.title), *textwrap.wrap(section.headline, width)]
+    lines = [section.title, "-" * len(section.title), *_wrapped(section.headline, width, "")]
     lines += [f"  {line}" for line in charts]
     for line in section.lines:
-        lines += textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="  ")
+        lines += _wrapped(line, width, "  ")
     lines += [f"  $ {command}" for command in section.commands]
     for table in section.tables:
         lines += ["", *_table(table)]
     return "\n".join(lines)
+
+
+def _wrapped(words: str, width: int, indent: str) -> list[str]:
+    """Lines that are not too long; a number stays with its sign."""
+    held = words.replace(" %", "\u00a0%")
+    lines = textwrap.wrap(held, width, initial_indent=indent, subsequent_indent=indent)
+    return [line.replace("\u00a0", " ") for line in lines]
 
 
 def _table(table: Table) -> list[str]:
