@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from rankloop.belief import BetaState, CountsState, GaussianState
 from rankloop.design import PerItem
 from rankloop.engine.click_model import Check, Clicked, PlaceEffect, judge
+from rankloop.engine.estimates import believed
 from rankloop.engine.inside import belief_of
-from rankloop.engine.intervals import NORMAL_95, Counted, stratified, wilson
+from rankloop.engine.intervals import Counted, stratified, wilson
 from rankloop.engine.reads import Reads
 from rankloop.engine.replica import Replica
 from rankloop.engine.tally import CLICKED, LISTS, SETTLED
@@ -167,12 +168,9 @@ def _believed(replica: Replica) -> tuple[FloatArray | None, FloatArray | None, b
     inner, belief = belief_of(learners.policy, learners.of(segment))
     if inner is None or not hasattr(belief, "mean"):
         return None, None, False
-    rows = inner.design.rows(learners.request(1, None), np.empty((1, 0), dtype=np.int64), 0)
-    shape = (1, replica.table.capacity)
-    mean = np.broadcast_to(belief.mean(rows), shape)[0].copy()
-    half = NORMAL_95 * np.broadcast_to(belief.width(rows), shape)[0] if hasattr(belief, "width") else None
+    mean, half = believed(replica, segment)
     rates = isinstance(inner.design, PerItem) and isinstance(belief, BetaState | CountsState | GaussianState)
-    return mean, half, rates and config.objective in ("any-click", "clicks")
+    return mean, half if hasattr(belief, "width") else None, rates and config.objective in ("any-click", "clicks")
 
 
 def diagnose(found: Evidence) -> Diagnosis:

@@ -102,7 +102,7 @@ class Sheet:
 def sheet(replica: Replica, segment: str) -> Sheet:
     """What the learner of a segment believes of every item now, and how often each was shown and clicked."""
     table, tally, n = replica.table, replica.tally, len(replica.table.ids)
-    mean, half = _believed(replica, segment)
+    mean, half = believed(replica, segment)
     there = np.arange(n)
     if len(table) < n:
         there = np.array([at for at, id in enumerate(table.ids) if table.has(id)], dtype=np.int64)
@@ -110,7 +110,7 @@ def sheet(replica: Replica, segment: str) -> Sheet:
     return Sheet(list(table.ids), there, table.enabled[:n].copy(), mean[:n], half[:n], shown, clicked)
 
 
-def _believed(replica: Replica, segment: str) -> tuple[FloatArray, FloatArray]:
+def believed(replica: Replica, segment: str) -> tuple[FloatArray, FloatArray]:
     """The estimate of every column in the first slot, and half of its interval, [capacity]."""
     learners, shape = replica.learners, (1, replica.table.capacity)
     inner, belief = belief_of(learners.policy, learners.of(segment))
