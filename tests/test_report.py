@@ -11,7 +11,7 @@ import pytest
 
 from rankloop.engine import Ranker, RankerConfig
 from rankloop.service.rankers import Hosted
-from rankloop.service.watched import AGE, MOST, TIMES, Watched
+from rankloop.service.watched import LARGEST, MOST, TIMES, Watched
 
 DAY = 86400.0
 
@@ -153,30 +153,37 @@ def test_a_ranker_without_lists_has_no_times(clock: Clock) -> None:
 # Those who watch
 
 
-def test_those_who_watch_share_one_look(ranker: Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[float] = []
-    clock, look = Clock(0.0), ranker.overview
+def test_those_who_watch_share_one_look(ranker: Ranker) -> None:
+    looks: list[str] = []
+    clock = Clock(0.0)
 
-    def slow(hours: float, points: int) -> Any:
-        looks.append(hours)
+    def slow(asked: str = "a") -> Any:
+        looks.append(asked)
         clock.now += 0.1
-        return look(hours, points)
+        return ranker.overview()
 
-    monkeypatch.setattr(ranker, "overview", slow)
     watched, hosted = Watched(clock), Hosted("r", ranker)
-    first = watched.overview(hosted, 1.0, 60)
-    assert json.loads(first.plain)["overview"]["decisions"] == 60
+    first = watched.answer(hosted, "a", 1.0, slow)
+    assert json.loads(first.plain)["decisions"] == 60
     assert gzip.decompress(first.packed) == first.plain
-    assert all(watched.overview(hosted, 1.0, 60) is first for _ in range(10))
-    assert looks == [1.0]
-    assert watched.overview(hosted, 24.0, 60) is not first
-    clock.now += max(AGE, TIMES * 0.1) - 0.2  # it took long to make, and is good for longer
-    assert watched.overview(hosted, 1.0, 60) is first
-    clock.now += 0.2
-    assert watched.overview(hosted, 1.0, 60) is not first
-    assert looks == [1.0, 24.0, 1.0]
+    assert all(watched.answer(hosted, "a", 1.0, slow) is first for _ in range(10))
+    assert looks == ["a"]
+    assert watched.answer(hosted, "b", 1.0, lambda: slow("b")) is not first
+    clock.now = first.at + TIMES * 0.1 - 0.01  # it took long to make, and is good for longer
+    assert watched.answer(hosted, "a", 1.0, slow) is first
+    clock.now += 0.02
+    assert watched.answer(hosted, "a", 60.0, slow) is first, "somebody who may be told older news"
+    second = watched.answer(hosted, "a", 1.0, slow)
+    assert second is not first
+    assert looks == ["a", "b", "a"]
     again = Hosted("r", ranker)  # another ranker under the same name
-    assert watched.overview(again, 1.0, 60).hosted is again
-    for hours in range(2 * MOST):
-        watched.overview(again, float(hours), 60)
+    assert watched.answer(again, "a", 1.0, slow).hosted is again
+
+
+def test_answers_that_are_kept_are_few_and_small(ranker: Ranker) -> None:
+    watched, hosted = Watched(), Hosted("r", ranker)
+    for asked in range(2 * MOST):
+        watched.answer(hosted, asked, 60.0, lambda: "small")
     assert len(watched._kept) <= MOST
+    large = watched.answer(hosted, "large", 60.0, lambda: "x" * LARGEST)
+    assert watched.answer(hosted, "large", 60.0, lambda: "x" * LARGEST) is not large

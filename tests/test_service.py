@@ -312,6 +312,15 @@ def test_those_who_watch_are_told_without_the_items(http: Http) -> None:
     ascending = http("GET", "/v1/rankers/r/report?sort=item&order=descending&search=ITEM&limit=2").json()
     assert ([one["item"] for one in ascending["items"]], ascending["total"]) == (["item-3", "item-2"], 4)
     problem(http("GET", "/v1/rankers/r/report?order=up"), 422, field="order")
+    for path in ("report?limit=2", "places?limit=2"):
+        now = http("GET", f"/v1/rankers/r/{path}").json()
+        old = http("GET", f"/v1/rankers/r/{path}&age=60")
+        assert (old.json(), old.headers["content-encoding"]) == (now, "gzip")
+        id = http("POST", "/v1/rankers/r/rank", {"segment": "de"}).json()["decision"]
+        http("POST", "/v1/rankers/r/feedback", {"decision": id, "clicked": [0]})
+        assert http("GET", f"/v1/rankers/r/{path}&age=60").json() == now
+        assert http("GET", f"/v1/rankers/r/{path}").json() != now
+        problem(http("GET", f"/v1/rankers/r/{path}&age=61"), 422, field="age")
 
 
 @pytest.mark.parametrize("id", ["toprank", "random", "ucr", "cascade-ucb1", "epoch-ucb-upb-star"])

@@ -29,7 +29,7 @@ from tools.simulated import fill
 
 CHROMIUM = os.environ.get("RANKLOOP_CHROMIUM", "/usr/bin/chromium")
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
-MOST = 1560
+MOST = 1440
 DESK, PHONE = (1280, 1000), (375, 812)
 KEPT = (
     ("desk-light", DESK, "light", "#/ranker/shop?span=24h"),

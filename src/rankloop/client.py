@@ -195,7 +195,7 @@ class Calls:
 
     @staticmethod
     def report(ranker: str, **query: Any) -> Call[dict[str, Any]]:
-        """How it does, and its items: segment, sort, order, search, hours, limit, offset."""
+        """How it does, and its items: segment, sort, order, search, hours, limit, offset, age."""
         return Call("GET", _at(ranker, "report"), _same, query=query)
 
     @staticmethod
@@ -210,7 +210,7 @@ class Calls:
 
     @staticmethod
     def places(ranker: str, **query: Any) -> Call[list[dict[str, Any]]]:
-        """How often the items shown most stood in each place: limit."""
+        """How often the items shown most stood in each place: limit, age."""
         return Call("GET", _at(ranker, "places"), lambda t: list(t["items"]), query=query)
 
     @staticmethod

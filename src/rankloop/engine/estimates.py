@@ -106,7 +106,7 @@ def sheet(replica: Replica, segment: str) -> Sheet:
     there = np.arange(n)
     if len(table) < n:
         there = np.array([at for at, id in enumerate(table.ids) if table.has(id)], dtype=np.int64)
-    shown, clicked = (np.einsum("anp->an", counts[:, :n].astype(np.int64)) for counts in (tally.shown, tally.clicked))
+    shown, clicked = (np.einsum("anp->an", counts[:, :n]).astype(np.int64) for counts in (tally.shown, tally.clicked))
     return Sheet(list(table.ids), there, table.enabled[:n].copy(), mean[:n], half[:n], shown, clicked)
 
 

@@ -191,7 +191,7 @@ class Places:
 def places(replica: Replica, limit: int) -> list[Places]:
     """The items shown most, of both arms; the last place counts for all that follow it."""
     tally = replica.tally
-    often = np.einsum("anp->n", tally.shown.astype(np.int64))
+    often = np.einsum("np->n", tally.shown[0] + tally.shown[1]).astype(np.int64)
     most = [at for at in np.argsort(-often, kind="stable")[:limit].tolist() if often[at]]
     shown, clicked = tally.shown[:, most].sum(axis=0), tally.clicked[:, most].sum(axis=0)
     return [Places(replica.table.ids[at], *of) for at, *of in zip(most, shown.tolist(), clicked.tolist(), strict=True)]

@@ -31,6 +31,7 @@ Sort = Literal["estimate", "item", "shown", "clicked", "click_through"]
 Order = Literal["ascending", "descending"]
 Hours = Annotated[float, Query(ge=0, le=24 * 90, allow_inf_nan=False)]
 Points = Annotated[int, Query(ge=1, le=1_000)]
+Age = Annotated[float, Query(ge=0, le=60, allow_inf_nan=False, description="seconds that the answer may be old")]
 
 
 def needs(guard: Guard, role: str | None, *query: str) -> Any:
@@ -204,7 +205,7 @@ def _item(item: Item) -> schemas.ItemAnswer:
 def of_decisions(service: Service) -> APIRouter:
     """What became of decisions, one by one and together."""
     router, rankers, most = APIRouter(tags=["decisions"]), service.rankers, service.limits.body
-    pages = needs(service.guard, "read", "segment", "sort", "order", "search", "hours", "limit", "offset")
+    pages = needs(service.guard, "read", "segment", "sort", "order", "search", "hours", "limit", "offset", "age")
     events_given, decision_given = given(schemas.BulkFeedbackBody, most), given(schemas.WithdrawBody, most)
     reads, tells = needs(service.guard, "read"), needs(service.guard, "feedback")
     watched = Watched()
@@ -241,6 +242,7 @@ def of_decisions(service: Service) -> APIRouter:
 
     @router.get("/v1/rankers/{name}/report", dependencies=[pages], **described(404, answer=schemas.ReportAnswer))
     def report(
+        request: Request,
         name: str,
         segment: Segment = "",
         sort: Sort = "estimate",
@@ -249,13 +251,21 @@ def of_decisions(service: Service) -> APIRouter:
         hours: Hours = 2.0,
         limit: Limit = 100,
         offset: Offset = 0,
+        age: Age = 0.0,
     ) -> Response:
         """How it does against control and over time, and what is believed of its items."""
         hosted = rankers.find(name)
         if segment and segment not in hosted.ranker.segments():
             raise Refused(404, f"segment {segment!r} is not one of this ranker's.")
-        page, total = hosted.ranker.estimates(segment).rows(sort, order, search, limit, offset)
-        return bodies.answer(schemas.ReportAnswer(name, segment, hosted.ranker.overview(hours), page, total))
+
+        def look() -> schemas.ReportAnswer:
+            page, total = hosted.ranker.estimates(segment).rows(sort, order, search, limit, offset)
+            return schemas.ReportAnswer(name, segment, hosted.ranker.overview(hours), page, total)
+
+        if age == 0.0:
+            return bodies.answer(look())
+        asked = ("report", segment, sort, order, search, hours, limit, offset)
+        return watched.answer(hosted, asked, age, look).to(request)
 
     @router.get(
         "/v1/rankers/{name}/overview",
@@ -264,12 +274,13 @@ def of_decisions(service: Service) -> APIRouter:
     )
     async def overview(request: Request, name: str, hours: Hours = 2.0, points: Points = 120) -> Response:
         """The report without items, for those who ask again and again: it may be a second old."""
+        hosted = rankers.find(name)
+
+        def look() -> schemas.OverviewAnswer:
+            return schemas.OverviewAnswer(name, hosted.ranker.overview(hours, points))
+
         # Not in another thread: it is seldom made, and who makes it holds the ranker's lock.
-        made = watched.overview(rankers.find(name), hours, points)
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            packed = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-            return Response(made.packed, headers=packed, media_type="application/json")
-        return Response(made.plain, headers={"Vary": "Accept-Encoding"}, media_type="application/json")
+        return watched.answer(hosted, ("overview", hours, points), 1.0, look).to(request)
 
     @router.get("/v1/rankers/{name}/segments", dependencies=[reads], **described(404, answer=schemas.SegmentsAnswer))
     def segments(name: str) -> Response:
@@ -278,12 +289,19 @@ def of_decisions(service: Service) -> APIRouter:
 
     @router.get(
         "/v1/rankers/{name}/places",
-        dependencies=[needs(service.guard, "read", "limit")],
+        dependencies=[needs(service.guard, "read", "limit", "age")],
         **described(404, answer=schemas.PlacesAnswer),
     )
-    def places(name: str, limit: Limit = 50) -> Response:
+    def places(request: Request, name: str, limit: Limit = 50, age: Age = 0.0) -> Response:
         """How often the items shown most stood in each place, and were clicked there."""
-        return bodies.answer(schemas.PlacesAnswer(name, rankers.find(name).ranker.places(limit)))
+        hosted = rankers.find(name)
+
+        def look() -> schemas.PlacesAnswer:
+            return schemas.PlacesAnswer(name, hosted.ranker.places(limit))
+
+        if age == 0.0:
+            return bodies.answer(look())
+        return watched.answer(hosted, ("places", limit), age, look).to(request)
 
     @router.get("/v1/rankers/{name}/diagnosis", dependencies=[reads], **described(404, answer=Diagnosis))
     def diagnosis(name: str) -> Response:

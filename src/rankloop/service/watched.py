@@ -1,49 +1,63 @@
-"""Overviews for those who watch: however many they are, a ranker is looked at about once a second."""
+"""Answers for those who watch: however many they are, a ranker is looked at as often as one of them would."""
 
 from __future__ import annotations
 
 import gzip
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
-from rankloop.service import bodies, schemas
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rankloop.service import bodies
 from rankloop.service.rankers import Hosted
 
-AGE, TIMES = 1.0, 50.0
-"""An answer is given again for a second, and for so many times as long as it took to make: watching one ranker costs
-at most a fiftieth of the service's time."""
-MOST = 1_000
-"""Answers that are kept."""
+TIMES = 50.0
+"""An answer is given again for at least so many times as long as it took to make: those who ask for the same one
+cost at most a fiftieth of the service's time."""
+MOST, LARGEST = 500, 200_000
+"""Answers that are kept, and bytes of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, as it is and packed, and until when it is good."""
+    """An answer, when it was made, how long that took, and its bytes, as they are and packed."""
 
     hosted: Hosted
-    until: float
+    at: float
+    took: float
     plain: bytes
     packed: bytes
 
+    def to(self, request: Request) -> Response:
+        """As the caller takes it."""
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+            return Response(self.packed, headers=headers, media_type="application/json")
+        return Response(self.plain, headers={"Vary": "Accept-Encoding"}, media_type="application/json")
+
 
 class Watched:
-    """The last overview of every ranker that somebody watches, by its span of time."""
+    """The last answers to those to whom it does not matter whether they are a moment old."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._kept: dict[tuple[str, float, int], Answer] = {}
+        self._kept: dict[tuple[str, Hashable], Answer] = {}
 
-    def overview(self, hosted: Hosted, hours: float, points: int) -> Answer:
-        """How a ranker does, as it was a moment ago."""
-        start, key = self._clock(), (hosted.name, hours, points)
+    def answer(self, hosted: Hosted, asked: Hashable, age: float, make: Callable[[], Any]) -> Answer:
+        """What `make` gives, or gave at most so many seconds ago to somebody who asked the same of this ranker."""
+        start, key = self._clock(), (hosted.name, asked)
         kept = self._kept.get(key)
-        if kept is not None and start < kept.until and kept.hosted is hosted:
+        if kept is not None and start - kept.at < max(age, TIMES * kept.took) and kept.hosted is hosted:
             return kept
-        plain = bodies.encode(schemas.OverviewAnswer(hosted.name, hosted.ranker.overview(hours, points)))
+        plain = bodies.encode(make())
         packed = gzip.compress(plain, 1, mtime=0)  # numbers repeat: a tenth of the size for a fraction of the time
         now = self._clock()
-        if len(self._kept) >= MOST:
-            self._kept.clear()
-        made = self._kept[key] = Answer(hosted, now + max(AGE, TIMES * (now - start)), plain, packed)
+        made = Answer(hosted, now, now - start, plain, packed)
+        if len(plain) <= LARGEST:
+            if len(self._kept) >= MOST:
+                self._kept.clear()
+            self._kept[key] = made
         return made

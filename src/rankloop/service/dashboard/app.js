@@ -61,7 +61,7 @@ function show() {
     light("waiting", "Connecting");
     now.poll = new Poll((signal) => view.ask(signal), {
       answer: (answer) => answered(now, answer),
-      failed: (error, seconds) => failed(now, error, seconds),
+      failed: (error) => failed(now, error),
       paused: () => light("paused", "Paused"),
     });
     view.again = () => now.poll.soon();
@@ -84,7 +84,7 @@ function answered(now, answer) {
   light("live", "Live");
 }
 
-function failed(now, error, seconds) {
+function failed(now, error) {
   if (now !== showing) return;
   if (error.locked) {
     now.poll.stop();
@@ -102,7 +102,7 @@ function failed(now, error, seconds) {
   }
   if (error.status === undefined) console.error(error); // a fault of this page
   const old = now.at === null ? "" : ` The numbers below are from ${second(now.at)}.`;
-  tell(`${error.status === undefined ? "The page failed to show an answer." : error.message}${old} Trying again every ${Math.round(seconds)} seconds.`);
+  tell(`${error.status === undefined ? "The page failed to show an answer." : error.message}${old} Trying again until it does.`);
   light("down", "Not connected");
 }
 

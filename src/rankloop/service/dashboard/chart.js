@@ -19,13 +19,14 @@ export class LineChart {
   #plot;
   #table;
   #details;
+  #hover = null; // where the pointer is, if it is here
 
   constructor(options) {
     this.#options = { height: 220, floor: null, empty: "Nothing to show yet.", ...options };
     this.#svg = svg("svg", { class: "chart", role: "img" });
     this.#tip = el("div", { class: "tip", hidden: true });
     const over = el("div", { class: "over", onpointermove: (event) => this.#point(event.offsetX),
-      onpointerleave: () => this.#leave() });
+      onpointerleave: () => this.#point(null) });
     this.#plot = el("div", { class: "plot" }, this.#svg, over, this.#tip);
     this.#table = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${options.title}, as a table` });
     this.#details = el("details", { class: "numbers", ontoggle: () => this.#list() },
@@ -79,6 +80,7 @@ export class LineChart {
       series.map((one) => band(one, x, y)), series.map((one) => line(one, x, y)));
     const cross = svg("line", { class: "cross", y1: TOP, y2: height - BOTTOM, visibility: "hidden" });
     fill(this.#svg, told, clip, this.#grid(marks, y, left, width), this.#times(from, to, x, left, width), drawn, cross);
+    this.#point(this.#hover);
   }
 
   /** What the axis must show: all lines, and bands but for those of the few that hardly anybody was part of. */
@@ -110,8 +112,14 @@ export class LineChart {
     }));
   }
 
+  /** Show the numbers at a place, or none. */
   #point(at) {
-    if (this.#scales === null) return;
+    this.#hover = at;
+    if (at === null || this.#scales === null) {
+      this.#tip.hidden = true;
+      this.#svg.querySelector(".cross")?.setAttribute("visibility", "hidden");
+      return;
+    }
     const { x, width } = this.#scales;
     const places = [...new Set(this.#data.points.map((point) => point.x))];
     const near = places.reduce((best, one) => (Math.abs(x(one) - at) < Math.abs(x(best) - at) ? one : best));
@@ -128,11 +136,6 @@ export class LineChart {
     this.#tip.hidden = false;
     const wide = this.#tip.offsetWidth;
     this.#tip.style.left = `${Math.round(x(near) + 12 + wide > width ? x(near) - 12 - wide : x(near) + 12)}px`;
-  }
-
-  #leave() {
-    this.#tip.hidden = true;
-    this.#svg.querySelector(".cross")?.setAttribute("visibility", "hidden");
   }
 
   /** The same as a table, while somebody looks at it. */

@@ -2,6 +2,7 @@
 import { get } from "./api.js";
 import { el, fill, fresh, say } from "./dom.js";
 import { count, NONE, number, percent } from "./format.js";
+import { AGE } from "./seldom.js";
 import { rangeOf, whisker } from "./whisker.js";
 
 const ROWS = 25;
@@ -72,7 +73,7 @@ export class Items {
   /** A page from the service, as now asked for. */
   async ask(signal) {
     const asked = JSON.stringify(this.#asked);
-    return { asked, told: await get(["rankers", this.#name, "report"], { ...this.#asked, hours: 0, limit: ROWS }, signal) };
+    return { asked, told: await get(["rankers", this.#name, "report"], { ...this.#asked, hours: 0, limit: ROWS, age: AGE }, signal) };
   }
 
   #mark() {

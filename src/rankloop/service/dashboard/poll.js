@@ -61,7 +61,7 @@ export class Poll {
     } catch (error) {
       if (asking.signal.aborted) return;
       this.#failures += 1;
-      this.#told.failed(error, pause(0, this.#failures) / 1000);
+      this.#told.failed(error);
     }
     if (!this.#stopped && !document.hidden) {
       this.#timer = setTimeout(() => this.#once(), pause(performance.now() - start, this.#failures));

@@ -8,11 +8,11 @@ import { Heat } from "./heat.js";
 import { Items } from "./items.js";
 import { finder } from "./decision.js";
 import { SPANS, toRanker } from "./route.js";
-import { Tiles } from "./tiles.js";
+import { AGE, Seldom } from "./seldom.js";
 import { clickThrough, exploring, regret } from "./series.js";
+import { Tiles } from "./tiles.js";
 import { armWords, badge, rollout, sentence } from "./words.js";
 
-const SELDOM = 10000; // between looks at items and places
 const [FEW, MANY] = [30, 60]; // points of a chart, on a phone and on a desk
 const LABELS = { "1h": "1 h", "24h": "24 h", "7d": "7 d", all: "All" };
 const plain = (value, exact = false) => (exact ? number(value) : Number(value.toPrecision(6)).toLocaleString("en"));
@@ -35,7 +35,7 @@ export function rankerView(name, span) {
 class Page {
   #name;
   #span;
-  #seldom = -Infinity;
+  #seldom;
   #position = null;
   #config = null;
   #again;
@@ -47,6 +47,7 @@ class Page {
     this.items = new Items(name);
     this.heat = new Heat();
     this.feedback = new Feedback();
+    this.#seldom = { items: new Seldom(this.items.element, again), places: new Seldom(this.heat.element, again) };
     this.tiles = new Tiles();
     this.facts = el("p", { class: "facts" });
     this.guard = el("div", { class: "guard", hidden: true });
@@ -72,28 +73,30 @@ class Page {
     return el("fieldset", { class: "segments" }, el("legend", { class: "hidden" }, "Time shown"), Object.keys(SPANS).map(one));
   }
 
-  /** One question in most polls; items, places and settings come along now and then. */
+  /** One question in most polls; items and places come along now and then, the settings once. */
   async ask(signal) {
     const at = ["rankers", this.#name];
     const points = window.innerWidth < 600 ? FEW : MANY;
-    const often = get([...at, "overview"], { hours: SPANS[this.#span], points }, signal);
-    if (performance.now() - this.#seldom < SELDOM) return { overview: (await often).overview };
-    const [told, places, items, config] = await Promise.all([
-      often,
-      get([...at, "places"], { limit: 20 }, signal),
-      this.items.ask(signal),
-      this.#config ?? get(at, {}, signal).then((answer) => answer.config),
+    const { items, places } = this.#seldom;
+    const [told, shown, listed, ranker] = await Promise.all([
+      get([...at, "overview"], { hours: SPANS[this.#span], points }, signal),
+      places.due ? get([...at, "places"], { limit: 20, age: AGE }, signal) : null,
+      items.due ? this.items.ask(signal) : null,
+      this.#config === null ? get(at, {}, signal) : null,
     ]);
-    this.#seldom = performance.now();
-    return { overview: told.overview, places: places.items, items, config };
+    return { overview: told.overview, places: shown?.items, items: listed, config: ranker?.config };
   }
 
   show({ overview, places, items, config }) {
-    if (config !== undefined) this.#config = config;
-    if (this.#config !== null && this.#config.policy !== overview.policy) this.#config = null; // it was replaced
-    if (places !== undefined) {
+    if (config) this.#config = config;
+    if (this.#config.policy !== overview.policy) this.#config = null; // it was replaced a moment ago
+    if (places) {
       this.heat.update(places, this.#config?.slots ?? 1);
+      this.#seldom.places.done();
+    }
+    if (items) {
       this.items.show(items);
+      this.#seldom.items.done();
     }
     if (this.#position === null || (this.#position === 0) !== (overview.decisions === 0)) this.#lay(overview);
     this.#position = overview.decisions;
