@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from rankloop.engine import Ranker, RankerConfig
 from rankloop.types import Request, Setting
 
 L, D, K = 1_000, 20, 10
-ROUNDS = 1_000
+ROUNDS, TURNS = 50, 20
 CALLERS, EACH = 64, 60
 
 
@@ -33,33 +34,30 @@ def opened(folder: str) -> Ranker:
     return ranker
 
 
-def bare() -> float:
-    """CPU seconds of one decide and learn of the policy alone, for as many items."""
+def bare() -> Callable[[], None]:
+    """One decide and learn of the policy alone, for as many items."""
     x = np.array([item["features"] for item in items(np.random.default_rng(0))])
     policy = catalogue.build("cascade-lin-ts", Setting(L, K, None, D))
     state, request, rng = policy.init(1), Request(1, L, K, x), np.random.default_rng(1)
     clicks = np.zeros((1, K))
     clicks[0, 2] = 1.0
-    for _ in range(50):
-        policy.learn(state, policy.decide(state, request, rng), clicks)
-    start = time.process_time()
-    for _ in range(ROUNDS):
-        policy.learn(state, policy.decide(state, request, rng), clicks)
-    return (time.process_time() - start) / ROUNDS
+    return lambda: policy.learn(state, policy.decide(state, request, rng), clicks)
 
 
-def engine() -> float:
-    """CPU seconds of one rank and feedback, all threads together."""
+def side_by_side() -> tuple[float, float]:
+    """CPU seconds of one decide and learn, and of one rank and feedback, all threads together: medians of turns."""
     with tempfile.TemporaryDirectory() as folder:
         ranker = opened(folder)
-        for _ in range(50):
-            ranker.feedback(ranker.rank().id, clicked=[2])
-        start = time.process_time()
-        for _ in range(ROUNDS):
-            ranker.feedback(ranker.rank().id, clicked=[2])
-        spent = (time.process_time() - start) / ROUNDS
+        both = (bare(), lambda: ranker.feedback(ranker.rank().id, clicked=[2]))
+        spent: tuple[list[float], list[float]] = ([], [])
+        for turn in range(TURNS + 1):
+            for one, times in zip(both, spent, strict=True):
+                start = time.process_time()
+                for _ in range(ROUNDS):
+                    one()
+                times += [(time.process_time() - start) / ROUNDS] if turn else []
         ranker.close()
-    return spent
+    return float(np.median(spent[0])), float(np.median(spent[1]))
 
 
 def together() -> tuple[float, float]:
@@ -96,7 +94,7 @@ def _fsync() -> float:
 
 def main() -> None:
     """Print the ratios."""
-    alone, whole = bare(), engine()
+    alone, whole = side_by_side()
     print(f"bare decide + learn: {alone * 1e6:.0f} µs of CPU; rank + feedback in a ranker: {whole * 1e6:.0f} µs")
     print(f"ratio {whole / alone:.1f} (at most 5 asked)")
     pairs, fsync = together()
