@@ -48,7 +48,11 @@ def side_by_side() -> tuple[float, float]:
     """CPU seconds of one decide and learn, and of one rank and feedback, all threads together: medians of turns."""
     with tempfile.TemporaryDirectory() as folder:
         ranker = opened(folder)
-        both = (bare(), lambda: ranker.feedback(ranker.rank().id, clicked=[2]))
+
+        def visit() -> None:
+            ranker.feedback(ranker.rank().id, clicked=[2])
+
+        both = (bare(), visit)
         spent: tuple[list[float], list[float]] = ([], [])
         for turn in range(TURNS + 1):
             for one, times in zip(both, spent, strict=True):
