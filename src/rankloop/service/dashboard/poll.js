@@ -43,6 +43,7 @@ export class Poll {
   #seen = () => {
     if (document.hidden) {
       clearTimeout(this.#timer);
+      this.#asking?.abort(); // an answer on its way would say that it is live
       this.#told.paused();
     } else {
       this.soon();
