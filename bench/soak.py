@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.load import HOST, cpu, memory
 from rankloop.cli.log import verify
-from rankloop.client import Client
+from rankloop.client import Client, Unavailable
 from rankloop.engine import RankerConfig
 from rankloop.store import SqliteStore
 
@@ -104,7 +104,7 @@ def _until_it_answers(url: str) -> None:
             try:
                 client.rankers()
                 return
-            except Exception:
+            except Unavailable:
                 time.sleep(0.1)
     raise TimeoutError("the service did not start")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,12 +33,12 @@ class CountsState(State):
         return self.tally(rows).mean
 
 
-class Additive:
+class Additive(ABC):
     """A belief per model to which every observation adds its numbers."""
 
+    @abstractmethod
     def changes(self, evidence: Evidence) -> Mapping[str, FloatArray]:
         """What the slots of lists add to the state's arrays, each [B, K]."""
-        raise NotImplementedError
 
     def update(self, state: Any, decision: Decision, evidence: Evidence) -> None:
         """Add to the listed models."""

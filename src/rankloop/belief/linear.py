@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.math import factor
 from rankloop.math.arrays import add_at
-from rankloop.math.kernels import believed, shift
+from rankloop.math.kernels import shift
 from rankloop.math.linear import dot, features_of
 from rankloop.state import State
 from rankloop.types import Decision, Evidence, FloatArray, Rows, Score
@@ -55,10 +55,6 @@ class RidgeState(LinearState):
     def centre(self) -> FloatArray:
         """V⁻¹b."""
         return factor.solve(self.F, self.b)
-
-    def believed(self, x: FloatArray, out: FloatArray) -> None:
-        """Mean and width of the rows x [K, d] for the first learner and model, into out [2, K]."""
-        believed(x, self.F[0, 0], self.b[0, 0], out)
 
     def shifted(self, z: FloatArray) -> FloatArray:
         """F(Fᵀb + z): one product less than centre and noise apart."""

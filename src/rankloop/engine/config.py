@@ -122,6 +122,8 @@ class RankerConfig:
         policy = made.build(2, np.zeros(2))
         if made.discount < 1.0 and not can_forget(belief_of(policy, policy.init(1))[1]):
             raise Unsupported(f"{made.policy} cannot forget; leave out ranker.discount or choose another policy.")
+        if made.guard is not None and made.mode == "live" and made.traffic in (0.0, 1.0):
+            raise Unsupported("a guard compares with a control group; set ranker.traffic between 0 and 1.")
         if (made.explore_from or made.explore_daily is not None) and greedy(policy) is None:
             raise Unsupported(f"{made.policy} has no estimates, and so no list that it believes best.")
         return made
@@ -154,6 +156,11 @@ class RankerConfig:
     def as_mapping(self) -> dict[str, Any]:
         """The settings as plain values: what `of` accepts."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def rolled_out_as(self, other: RankerConfig) -> Self:
+        """These settings of learning with another's of the rollout, checked."""
+        told = {name: value for name, value in self.as_mapping().items() if name not in ROLLOUT}
+        return self.of(told | {name: value for name, value in other.as_mapping().items() if name in ROLLOUT})
 
     def learning(self) -> dict[str, Any]:
         """The settings that decide what is learned from a log, as JSON gives them back."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.belief.linear import RidgeState
 from rankloop.engine.inside import belief_of
 from rankloop.engine.learners import Learners
 from rankloop.engine.records import Shown
@@ -30,18 +29,6 @@ def explain(policy: Ranks, state: Any, fresh: Any, decision: Decision) -> FloatA
         return None
     _, before = belief_of(policy, fresh)
     found = np.full((3, decision.items.shape[1]), np.nan)
-    x = decision.rows.x
-    if (
-        isinstance(belief, RidgeState)
-        and isinstance(decision.rows.model, int)
-        and belief.F.shape[1] == 1
-        and x is not None
-    ):
-        belief.believed(np.ascontiguousarray(x[0]), found)
-        start = np.empty((2, found.shape[1]))
-        before.believed(np.ascontiguousarray(x[0]), start)
-        _shares(found, start[1])
-        return found
     rows = _listed(decision.rows)
     if hasattr(belief, "mean"):
         found[0] = belief.mean(rows)[0]

@@ -154,7 +154,8 @@ class Ranker(Questions):
         seed = (config.seed, number)
         proposed, explored, likely = None, False, None
         if own is None or config.mode == "shadow":
-            decision, explored, likely = rollout.decide(replica, config, asked, self._numbered(*seed), now)
+            spent = 0 if config.explore_daily is None else self._explored(now)
+            decision, explored, likely = rollout.decide(replica, config, asked, self._numbered(*seed), spent)
         if own is not None:
             proposed = decision.items[0] if config.mode == "shadow" else None
             rows = learners.policy.adopt(request, own[None, :]).rows
@@ -192,6 +193,10 @@ class Ranker(Questions):
             explored=explored,
         )
         return shown, Ranking(shown, replica.table.ids, shares)
+
+    def _explored(self, now: float) -> int:
+        """Lists of today that exploring changed, those on their way to the log too."""
+        return self._replica.tally.explored_on(now) + sum(shown.explored for shown in self._unkept.values())
 
     # Feedback
 
@@ -334,6 +339,8 @@ class Ranker(Questions):
         with self._lock:
             if self._other is None:
                 raise Unsupported("no other policy stands by.")
+            # Who sees the lists is the ranker's affair, whichever policy makes them.
+            self._other.config = self._other.config.rolled_out_as(self.config)
             self._replica, self._other = self._other, self._replica
             self.config = self._replica.config
             return self.config

@@ -19,11 +19,6 @@ from rankloop.types import EMPTY, Decision
 Draws = np.random.Generator
 
 
-def needs_order(config: RankerConfig) -> bool:
-    """Whether some visitors see the caller's own order."""
-    return config.mode == "shadow" or config.traffic < 1.0 or config.guard is not None
-
-
 def is_control(config: RankerConfig, name: str, who: str, guarded: bool) -> bool:
     """Whether this visitor sees the caller's own order: always the same for the same visitor."""
     if config.mode == "shadow" or guarded:
@@ -45,9 +40,9 @@ def own_order(asked: Asked) -> Any:
 
 
 def decide(
-    replica: Replica, config: RankerConfig, asked: Asked, rng: Draws, now: float
+    replica: Replica, config: RankerConfig, asked: Asked, rng: Draws, spent: int
 ) -> tuple[Decision, bool, Propensity | None]:
-    """The policy's list, within what it may explore.
+    """The policy's list, within what it may explore; `spent` lists of today were changed by exploring.
 
     Also whether exploring changed it, where that is looked at, and its propensity where that has a closed form.
     """
@@ -59,7 +54,7 @@ def decide(
         return made, False, of(learners.policy, state, made, learners.law)
     _, inner = unwrap(learners.policy, state)
     best = learners.greedy.decide(inner, request, rng)
-    if config.explore_daily is not None and replica.tally.explored_on(now) >= config.explore_daily:
+    if config.explore_daily is not None and spent >= config.explore_daily:
         return best, False, of(learners.greedy, inner, best)
     if config.explore_from:
         pinned = np.full(request.k, EMPTY, dtype=np.int64) if request.pinned is None else request.pinned.copy()

@@ -127,30 +127,6 @@ def _norms(x: FloatArray, F: FloatArray, out: FloatArray) -> None:
 norms = compiled(_norms, fastmath=True)
 
 
-def _believed(x: FloatArray, F: FloatArray, b: FloatArray, out: FloatArray) -> None:
-    """out[0, k] = x_kᵀF Fᵀb and out[1, k] = ‖Fᵀx_k‖ for x [K, d], F [d, d], b [d]: estimates and their widths."""
-    K, d = x.shape
-    c = np.zeros(d)
-    f = np.empty(d)
-    for i in range(d):
-        for j in range(d):
-            c[j] += b[i] * F[i, j]
-    for k in range(K):
-        for j in range(d):
-            f[j] = 0.0
-        for i in range(d):
-            for j in range(d):
-                f[j] += x[k, i] * F[i, j]
-        mean = norm = 0.0
-        for j in range(d):
-            mean += f[j] * c[j]
-            norm += f[j] * f[j]
-        out[0, k], out[1, k] = mean, np.sqrt(norm)
-
-
-believed = compiled(_believed, fastmath=True)
-
-
 def _gram(x: FloatArray, weight: FloatArray, H: FloatArray) -> None:
     """H_b += Σ_i weight[b, i] x_i x_iᵀ for x [1 or B, R, d] and H [B, d, d]; rows of weight 0 cost nothing."""
     B, R = weight.shape

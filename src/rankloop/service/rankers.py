@@ -151,13 +151,13 @@ class Rankers:
             place = name if name not in self._used else f"{name}#{secrets.token_hex(6)}"
             self._used.add(place)
             ranker = Ranker(config, name=place, writer=self.writer)
-            if before is not None and before.ranker.config.dim == config.dim:
-                with before.changing:
-                    ranker.put_items([_bare(item) for item in before.ranker.items()])
+            if before is not None:
+                self._drop(before)  # or it would be remembered after its successor
+                if (before.ranker.config.dim, before.ranker.config.coverage) == (config.dim, config.coverage):
+                    with before.changing:
+                        ranker.put_items(before.ranker.items())
             hosted = Hosted(name, ranker)
             self._remember(hosted)
-            if before is not None and before.rebuild is not None:
-                before.rebuild.stop()
             self._hosted[name] = hosted
         return before is None
 
@@ -174,6 +174,7 @@ class Rankers:
         config = self.config(name, given)
         with self._changing:
             hosted = self.find(name)
+            config = config.rolled_out_as(hosted.ranker.config)
             if not fits(config, hosted.ranker.config):
                 accepted = "the dim, context, coverage and slots of the ranker that it is to replace"
                 raise InvalidInput("ranker", Words("of another shape"), accepted)
@@ -184,7 +185,7 @@ class Rankers:
     def standing(self, name: str) -> Standing:
         """How far the other policy is; 404 where there is none."""
         ranker, rebuild = self.find(name).ranker, self.find(name).rebuild
-        if rebuild is not None and (ranker.other is None or ranker.other == rebuild.config):
+        if rebuild is not None and (ranker.other is None or ranker.other.learning() == rebuild.config.learning()):
             return rebuild.standing()
         if ranker.other is not None:
             return Standing("ready", ranker.other.as_mapping(), ranker.position, None, None)
@@ -218,7 +219,7 @@ class Rankers:
     def delete(self, name: str) -> None:
         """The ranker answers no more; its log stays."""
         with self._changing:
-            self.find(name)
+            self._drop(self.find(name))  # or it would be remembered after its end
             self._note(DELETED, name, {})
             del self._hosted[name]
 
@@ -258,8 +259,3 @@ class Rankers:
 def _plain(config: RankerConfig) -> Any:
     """As JSON gives it back."""
     return json.loads(json.dumps(config.as_mapping()))
-
-
-def _bare(item: Any) -> dict[str, Any]:
-    """An item without what another ranker said of it, which the new policy may not understand."""
-    return {"id": item.id, "features": item.features, "price": item.price, "enabled": item.enabled}

@@ -78,10 +78,6 @@ class Rebuild:
         other, now = [*self._judgements, None, None][:2]
         return Standing(self.state, self.config.as_mapping(), self._other.position, now, other, self._problem)
 
-    def wait(self, seconds: float | None = None) -> None:
-        """Until it is ready or has failed."""
-        self._thread.join(seconds)
-
     def stop(self) -> None:
         """Give up."""
         self._stop.set()
