@@ -24,7 +24,7 @@ import pytest
 
 from rankloop.engine import Ranker, RankerConfig
 from rankloop.store import Entry, MemoryStore, SqliteStore, StoreUnavailable, Writer
-from rankloop.store.writer import MOST
+from rankloop.store.writer import MOST, positions
 from served import small_disk
 from test_engine import Failing, config, contents, items
 
@@ -359,8 +359,7 @@ def test_many_writers_on_a_full_disk_are_told_the_truth(tmp_path: Path) -> None:
         store = SqliteStore(place / "log.db")
         writer = Writer(store)
         done = {
-            f"{i}": writer.submit(NAME, Entry("happened", f"{i}", "", 0.0, bytes(500)), lambda position: position)
-            for i in range(3000)
+            f"{i}": writer.submit(NAME, Entry("happened", f"{i}", "", 0.0, bytes(500)), positions) for i in range(3000)
         }
         kept = {key: future.result() for key, future in done.items() if future.exception() is None}
         assert 0 < len(kept) < 3000

@@ -14,6 +14,7 @@ from rankloop.engine import Item, Ranker, RankerConfig, UnknownDecision
 from rankloop.engine.propensity import numbered
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
 from rankloop.store import MemoryStore, SqliteStore, StoreUnavailable, Writer
+from rankloop.store.writer import positions
 
 IDS = [entry.id for entry in catalogue.entries()]
 DIM, CONTEXT, SLOTS, TOPICS = 3, 2, 3, 4
@@ -615,7 +616,7 @@ def test_entries_that_come_together_are_committed_together(tmp_path: Path) -> No
 
     store = Slow()
     writer = Writer(store)
-    done = [writer.submit("r", Entry("k", str(i), "", 0.0, b""), lambda position: position) for i in range(50)]
+    done = [writer.submit("r", Entry("k", str(i), "", 0.0, b""), positions) for i in range(50)]
     store.go.set()
     assert [f.result() for f in done] == list(range(1, 51))
     assert len(store.sizes) <= 2

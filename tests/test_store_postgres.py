@@ -5,8 +5,7 @@ from __future__ import annotations
 import builtins
 import threading
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -170,8 +169,9 @@ def test_under_load_nothing_acknowledged_is_lost_and_nothing_doubled(server: Ser
     refused: list[str] = []
     stop = threading.Event()
 
-    def note(one: Entry, position: int) -> None:
-        applied.append((position, one.key, one.body))
+    def note(kept: Sequence[tuple[int, Entry]]) -> list[None]:
+        applied.extend((position, one.key, one.body) for position, one in kept)
+        return [None] * len(kept)
 
     def visitor(n: int) -> None:
         i = 0
@@ -179,7 +179,7 @@ def test_under_load_nothing_acknowledged_is_lost_and_nothing_doubled(server: Ser
             key = f"{n}-{i}" if i % 4 else ""
             one = entry(key, body=f"{n}-{i}".encode())
             try:
-                writer.submit("r", one, partial(note, one)).result()
+                writer.submit("r", one, note, one).result()
             except StoreUnavailable:
                 refused.append(key)
                 time.sleep(0.01)

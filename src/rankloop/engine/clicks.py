@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,13 @@ MANY = 3
 """So many clicks and more are counted together."""
 TOGETHER = 512
 """Lists that are counted at once: one by one, tables would take longer than all the rest of a tally."""
+
+
+def joined(lists: Sequence[IntArray]) -> tuple[IntArray, IntArray, IntArray]:
+    """Items of all lists one after the other, the slot of each, and the length of each list."""
+    lengths = np.array([len(one) for one in lists])
+    items = np.concatenate(lists)
+    return items, np.arange(len(items)) - np.repeat(np.cumsum(lengths) - lengths, lengths), lengths
 
 
 class ClickCounts:
@@ -47,10 +54,9 @@ class ClickCounts:
             return
         arms, explored, lists, outcomes = zip(*self._waiting, strict=True)
         self._waiting = []
-        items, clicked = np.concatenate(lists), np.concatenate(outcomes) != 0
-        lengths = np.array([len(one) for one in lists])
+        items, slots, lengths = joined(lists)
         start = np.cumsum(lengths) - lengths
-        places = self._places[np.arange(len(items)) - np.repeat(start, lengths)]
+        places, clicked = self._places[slots], np.concatenate(outcomes) != 0
         before = np.cumsum(clicked) - clicked
         above = before > np.repeat(before[start], lengths)
         there = items != EMPTY

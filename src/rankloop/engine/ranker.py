@@ -139,7 +139,7 @@ class Ranker(Questions):
                 return ranking, self._keep(shown)
             self._unkept[shown.id] = shown
             try:
-                self._writer.post(self.name, encode(shown), self._applied(shown))
+                self._writer.post(self.name, encode(shown), self._apply, shown)
             except BaseException:
                 del self._unkept[shown.id]
                 raise
@@ -285,21 +285,18 @@ class Ranker(Questions):
     # Log and state
 
     def _keep(self, record: Record, known: Callable[[], Any] | None = None, *, waits: bool = False) -> Future[Any]:
-        return self._writer.submit(self.name, encode(record), self._applied(record), known, waits=waits)
+        return self._writer.submit(self.name, encode(record), self._apply, record, known, waits=waits)
 
-    def _applied(self, record: Record) -> Callable[[int], Any]:
-        def apply(position: int) -> Receipt | None:
-            with self._lock:
+    def _apply(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
+        """Become what is in the log now."""
+        with self._lock:
+            for _, record in kept:
                 if isinstance(record, Shown):
                     self._unkept.pop(record.id, None)
-                told = self._replica.apply(record)
-                self._replica.position = position
-                if self._other is not None:
-                    self._other.apply(record)
-                    self._other.position = position
+            told = self._replica.take_in(kept)
+            if self._other is not None:
+                self._other.take_in(kept)
             return told
-
-        return apply
 
     def flush(self) -> None:
         """Wait until all lists that were answered are in the log."""

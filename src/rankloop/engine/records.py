@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.engine.items import Item
+from rankloop.engine.packing import TEXT, Fixed, Formats, head, numbers, unpack, usual_head
 from rankloop.engine.propensity import Propensity
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray, IntArray
-
-Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,62 +99,93 @@ class Guarded:
 Record = ItemsPut | ItemsRemoved | Shown | Happened | Closed | Withdrawn | Guarded
 ARRAYS = ("items", "x", "context", "scores", "why", "proposed", "allowed")
 """Of what was shown."""
-SELDOM = ("pinned", "visitor", "explored", "arm")
-"""What is said of a list only where it is not as usual."""
+COUNTED = (("number", "q"), ("exploring", "d"), ("judged", "q"), ("explored", "?7x"))
+"""Numbers of what was shown."""
+CHANCES = ("prefix", "slot", "prefix_error", "slot_error")
+"""Arrays of a propensity."""
 
 
 def encode(record: Record) -> Entry:
     """The entry of a record."""
     match record:
-        case ItemsPut(time, items):
-            return Entry("items-put", "", "", time, _pack({"items": [item.as_mapping() for item in items]}, {}))
-        case ItemsRemoved(time, ids):
-            return Entry("items-removed", "", "", time, _pack({"ids": ids}, {}))
         case Shown():
-            meta: dict[str, Any] = {"number": record.number, "segment": record.segment, "policy": record.policy}
-            meta |= {"version": record.version, "seed": record.seed}
-            meta |= {"exploring": record.exploring, "judged": record.judged}
-            if record.pinned or record.visitor is not None or record.explored or record.arm != "policy":
-                meta |= {name: v for name in SELDOM if (v := getattr(record, name))}
-            if record.propensity is not None:
-                meta["propensity"] = plain(record.propensity)
-            arrays = {name: array for name in ARRAYS if (array := getattr(record, name)) is not None}
-            return Entry("shown", record.id, record.id, record.time, _pack(meta, arrays))
+            return Entry("shown", record.id, record.id, record.time, _shown(record))
         case Happened():
-            told = {"final": record.final} | ({} if record.regret is None else {"regret": record.regret})
-            body = _pack(told, {"outcome": record.outcome})
-            return Entry("happened", record.event, record.decision, record.time, body)
+            return Entry("happened", record.event, record.decision, record.time, _happened(record))
+        case ItemsPut(time, items):
+            return Entry("items-put", "", "", time, head({"items": [item.as_mapping() for item in items]}))
+        case ItemsRemoved(time, ids):
+            return Entry("items-removed", "", "", time, head({"ids": ids}))
         case Closed(time, decisions):
-            return Entry("closed", "", "", time, _pack({"decisions": decisions}, {}))
+            return Entry("closed", "", "", time, head({"decisions": decisions}))
         case Withdrawn(time, decision):
-            return Entry("withdrawn", decision, decision, time, _pack({}, {}))
+            return Entry("withdrawn", decision, decision, time, head({}))
         case Guarded(time, tripped, why):
-            return Entry("guarded", "", "", time, _pack({"tripped": tripped, "why": why}, {}))
+            return Entry("guarded", "", "", time, head({"tripped": tripped, "why": why}))
+
+
+def _shown(record: Shown) -> bytes:
+    fixed: Fixed = (
+        ("segment", record.segment),
+        ("policy", record.policy),
+        ("version", record.version),
+        ("seed", record.seed),
+    )
+    if record.pinned:
+        fixed += (("pinned", record.pinned),)
+    if record.arm != "policy":
+        fixed += (("arm", record.arm),)
+    formats: Formats = COUNTED
+    values: tuple[float, ...] = (record.number, record.exploring, record.judged, record.explored)
+    arrays = [(name, array) for name in ARRAYS if (array := getattr(record, name)) is not None]
+    likely = record.propensity
+    if likely is not None:
+        fixed += (("kind", likely.kind), ("draws", likely.draws))
+        known = [(name, value) for name in ("list", "list_error") if (value := getattr(likely, name)) is not None]
+        formats += tuple((name, "d") for name, _ in known)
+        values += tuple(value for _, value in known)
+        arrays[1:1] = [(name, array) for name in CHANCES if (array := getattr(likely, name)) is not None]
+    shapes = tuple((name, array.dtype.char, array.shape) for name, array in arrays)
+    parts = [array.tobytes() for _, array in arrays]
+    if record.visitor is not None:
+        visitor = record.visitor.encode()
+        shapes += (("visitor", TEXT, (len(visitor),)),)
+        parts.append(visitor)
+    return b"".join([usual_head(fixed, formats, shapes), numbers(formats).pack(*values), *parts])
+
+
+def _happened(record: Happened) -> bytes:
+    formats: Formats = () if record.regret is None else (("regret", "d"),)
+    outcome = record.outcome
+    start = usual_head((("final", record.final),), formats, (("outcome", outcome.dtype.char, outcome.shape),))
+    told = b"" if record.regret is None else numbers(formats).pack(record.regret)
+    return start + told + outcome.tobytes()
 
 
 def decode(entry: Entry) -> Record:
     """The record of an entry."""
-    meta, arrays = _unpack(entry.body)
+    fixed, found = unpack(entry.body)
     match entry.kind:
-        case "items-put":
-            return ItemsPut(entry.time, tuple(_item(one) for one in meta["items"]))
-        case "items-removed":
-            return ItemsRemoved(entry.time, tuple(meta["ids"]))
         case "shown":
-            if "propensity" in meta:
-                meta["propensity"] = _propensity(meta["propensity"])
-            if "pinned" in meta:
-                meta["pinned"] = tuple(meta["pinned"])
-            found: dict[str, Any] = {**meta, **arrays}
-            return Shown(entry.time, entry.key, **found)
+            if "kind" in fixed:
+                fixed = {name: value for name, value in fixed.items() if name not in ("kind", "draws")} | {
+                    "propensity": _propensity(fixed, found)
+                }
+            if "pinned" in fixed:
+                fixed = {**fixed, "pinned": tuple(fixed["pinned"])}
+            return Shown(entry.time, entry.key, **fixed, **found)
         case "happened":
-            return Happened(entry.time, entry.key, entry.subject, arrays["outcome"], meta["final"], meta.get("regret"))
+            return Happened(entry.time, entry.key, entry.subject, final=fixed["final"], **found)
+        case "items-put":
+            return ItemsPut(entry.time, tuple(_item(one) for one in fixed["items"]))
+        case "items-removed":
+            return ItemsRemoved(entry.time, tuple(fixed["ids"]))
         case "closed":
-            return Closed(entry.time, tuple(meta["decisions"]))
+            return Closed(entry.time, tuple(fixed["decisions"]))
         case "withdrawn":
             return Withdrawn(entry.time, entry.subject)
         case "guarded":
-            return Guarded(entry.time, meta["tripped"], meta["why"])
+            return Guarded(entry.time, fixed["tripped"], fixed["why"])
     raise ValueError(f"an entry of kind {entry.kind!r}, which this version does not know")
 
 
@@ -167,9 +195,10 @@ def plain(propensity: Propensity) -> dict[str, Any]:
     return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items() if v is not None}
 
 
-def _propensity(given: Mapping[str, Any]) -> Propensity:
-    values: dict[str, Any] = {name: np.array(v) if isinstance(v, list) else v for name, v in given.items()}
-    return Propensity(**values)
+def _propensity(fixed: Mapping[str, Any], found: dict[str, Any]) -> Propensity:
+    """What was said of a propensity, taken out of the rest."""
+    own = {name: found.pop(name) for name in ("list", "list_error", *CHANCES) if name in found}
+    return Propensity(fixed["kind"], fixed["draws"], **own)
 
 
 def _item(given: Mapping[str, Any]) -> Item:
@@ -182,37 +211,3 @@ def _item(given: Mapping[str, Any]) -> Item:
         None if prior is None else (prior["score"], prior["strength"]),
         None if coverage is None else tuple(coverage),
     )
-
-
-_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_read = json.JSONDecoder().raw_decode
-
-
-def _pack(meta: Mapping[str, Any], arrays: Arrays) -> bytes:
-    """A line of JSON, spaces up to a multiple of eight bytes, then the arrays one after the other."""
-    shapes = [(name, array.dtype.char, array.shape) for name, array in arrays.items()]
-    head = _json({**meta, "": shapes}).encode()
-    filled = b" " * (-(len(head) + 1) % 8) + b"\n"
-    return b"".join([head, filled, *(array.tobytes() for array in arrays.values())])
-
-
-def _unpack(body: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    end = body.index(b"\n")
-    meta, _ = _read(body[:end].decode())
-    arrays: dict[str, NDArray[Any]] = {}
-    at = end + 1
-    whole: FloatArray | None = None
-    for name, type, shape in meta.pop(""):
-        count = shape[0] if len(shape) == 1 else math.prod(shape)
-        if type in "dl" and at % 8 == 0:
-            # One array over the numbers of eight bytes, and slices of it: half the time of one array for each.
-            if whole is None:
-                whole = np.frombuffer(body, np.float64, (len(body) - at) // 8, at)
-                start = at
-            array: NDArray[Any] = whole[(at - start) // 8 : (at - start) // 8 + count]
-            array = array if type == "d" else array.view(np.int64)
-        else:
-            array = np.frombuffer(body, type, count, at)
-        arrays[name] = array if len(shape) == 1 else array.reshape(shape)
-        at += array.nbytes
-    return meta, arrays

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -81,28 +82,30 @@ class Replica:
 
     def follow(self, entries: Iterable[Entry], until: int | None = None) -> None:
         """Apply entries, up to a position if one is given: the same as one by one, and quicker."""
-        self._later, held = {}, 0
-        self.tally.later = True
+        wanted = entries if until is None else takewhile(lambda entry: entry.position <= until, entries)
+        records = ((entry.position, decode(entry)) for entry in wanted)
+        while some := list(islice(records, TOGETHER)):
+            self.take_in(some)
+
+    def take_in(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
+        """Apply records, each after its position: what one by one would give, with lessons of a segment together."""
+        told: list[Receipt | None] = []
+        self._later = {}
         try:
-            for entry in entries:
-                if until is not None and entry.position > until:
-                    break
-                record = decode(entry)
-                if isinstance(record, ItemsPut | ItemsRemoved) or held >= TOGETHER:
+            for position, record in kept:
+                if isinstance(record, ItemsPut | ItemsRemoved):
                     self._catch_up()
-                    held = 0
-                self.apply(record)
-                self.position = entry.position
-                held += 1
+                told.append(self.apply(record))
+                self.position = position
         finally:
             self._catch_up()
-            self._later, self.tally.later = None, False
+            self._later = None
+        return told
 
     def _catch_up(self) -> None:
         for lessons in (self._later or {}).values():
             self.learners.learn(lessons)
         self._later = {}
-        self.tally.catch_up()
 
     def _happened(self, record: Happened) -> Receipt:
         waiting = self.pending.get(record.decision)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.engine.clicks import ClickCounts
+from rankloop.engine.clicks import TOGETHER, ClickCounts, joined
 from rankloop.engine.records import Shown
-from rankloop.types import EMPTY, FloatArray
+from rankloop.types import EMPTY, FloatArray, IntArray
 
 ARMS = ("policy", "control")
 FIELDS = ("lists", "settled", "clicked", "value", "regret", "known", "exploring", "slots", "explored")
@@ -45,20 +45,32 @@ class Tally:
         self._today, self.explored_today = 0, 0
         self.lags, self.lag_seconds = [0] * (len(LAGS) + 1), 0.0
         self.late = self.closed = self.withdrawn = 0
-        self.later = False  # put off counting items by place: for those who catch up with a long log
-        self._counted: dict[tuple[bool, int], list[Any]] = {}
-        self._slots = np.minimum(np.arange(slots), PLACES - 1)
+        self._listed: list[list[IntArray]] = [[] for _ in ARMS]  # not counted yet, as with clicks
+        self._hit: list[list[IntArray]] = [[] for _ in ARMS]  # the same, EMPTY where there was no click
+        self._places = np.minimum(np.arange(slots), PLACES - 1)
         shape = (len(ARMS), capacity, min(slots, PLACES))
-        self.shown = np.zeros(shape, dtype=np.uint32)
-        self.clicked = np.zeros(shape, dtype=np.uint32)
+        self._shown = np.zeros(shape, dtype=np.uint32)
+        self._clicked = np.zeros(shape, dtype=np.uint32)
         self.clicks = ClickCounts(slots, PLACES, capacity)
 
     def grow(self, capacity: int) -> None:
         """Make room for items."""
-        if capacity > self.shown.shape[1]:
-            more = ((0, 0), (0, capacity - self.shown.shape[1]), (0, 0))
-            self.shown, self.clicked = np.pad(self.shown, more), np.pad(self.clicked, more)
+        if capacity > self._shown.shape[1]:
+            more = ((0, 0), (0, capacity - self._shown.shape[1]), (0, 0))
+            self._shown, self._clicked = np.pad(self._shown, more), np.pad(self._clicked, more)
             self.clicks.grow(capacity)
+
+    @property
+    def shown(self) -> NDArray[np.uint32]:
+        """How often each item was listed, [arms, items, places]."""
+        self._catch_up()
+        return self._shown
+
+    @property
+    def clicked(self) -> NDArray[np.uint32]:
+        """How often it was clicked there, [arms, items, places]."""
+        self._catch_up()
+        return self._clicked
 
     def listed(self, shown: Shown) -> None:
         """A list was decided."""
@@ -77,7 +89,9 @@ class Tally:
         if shown.explored:
             self.explored_today = 1 + self.explored_on(shown.time)
             self._today = int(shown.time // 86400)
-        self._count(self.shown, arm, shown, None)
+        self._listed[arm].append(shown.items)
+        if len(self._listed[arm]) >= TOGETHER:
+            self._catch_up()
 
     def explored_on(self, time: float) -> int:
         """Lists that exploring changed on the day of the last one, if this is the same day."""
@@ -114,27 +128,19 @@ class Tally:
                 own[REGRET] += regret
                 own[KNOWN] += 1
         if clicked:
-            self._count(self.clicked, arm, shown, outcome)
+            self._hit[arm].append(np.where(outcome == 0, EMPTY, shown.items))
         self.clicks.settled(arm, shown.explored, shown.items, outcome)
         return clicked
 
-    def _count(self, table: NDArray[Any], arm: int, shown: Shown, outcome: FloatArray | None) -> None:
-        items, places = shown.items, self._slots[: len(shown.items)]
-        if outcome is not None:
-            items, places = items[outcome != 0], places[outcome != 0]
-        if EMPTY in items.tolist():
-            items, places = items[items != EMPTY], places[items != EMPTY]
-        if self.later:
-            self._counted.setdefault((table is self.shown, arm), []).append((items, places))
-        else:
-            table[arm, items, places] += 1  # a list has an item once
-
-    def catch_up(self) -> None:
+    def _catch_up(self) -> None:
         """Count what was put off."""
-        for (shown, arm), cells in self._counted.items():
-            items, places = (np.concatenate(part) for part in zip(*cells, strict=True))
-            np.add.at(self.shown[arm] if shown else self.clicked[arm], (items, places), 1)
-        self._counted.clear()
+        for table, waiting in ((self._shown, self._listed), (self._clicked, self._hit)):
+            for counts, lists in zip(table, waiting, strict=True):
+                if lists:
+                    items, slots, _ = joined(lists)
+                    there = items != EMPTY
+                    np.add.at(counts, (items[there], self._places[slots[there]]), 1)
+                    lists.clear()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All counts."""
@@ -161,7 +167,8 @@ class Tally:
         self.lags, self.lag_seconds = arrays["lags"].tolist(), float(arrays["lag_seconds"])
         self.late, self.closed, self.withdrawn, self._today, self.explored_today = arrays["others"].tolist()
         self.since = None if np.isnan(arrays["since"]) else float(arrays["since"])
-        self.shown, self.clicked = arrays["shown"].copy(), arrays["clicked"].copy()
+        self._shown, self._clicked = arrays["shown"].copy(), arrays["clicked"].copy()
+        self._listed, self._hit = [[] for _ in ARMS], [[] for _ in ARMS]
         self.clicks.restore({name.removeprefix("clicks."): array for name, array in arrays.items()})
         for name, kept in (("minutes", self.minutes), ("hours", self.hours)):
             kept.clear()

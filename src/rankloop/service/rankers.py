@@ -22,6 +22,7 @@ from rankloop.service.settings import Settings
 from rankloop.service.single import hold
 from rankloop.store import Entry, Store, Writer
 from rankloop.store.opening import is_database, open_store
+from rankloop.store.writer import positions
 
 RESERVED = ""
 """Under this name the log says which rankers there are."""
@@ -241,7 +242,7 @@ class Rankers:
 
     def _note(self, kind: str, name: str, body: dict[str, Any]) -> None:
         entry = Entry(kind, "", name, time.time(), json.dumps(body).encode())
-        self.writer.submit(RESERVED, entry, lambda position: position).result()
+        self.writer.submit(RESERVED, entry, positions).result()
 
     def close(self) -> None:
         """Keep states, write what is waiting, let go of the log."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from rankloop.store.base import Entry, Store, StoreUnavailable
 
@@ -21,11 +21,15 @@ AGAIN = 0.2
 log = logging.getLogger("rankloop.store")
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+Apply = Callable[[Sequence[tuple[int, Any]]], Sequence[Any]]
+"""Takes positions and records of entries that are kept, in their order; gives what those who wait are told of each."""
+
+
+class _Work(NamedTuple):
     ranker: str
     entry: Entry | None  # None: only the line up to here matters
-    apply: Callable[[int], Any]  # called with its position after the commit
+    apply: Apply
+    record: Any
     known: Callable[[], Any] | None  # called instead where the entry was there before
     done: Future[Any] | None  # None where nobody waits
 
@@ -33,7 +37,8 @@ class _Work:
 class Writer:
     """Keeps entries and then lets their rankers learn, in one order for both.
 
-    What a future gives is what `apply` returned; it comes only after the entry is on the disk. Entries that nobody
+    What a future gives is what `apply` said of the entry; it comes only after the entry is on the disk. Entries that
+    were committed together are applied together, those of one ranker that follow each other. Entries that nobody
     waits for are written with the next ones that somebody waits for, or soon; where the log cannot be written they
     stay first in line. A thread of its own writes; a caller who would only wait may write instead where nobody does,
     for the whole line: that spares two changes of thread.
@@ -58,7 +63,8 @@ class Writer:
         self,
         ranker: str,
         entry: Entry,
-        apply: Callable[[int], Any],
+        apply: Apply,
+        record: Any = None,
         known: Callable[[], Any] | None = None,
         *,
         waits: bool = False,
@@ -68,7 +74,8 @@ class Writer:
         Args:
             ranker: whose entry it is.
             entry: to be kept.
-            apply: called with its position after the commit.
+            apply: called after the commit.
+            record: what `apply` gets with the position.
             known: called instead where the entry was there before.
             waits: the caller has nothing else to do, and may write himself.
         """
@@ -76,7 +83,7 @@ class Writer:
         done.set_running_or_notify_cancel()  # what is handed over is written, whether or not somebody still waits
         leads = waits and self._turn.acquire(blocking=False)
         try:
-            self._enter(_Work(ranker, entry, apply, known, done), call=not leads)
+            self._enter(_Work(ranker, entry, apply, record, known, done), call=not leads)
             while leads and not done.done():
                 self._keep(self._next())
         except StoreUnavailable as error:
@@ -87,14 +94,14 @@ class Writer:
                 self._call()
         return done
 
-    def post(self, ranker: str, entry: Entry, apply: Callable[[int], Any]) -> None:
+    def post(self, ranker: str, entry: Entry, apply: Apply, record: Any = None) -> None:
         """Hand over an entry that nobody waits for; raises where too many are in line."""
-        self._enter(_Work(ranker, entry, apply, None, None))
+        self._enter(_Work(ranker, entry, apply, record, None, None))
 
     def flush(self) -> None:
         """Wait until all that was handed over before is on the disk and applied."""
         done: Future[Any] = Future()
-        self._enter(_Work("", None, lambda position: None, None, done))
+        self._enter(_Work("", None, positions, None, None, done))
         done.result()
 
     def _call(self) -> None:
@@ -148,8 +155,13 @@ class Writer:
         except Exception as error:
             self._failed(works, error)
             return False
-        for work in works:
-            _settle(work, None if work.entry is None else next(positions))
+        kept = [(work, None if work.entry is None else next(positions)) for work in works]
+        # What was there before, or is no entry at all, does not part what stands around it.
+        for apply, group in groupby((one for one in kept if one[1] is not None), key=lambda one: one[0].apply):
+            _settle(apply, list(group))
+        for work, position in kept:
+            if position is None:
+                _again(work)
         return True
 
     def _failed(self, works: list[_Work], error: Exception) -> None:
@@ -169,15 +181,33 @@ class Writer:
                 work.done.set_exception(error)
 
 
-def _settle(work: _Work, position: int | None) -> None:
+def positions(kept: Sequence[tuple[int, Any]]) -> list[int]:
+    """Nothing is to be applied: those who wait are told where their entries stand."""
+    return [position for position, _ in kept]
+
+
+def _settle(apply: Apply, kept: list[tuple[_Work, Any]]) -> None:
+    """Apply what is in the log now, and tell those who wait."""
     try:
-        known = work.known or (lambda: None)
-        told = known() if position is None else work.apply(position)
+        told = apply([(position, work.record) for work, position in kept])
     except Exception as error:
-        if work.done is None:
-            log.exception("an entry of %s could not be applied", work.ranker)
-        else:
-            work.done.set_exception(error)
-    else:
+        log.exception("entries of %s could not be applied", kept[0][0].ranker)
+        for work, _ in kept:
+            if work.done is not None:
+                work.done.set_exception(error)
+        return
+    for (work, _), one in zip(kept, told, strict=True):
         if work.done is not None:
-            work.done.set_result(told)
+            work.done.set_result(one)
+
+
+def _again(work: _Work) -> None:
+    """Tell somebody that nothing was written for him."""
+    if work.done is None:
+        return
+    try:
+        told = None if work.known is None else work.known()
+    except Exception as error:
+        work.done.set_exception(error)
+    else:
+        work.done.set_result(told)

@@ -1,0 +1,104 @@
+"""Bytes of an entry: a head of JSON that most entries have in common, then numbers, arrays and texts.
+
+The head says what follows, in this order: under `#` the numbers by name with their `struct` formats, under `` the
+arrays and texts by name with type and shape (a text is of type `s`). Most heads repeat, so they are written and read
+once and remembered. Whatever else stands in a head are values of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from struct import Struct
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+REMEMBERED = 2048
+"""Heads."""
+TEXT = "s"
+Fixed = tuple[tuple[str, Any], ...]
+Formats = tuple[tuple[str, str], ...]
+Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
+
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_read = json.JSONDecoder().raw_decode
+
+
+def head(fixed: Mapping[str, Any], formats: Formats = (), shapes: Shapes = ()) -> bytes:
+    """The head of an entry: JSON, spaces up to a multiple of eight bytes with the end of the line."""
+    what = {"#": dict(formats)} if formats else {}
+    line = _json({**fixed, **what, "": shapes}).encode()
+    return line + b" " * (-(len(line) + 1) % 8) + b"\n"
+
+
+@lru_cache(REMEMBERED)
+def usual_head(fixed: Fixed, formats: Formats, shapes: Shapes) -> bytes:
+    """A head that is likely to come again; its values are hashable."""
+    return head(dict(fixed), formats, shapes)
+
+
+@lru_cache
+def numbers(formats: Formats) -> Struct:
+    """How numbers are packed, and unpacked."""
+    return Struct("<" + "".join(format for _, format in formats))
+
+
+class _Part(NamedTuple):
+    """Where an array or a text stands behind the head."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    start: int  # in bytes
+    stop: int
+    words: slice | None  # among numbers of eight bytes, where it is of those
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    fixed: dict[str, Any]
+    names: tuple[str, ...]  # of numbers
+    numbers: Struct
+    parts: tuple[_Part, ...]
+    words: int  # numbers of eight bytes behind the head, up to the last that an array needs
+
+
+def unpack(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Values of the head, which nobody may change; and numbers, arrays and texts, arrays as views of the bytes."""
+    end = body.index(b"\n") + 1
+    known = _understood(body[:end])
+    found: dict[str, Any] = dict(zip(known.names, known.numbers.unpack_from(body, end), strict=True))
+    # One array over the numbers of eight bytes, and slices of it: half the time of one array for each.
+    whole = np.frombuffer(body, np.float64, known.words, end) if known.words else None
+    for name, type, shape, start, stop, words in known.parts:
+        if words is not None and whole is not None:
+            array: NDArray[Any] = whole[words] if type == "d" else whole[words].view(np.int64)
+        elif type == TEXT:
+            found[name] = body[end + start : end + stop].decode()
+            continue
+        else:
+            array = np.frombuffer(body, type, math.prod(shape), end + start)
+        found[name] = array if len(shape) == 1 else array.reshape(shape)
+    return known.fixed, found
+
+
+@lru_cache(REMEMBERED)
+def _understood(line: bytes) -> _Head:
+    fixed, _ = _read(line.decode())
+    formats = fixed.pop("#", {})
+    given: Sequence[Any] = fixed.pop("")
+    packed = numbers(tuple(formats.items()))
+    parts, at, last = [], packed.size, 0
+    for name, type, shape in given:
+        size = shape[0] if type == TEXT else math.prod(shape) * np.dtype(type).itemsize
+        aligned = type in "dl" and at % 8 == 0 and len(line) % 8 == 0
+        words = slice(at // 8, (at + size) // 8) if aligned else None
+        parts.append(_Part(name, type, tuple(shape), at, at + size, words))
+        at += size
+        last = at // 8 if aligned else last
+    return _Head(fixed, tuple(formats), packed, tuple(parts), last)
