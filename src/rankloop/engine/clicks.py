@@ -27,12 +27,13 @@ def joined(lists: Sequence[IntArray]) -> tuple[IntArray, IntArray, IntArray]:
 
 
 class ClickCounts:
-    """Counts of settled lists, both arms together, from which click models can be told apart."""
+    """Counts of settled lists, most of them of both arms together, from which click models can be told apart."""
 
     def __init__(self, slots: int, places: int, capacity: int) -> None:
         self._places = np.minimum(np.arange(slots), places - 1)
         self._waiting: list[tuple[int, bool, IntArray, FloatArray]] = []
         self.tables = {name: np.zeros((capacity, min(slots, places)), dtype=np.uint32) for name in TABLES}
+        self.hits = np.zeros((2, capacity, min(slots, places)), dtype=np.uint32)  # clicks in lists of each arm
         self.lists = np.zeros((2, MANY + 1), dtype=np.int64)  # of each arm, by the number of their clicks
         self.explored = np.zeros(2, dtype=np.int64)  # lists that exploring changed, and those of them clicked
 
@@ -40,6 +41,7 @@ class ClickCounts:
         """Make room for items."""
         for name, table in self.tables.items():
             self.tables[name] = np.pad(table, ((0, capacity - len(table)), (0, 0)))
+        self.hits = np.pad(self.hits, ((0, 0), (0, capacity - self.hits.shape[1]), (0, 0)))
 
     def settled(self, arm: int, explored: bool, items: IntArray, outcome: FloatArray) -> None:
         """The outcome [k] of a list [k] is known."""
@@ -62,8 +64,9 @@ class ClickCounts:
         there = items != EMPTY
         for table, which in zip(TABLES, (there, there & above, clicked & ~above, clicked & above), strict=True):
             np.add.at(self.tables[table], (items[which], places[which]), 1)
+        np.add.at(self.hits, (np.repeat(arms, lengths)[clicked], items[clicked], places[clicked]), 1)
         many = np.add.reduceat(clicked, start, dtype=np.int64)
-        np.add.at(self.lists, (np.array(arms), np.minimum(many, MANY)), 1)
+        np.add.at(self.lists, (arms, np.minimum(many, MANY)), 1)
         changed = np.array(explored)
         self.explored += (changed.sum(), (changed & (many > 0)).sum())
 
@@ -71,10 +74,10 @@ class ClickCounts:
         """All counts."""
         self.catch_up()
         own = {name: table.copy() for name, table in self.tables.items()}
-        return own | {"lists": self.lists.copy(), "explored": self.explored.copy()}
+        return own | {"hits": self.hits.copy(), "lists": self.lists.copy(), "explored": self.explored.copy()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Become what `arrays` gave."""
         self._waiting = []
-        self.tables = {name: arrays[name].copy() for name in TABLES}
+        self.tables, self.hits = {name: arrays[name].copy() for name in TABLES}, arrays["hits"].copy()
         self.lists, self.explored = arrays["lists"].copy(), arrays["explored"].copy()

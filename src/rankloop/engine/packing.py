@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ TEXT = "s"
 Fixed = tuple[tuple[str, Any], ...]
 Formats = tuple[tuple[str, str], ...]
 Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
+Unpacked = tuple[dict[str, Any], dict[str, Any]]
+"""What the head says; and what follows, by name."""
 
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _read = json.JSONDecoder().raw_decode
@@ -68,7 +71,7 @@ class _Head:
     words: int  # numbers of eight bytes behind the head, up to the last that an array needs
 
 
-def unpack(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+def unpack(body: bytes) -> Unpacked:
     """Values of the head, which nobody may change; and numbers, arrays and texts, arrays as views of the bytes."""
     end = body.index(b"\n") + 1
     known = _understood(body[:end])
@@ -85,6 +88,30 @@ def unpack(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
             array = np.frombuffer(body, type, math.prod(shape), end + start)
         found[name] = array if len(shape) == 1 else array.reshape(shape)
     return known.fixed, found
+
+
+def unpack_all(bodies: Sequence[bytes]) -> list[Unpacked]:
+    """As `unpack` for each, in half the time for many: arrays are views of all bytes together."""
+    alike: dict[tuple[bytes, int], list[int]] = {}
+    for i, body in enumerate(bodies):
+        alike.setdefault((body[: body.index(b"\n") + 1], len(body)), []).append(i)
+    unpacked: list[Any] = [None] * len(bodies)
+    for (line, length), which in alike.items():
+        known = _understood(line)
+        if length % 8 or any(part.words is None for part in known.parts):
+            for i in which:
+                unpacked[i] = unpack(bodies[i])
+            continue
+        end, names = len(line), (*known.names, *(part.name for part in known.parts))
+        block = np.frombuffer(b"".join([bodies[i] for i in which])).reshape(len(which), length // 8)[:, end // 8 :]
+        columns = [
+            (block[:, part.words] if part.type == "d" else block[:, part.words].view(np.int64)).reshape(-1, *part.shape)
+            for part in known.parts
+        ]
+        read = known.numbers.unpack_from
+        for i, arrays in zip(which, zip(*columns, strict=True) if columns else repeat(()), strict=False):
+            unpacked[i] = known.fixed, dict(zip(names, read(bodies[i], end) + arrays, strict=True))
+    return unpacked
 
 
 @lru_cache(REMEMBERED)

@@ -52,6 +52,13 @@ class Pending:
         """Settle a decision: it is no longer open."""
         return self._waiting.pop(id, None)
 
+    def part(self, ids: Iterable[str]) -> None:
+        """Those of these that are still open hold no longer in memory what they were read with."""
+        for id in ids:
+            waiting = self._waiting.get(id)
+            if waiting is not None:
+                waiting.shown = waiting.shown.alone()
+
     def due(self, now: float, coming: Iterable[Shown] = ()) -> tuple[str, ...]:
         """Decisions whose window has closed, oldest first; `coming` are those that will be added next."""
         waiting = chain((waiting.shown for waiting in self._waiting.values()), coming)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from rankloop.engine.explain import exploration
@@ -106,8 +105,7 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and -math.inf < value < math.inf else None
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What became of feedback.
 
     `learned`; `counted`: a list of the control group that teaches nothing; `kept`: waits for the window; `late`;

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.engine.items import Item
-from rankloop.engine.packing import TEXT, Fixed, Formats, head, numbers, unpack, usual_head
+from rankloop.engine.packing import TEXT, Fixed, Formats, head, numbers, unpack, unpack_all, usual_head
 from rankloop.engine.propensity import Propensity
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray, IntArray
@@ -58,8 +58,13 @@ class Shown:
     judged: int = 0
     explored: bool = False  # exploring changed the list, where that was looked at
 
+    def alone(self) -> Shown:
+        """The same with arrays of its own, that hold nothing else in memory."""
+        arrays = {name: array.copy() for name in ARRAYS if (array := getattr(self, name)) is not None}
+        return replace(self, **arrays)
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(slots=True, eq=False)
 class Happened:
     """Something happened to a list."""
 
@@ -164,7 +169,16 @@ def _happened(record: Happened) -> bytes:
 
 def decode(entry: Entry) -> Record:
     """The record of an entry."""
-    fixed, found = unpack(entry.body)
+    return _record(entry, *unpack(entry.body))
+
+
+def decode_all(entries: Sequence[Entry]) -> list[Record]:
+    """The records of many entries, quicker than one by one; arrays of a record hold the bytes of all in memory."""
+    bodies = unpack_all([entry.body for entry in entries])
+    return [_record(entry, *body) for entry, body in zip(entries, bodies, strict=True)]
+
+
+def _record(entry: Entry, fixed: dict[str, Any], found: dict[str, Any]) -> Record:
     match entry.kind:
         case "shown":
             if "kind" in fixed:

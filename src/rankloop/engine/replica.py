@@ -22,7 +22,7 @@ from rankloop.engine.records import (
     Record,
     Shown,
     Withdrawn,
-    decode,
+    decode_all,
 )
 from rankloop.engine.tally import Tally
 from rankloop.store.base import Entry
@@ -54,11 +54,6 @@ class Replica:
     def apply(self, record: Record) -> Receipt | None:
         """Become what one more record says."""
         match record:
-            case ItemsPut(_, items):
-                self._put(items)
-            case ItemsRemoved(_, ids):
-                self.table.remove(ids)
-                self.learners.follow()
             case Shown():
                 self.decided = max(self.decided, record.number)
                 self.learners.row(record.segment)
@@ -66,6 +61,11 @@ class Replica:
                 self.tally.listed(record)
             case Happened():
                 return self._happened(record)
+            case ItemsPut(_, items):
+                self._put(items)
+            case ItemsRemoved(_, ids):
+                self.table.remove(ids)
+                self.learners.follow()
             case Closed(_, decisions):
                 for id in decisions:
                     self._close(self.pending.pop(id))
@@ -83,9 +83,11 @@ class Replica:
     def follow(self, entries: Iterable[Entry], until: int | None = None) -> None:
         """Apply entries, up to a position if one is given: the same as one by one, and quicker."""
         wanted = entries if until is None else takewhile(lambda entry: entry.position <= until, entries)
-        records = ((entry.position, decode(entry)) for entry in wanted)
-        while some := list(islice(records, TOGETHER)):
-            self.take_in(some)
+        pages = iter(wanted)
+        while page := list(islice(pages, TOGETHER)):
+            records = decode_all(page)
+            self.take_in([(entry.position, record) for entry, record in zip(page, records, strict=True)])
+            self.pending.part(record.id for record in records if isinstance(record, Shown))
 
     def take_in(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
         """Apply records, each after its position: what one by one would give, with lessons of a segment together."""

@@ -103,7 +103,7 @@ def place(name: str, other: bool) -> str:
 
 def _belongs(replica: Replica) -> dict[str, Any]:
     """What a snapshot is of: it is of no use to another policy, nor to those who count something else."""
-    return {"config": replica.config.learning(), "version": __version__, "counts": [*FIELDS, *TABLES]}
+    return {"config": replica.config.learning(), "version": __version__, "counts": [*FIELDS, *TABLES, "hits"]}
 
 
 def _below(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -46,18 +46,15 @@ class Tally:
         self.lags, self.lag_seconds = [0] * (len(LAGS) + 1), 0.0
         self.late = self.closed = self.withdrawn = 0
         self._listed: list[list[IntArray]] = [[] for _ in ARMS]  # not counted yet, as with clicks
-        self._hit: list[list[IntArray]] = [[] for _ in ARMS]  # the same, EMPTY where there was no click
         self._places = np.minimum(np.arange(slots), PLACES - 1)
         shape = (len(ARMS), capacity, min(slots, PLACES))
         self._shown = np.zeros(shape, dtype=np.uint32)
-        self._clicked = np.zeros(shape, dtype=np.uint32)
         self.clicks = ClickCounts(slots, PLACES, capacity)
 
     def grow(self, capacity: int) -> None:
         """Make room for items."""
         if capacity > self._shown.shape[1]:
-            more = ((0, 0), (0, capacity - self._shown.shape[1]), (0, 0))
-            self._shown, self._clicked = np.pad(self._shown, more), np.pad(self._clicked, more)
+            self._shown = np.pad(self._shown, ((0, 0), (0, capacity - self._shown.shape[1]), (0, 0)))
             self.clicks.grow(capacity)
 
     @property
@@ -69,8 +66,8 @@ class Tally:
     @property
     def clicked(self) -> NDArray[np.uint32]:
         """How often it was clicked there, [arms, items, places]."""
-        self._catch_up()
-        return self._clicked
+        self.clicks.catch_up()
+        return self.clicks.hits
 
     def listed(self, shown: Shown) -> None:
         """A list was decided."""
@@ -127,20 +124,17 @@ class Tally:
             if regret is not None:
                 own[REGRET] += regret
                 own[KNOWN] += 1
-        if clicked:
-            self._hit[arm].append(np.where(outcome == 0, EMPTY, shown.items))
         self.clicks.settled(arm, shown.explored, shown.items, outcome)
         return clicked
 
     def _catch_up(self) -> None:
         """Count what was put off."""
-        for table, waiting in ((self._shown, self._listed), (self._clicked, self._hit)):
-            for counts, lists in zip(table, waiting, strict=True):
-                if lists:
-                    items, slots, _ = joined(lists)
-                    there = items != EMPTY
-                    np.add.at(counts, (items[there], self._places[slots[there]]), 1)
-                    lists.clear()
+        for counts, lists in zip(self._shown, self._listed, strict=True):
+            if lists:
+                items, slots, _ = joined(lists)
+                there = items != EMPTY
+                np.add.at(counts, (items[there], self._places[slots[there]]), 1)
+                lists.clear()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All counts."""
@@ -153,7 +147,6 @@ class Tally:
             "lag_seconds": np.array(self.lag_seconds),
             "since": np.array(np.nan if self.since is None else self.since),
             "shown": self.shown.copy(),
-            "clicked": self.clicked.copy(),
             **{f"clicks.{name}": array for name, array in self.clicks.arrays().items()},
         }
         for name, kept in (("minutes", self.minutes), ("hours", self.hours)):
@@ -167,8 +160,7 @@ class Tally:
         self.lags, self.lag_seconds = arrays["lags"].tolist(), float(arrays["lag_seconds"])
         self.late, self.closed, self.withdrawn, self._today, self.explored_today = arrays["others"].tolist()
         self.since = None if np.isnan(arrays["since"]) else float(arrays["since"])
-        self._shown, self._clicked = arrays["shown"].copy(), arrays["clicked"].copy()
-        self._listed, self._hit = [[] for _ in ARMS], [[] for _ in ARMS]
+        self._shown, self._listed = arrays["shown"].copy(), [[] for _ in ARMS]
         self.clicks.restore({name.removeprefix("clicks."): array for name, array in arrays.items()})
         for name, kept in (("minutes", self.minutes), ("hours", self.hours)):
             kept.clear()

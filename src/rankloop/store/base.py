@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rankloop.errors import RankloopError
 
@@ -13,8 +13,7 @@ class StoreUnavailable(RankloopError):
     """The log cannot be written or read now; nothing of what was asked has been kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One thing that happened to a ranker."""
 
     kind: str

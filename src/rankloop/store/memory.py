@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from rankloop.store.base import Entry, Snapshot
 
@@ -25,7 +24,7 @@ class MemoryStore:
                 positions.append(None)
                 continue
             position = len(self._entries) + 1
-            self._entries.append((ranker, replace(entry, position=position)))
+            self._entries.append((ranker, entry._replace(position=position)))
             self._keys[name] = position
             positions.append(position)
         return positions
