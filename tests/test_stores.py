@@ -406,7 +406,6 @@ def test_a_write_ahead_log_is_moved_while_others_write_and_does_not_grow_without
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rankloop.store.checkpoints.OFTEN", 200_000)
-    monkeypatch.setattr("rankloop.store.checkpoints.LONG", 1_000_000)
     store = SqliteStore(tmp_path / "log.db")
     wal, largest = tmp_path / "log.db-wal", 0
     for n in range(2000):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rankloop.store.base import Entry, Snapshot, StoreUnavailable
-from rankloop.store.checkpoints import Checkpoints
+from rankloop.store.checkpoints import MOVE, Checkpoints
 
 MIGRATIONS = (
     """
@@ -60,11 +60,11 @@ class SqliteStore:
             raise StoreUnavailable(f"{self.path} cannot be opened as a log ({error}).") from None
         self._writing, self._reading = threading.Lock(), threading.Lock()
         self._writer.execute("PRAGMA wal_autocheckpoint = 0")
-        self._checkpoints = Checkpoints(self.path, lambda: _connect(self.path), self._restart)
+        self._checkpoints = Checkpoints(lambda: _connect(self.path), self._moved)
 
-    def _restart(self) -> None:
+    def _moved(self) -> None:
         with self._writing:
-            self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            self._writer.execute(MOVE).fetchone()
 
     def append(self, batch: Sequence[tuple[str, Entry]]) -> list[int | None]:
         """Insert entries in one statement, which is one transaction.
