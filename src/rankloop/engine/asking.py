@@ -57,7 +57,11 @@ def read(
     chosen = candidates is not None or bool(exclude)
     allowed = _allowed(table, candidates, exclude) if chosen else table.enabled
     pinned = _pins(table, size, pin, allowed) if pin else None
-    request = learners.request(size, _context(config, context), allowed=allowed, pinned=pinned)
+    visitor_context = _context(config, context)
+    if chosen or pin or visitor_context is not None:
+        request = learners.request(size, visitor_context, allowed=allowed, pinned=pinned)
+    else:
+        request = learners.usual(size)
     own = None if order is None else _order(table, order, size, allowed)
     return Asked(request, segment, visitor, tuple(sorted(pin)) if pin else (), draws, chosen, own)
 

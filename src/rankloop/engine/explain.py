@@ -11,6 +11,7 @@ import numpy as np
 from rankloop.engine.inside import belief_of
 from rankloop.engine.learners import Learners
 from rankloop.engine.records import Shown
+from rankloop.math.kernels import left_of_variance
 from rankloop.policy import Ranks
 from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Rows
 
@@ -28,20 +29,15 @@ def explain(policy: Ranks, state: Any, fresh: Any, decision: Decision) -> FloatA
     if inner is None or not (hasattr(belief, "mean") or hasattr(belief, "width")):
         return None
     _, before = belief_of(policy, fresh)
-    found = np.full((3, decision.items.shape[1]), np.nan)
+    found = np.empty((3, decision.items.shape[1]))
     rows = _listed(decision.rows)
-    if hasattr(belief, "mean"):
-        found[0] = belief.mean(rows)[0]
+    found[0] = belief.mean(rows)[0] if hasattr(belief, "mean") else np.nan
     if hasattr(belief, "width"):
         found[1] = belief.width(rows)[0]
-        _shares(found, before.width(rows)[0])
+        left_of_variance(found[1], before.width(rows)[0], found[2])
+    else:
+        found[1:] = np.nan
     return found
-
-
-def _shares(found: FloatArray, start: FloatArray) -> None:
-    """Of the variance before the first click, how much is left."""
-    share = np.divide(found[1], start, out=np.ones(found.shape[1]), where=start > 0)
-    found[2] = np.minimum(share * share, 1.0)
 
 
 def estimates_of(learners: Learners, shown: Shown) -> FloatArray | None:

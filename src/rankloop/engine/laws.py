@@ -170,7 +170,7 @@ def _drawn(rule: Thompson, still: Law) -> Law:
     """Parameters are drawn; where their spread is 0 they are not."""
 
     def find(state: Any, decision: Decision) -> Chances | None:
-        return None if np.any(rule.spread(state.t)) else still.chances(state, decision)
+        return None if np.asarray(rule.spread(state.t)).any() else still.chances(state, decision)
 
     return Law(MONTE_CARLO, "", "parameters are drawn; with spread 0 as if they were not", find)
 

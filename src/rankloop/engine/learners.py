@@ -47,6 +47,8 @@ class Learners:
         self.from_others = learns_from_others(self.policy)
         self.law = law_of(self.policy)
         self._views: dict[int, Any] = {}
+        self._usual: dict[tuple[int, bool], Request] = {}
+        self._model: int | None = None  # of every slot of every list, where there is only one
 
     @property
     def binary(self) -> bool:
@@ -77,11 +79,19 @@ class Learners:
         row = self.segments.get(segment)
         return self.fresh if row is None else self.view(row)
 
-    def request(self, k: int, context: FloatArray | None, **more: Any) -> Request:
-        """A question about the items as they are now; context is [1, dx]."""
+    def request(self, k: int, context: FloatArray | None, learners: int = 1, **more: Any) -> Request:
+        """A question about the items as they are now; context is [learners, dx]."""
         table = self._table
         known = {"features": table.features, "coverage": table.coverage, "context": context, **more}
-        return Request.trusted(1, table.capacity, k, **known)
+        return Request.trusted(learners, table.capacity, k, **known)
+
+    def usual(self, k: int, *, enabled: bool = True) -> Request:
+        """A question of a visitor without context about all items, or all enabled ones: the same until there are more."""
+        kept = self._usual.get((k, enabled))
+        if kept is None:
+            allowed = self._table.enabled if enabled else None
+            kept = self._usual[k, enabled] = self.request(k, None, allowed=allowed)
+        return kept
 
     def learn(self, lessons: Sequence[Lesson]) -> None:
         """Take in lists of one segment in their order, each [k] with what its slots were worth."""
@@ -120,16 +130,18 @@ class Learners:
         """Lists as they were decided: their rows as they were scored. A list for each, as if for T learners."""
         lists = _stacked([one.items for one in shown])
         context = None if shown[0].context is None else _stacked([one.context for one in shown])
-        request = self.request(lists.shape[1], context)
-        request = request if len(shown) == 1 else replace(request, learners=len(shown))
-        made = (
-            self.policy.adopt(request, lists)
-            if self.inner is None
-            else Decision(lists, self.inner.design.pick(request, lists), request)
-        )
-        if shown[0].x is None:
-            return made
-        return Decision(lists, Rows(made.rows.model, _stacked([one.x for one in shown])), request)
+        k, T = lists.shape[1], len(shown)
+        x = None if shown[0].x is None else _stacked([one.x for one in shown])
+        # Whatever is enabled now: what was listed then may not be.
+        request = self.usual(k, enabled=False) if context is None and T == 1 else self.request(k, context, learners=T)
+        if x is not None and self._model is not None:
+            return Decision(lists, Rows(self._model, x), request)
+        if self.inner is None:
+            rows = self.policy.adopt(request, lists).rows
+        else:
+            rows = self.inner.design.pick(request, lists)
+            self._model = rows.model if isinstance(rows.model, int) else None
+        return Decision(lists, rows if x is None else Rows(rows.model, x), request)
 
     def follow(self) -> None:
         """Make room for items that the table has got room for; some policies also care how many there are."""

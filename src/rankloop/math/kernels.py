@@ -127,6 +127,16 @@ def _norms(x: FloatArray, F: FloatArray, out: FloatArray) -> None:
 norms = compiled(_norms, fastmath=True)
 
 
+def _left_of_variance(width: FloatArray, start: FloatArray, share: FloatArray) -> None:
+    """Of the variance start² how much is left in width², at most all of it, into share; each [n]."""
+    for i in range(len(width)):
+        left = width[i] / start[i] if start[i] > 0.0 else 1.0
+        share[i] = min(left * left, 1.0)
+
+
+left_of_variance = compiled(_left_of_variance)
+
+
 def _gram(x: FloatArray, weight: FloatArray, H: FloatArray) -> None:
     """H_b += Σ_i weight[b, i] x_i x_iᵀ for x [1 or B, R, d] and H [B, d, d]; rows of weight 0 cost nothing."""
     B, R = weight.shape

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from rankloop.store.base import Entry, Snapshot, StoreUnavailable
@@ -73,16 +74,10 @@ class SqliteStore:
         """
         if not batch:
             return []
-        rows = ",".join(["(?,?,?,?,?,?)"] * len(batch))
-        values = [
-            value
-            for ranker, entry in batch
-            for value in (ranker, entry.kind, entry.key, entry.subject, entry.time, entry.body)
-        ]
+        values = [value for ranker, entry in batch for value in (ranker, *entry[:-1])]
         with self._writing, _told("written", self.path):
-            # The text is made of literals of this module; values are bound.
-            done = self._writer.execute(f"INSERT OR IGNORE INTO log ({INSERTED}) VALUES {rows}", values)  # noqa: S608
-            self._checkpoints.wrote(sum(PAGE_BYTES + len(entry.body) for _, entry in batch))
+            done = self._writer.execute(_insert(len(batch)), values)
+            self._checkpoints.wrote(sum([PAGE_BYTES + len(entry.body) for _, entry in batch]))
             last, new = done.lastrowid or 0, done.rowcount
             if new == len(batch):
                 return list(range(last - new + 1, last + 1))
@@ -134,6 +129,12 @@ class SqliteStore:
         with self._writing, self._reading:
             self._writer.close()
             self._reader.close()
+
+
+@lru_cache(SIZES)
+def _insert(rows: int) -> str:
+    values = ",".join(["(?,?,?,?,?,?)"] * rows)
+    return f"INSERT OR IGNORE INTO log ({INSERTED}) VALUES {values}"  # noqa: S608, made of literals of this module
 
 
 def _placed(batch: Sequence[tuple[str, Entry]], new: list[tuple[int, str, str, str]]) -> list[int | None]:
