@@ -86,7 +86,7 @@ class Learners:
         return Request.trusted(learners, table.capacity, k, **known)
 
     def usual(self, k: int, *, enabled: bool = True) -> Request:
-        """A question of a visitor without context about all items, or all enabled ones: the same until there are more."""
+        """A question without context about all items, or all enabled ones: the same until there are more."""
         kept = self._usual.get((k, enabled))
         if kept is None:
             allowed = self._table.enabled if enabled else None
