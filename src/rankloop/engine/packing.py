@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import repeat
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -25,8 +24,7 @@ TEXT = "s"
 Fixed = tuple[tuple[str, Any], ...]
 Formats = tuple[tuple[str, str], ...]
 Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
-Unpacked = tuple[dict[str, Any], dict[str, Any]]
-"""What the head says; and what follows, by name."""
+Values = tuple[Any, ...]
 
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _read = json.JSONDecoder().raw_decode
@@ -62,60 +60,61 @@ class _Part(NamedTuple):
     words: slice | None  # among numbers of eight bytes, where it is of those
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    fixed: dict[str, Any]
-    names: tuple[str, ...]  # of numbers
+@dataclass(frozen=True, eq=False)
+class Head:
+    """What a head says. Equal heads are the same object, as long as they are remembered."""
+
+    fixed: Mapping[str, Any]
+    names: tuple[str, ...]  # of what follows: numbers, then arrays and texts
     numbers: Struct
     parts: tuple[_Part, ...]
     words: int  # numbers of eight bytes behind the head, up to the last that an array needs
 
 
-def unpack(body: bytes) -> Unpacked:
-    """Values of the head, which nobody may change; and numbers, arrays and texts, arrays as views of the bytes."""
+def unpack(body: bytes) -> tuple[Head, Values]:
+    """The head, and what follows; arrays are views of the bytes."""
     end = body.index(b"\n") + 1
     known = _understood(body[:end])
-    found: dict[str, Any] = dict(zip(known.names, known.numbers.unpack_from(body, end), strict=True))
     # One array over the numbers of eight bytes, and slices of it: half the time of one array for each.
     whole = np.frombuffer(body, np.float64, known.words, end) if known.words else None
-    for name, type, shape, start, stop, words in known.parts:
+    found: list[Any] = []
+    for _, type, shape, start, stop, words in known.parts:
         if words is not None and whole is not None:
             array: NDArray[Any] = whole[words] if type == "d" else whole[words].view(np.int64)
         elif type == TEXT:
-            found[name] = body[end + start : end + stop].decode()
+            found.append(body[end + start : end + stop].decode())
             continue
         else:
             array = np.frombuffer(body, type, math.prod(shape), end + start)
-        found[name] = array if len(shape) == 1 else array.reshape(shape)
-    return known.fixed, found
+        found.append(array if len(shape) == 1 else array.reshape(shape))
+    return known, (*known.numbers.unpack_from(body, end), *found)
 
 
-def unpack_all(bodies: Sequence[bytes]) -> list[Unpacked]:
+def unpack_all(bodies: Sequence[bytes]) -> list[tuple[Head, Values]]:
     """As `unpack` for each, in half the time for many: arrays are views of all bytes together."""
     alike: dict[tuple[bytes, int], list[int]] = {}
     for i, body in enumerate(bodies):
         alike.setdefault((body[: body.index(b"\n") + 1], len(body)), []).append(i)
     unpacked: list[Any] = [None] * len(bodies)
     for (line, length), which in alike.items():
-        known = _understood(line)
-        if length % 8 or any(part.words is None for part in known.parts):
+        known, end = _understood(line), len(line)
+        if length % 8 or not known.parts or any(part.words is None for part in known.parts):
             for i in which:
                 unpacked[i] = unpack(bodies[i])
             continue
-        end, names = len(line), (*known.names, *(part.name for part in known.parts))
         block = np.frombuffer(b"".join([bodies[i] for i in which])).reshape(len(which), length // 8)[:, end // 8 :]
         columns = [
             (block[:, part.words] if part.type == "d" else block[:, part.words].view(np.int64)).reshape(-1, *part.shape)
             for part in known.parts
         ]
         read = known.numbers.unpack_from
-        for i, arrays in zip(which, zip(*columns, strict=True) if columns else repeat(()), strict=False):
-            unpacked[i] = known.fixed, dict(zip(names, read(bodies[i], end) + arrays, strict=True))
+        for i, arrays in zip(which, zip(*columns, strict=True), strict=True):
+            unpacked[i] = known, read(bodies[i], end) + arrays
     return unpacked
 
 
 @lru_cache(REMEMBERED)
-def _understood(line: bytes) -> _Head:
+def _understood(line: bytes) -> Head:
     fixed, _ = _read(line.decode())
     formats = fixed.pop("#", {})
     given: Sequence[Any] = fixed.pop("")
@@ -128,4 +127,5 @@ def _understood(line: bytes) -> _Head:
         parts.append(_Part(name, type, tuple(shape), at, at + size, words))
         at += size
         last = at // 8 if aligned else last
-    return _Head(fixed, tuple(formats), packed, tuple(parts), last)
+    names = (*formats, *(part.name for part in parts))
+    return Head(fixed, names, packed, tuple(parts), last)

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.engine.items import Item
-from rankloop.engine.packing import TEXT, Fixed, Formats, head, numbers, unpack, unpack_all, usual_head
+from rankloop.engine.packing import (
+    REMEMBERED,
+    TEXT,
+    Fixed,
+    Formats,
+    Head,
+    Values,
+    head,
+    numbers,
+    unpack,
+    unpack_all,
+    usual_head,
+)
 from rankloop.engine.propensity import Propensity
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray, IntArray
@@ -178,18 +192,18 @@ def decode_all(entries: Sequence[Entry]) -> list[Record]:
     return [_record(entry, *body) for entry, body in zip(entries, bodies, strict=True)]
 
 
-def _record(entry: Entry, fixed: dict[str, Any], found: dict[str, Any]) -> Record:
+def _record(entry: Entry, head: Head, values: Values) -> Record:
+    fixed = head.fixed
     match entry.kind:
         case "shown":
+            same, fields_of = _placing(head)
+            shown = Shown(*fields_of((entry.time, entry.key, *same, *values)))
             if "kind" in fixed:
-                fixed = {name: value for name, value in fixed.items() if name not in ("kind", "draws")} | {
-                    "propensity": _propensity(fixed, found)
-                }
-            if "pinned" in fixed:
-                fixed = {**fixed, "pinned": tuple(fixed["pinned"])}
-            return Shown(entry.time, entry.key, **fixed, **found)
+                shown.propensity = _propensity(fixed, dict(zip(head.names, values, strict=True)))
+            return shown
         case "happened":
-            return Happened(entry.time, entry.key, entry.subject, final=fixed["final"], **found)
+            regret = values[0] if len(values) > 1 else None
+            return Happened(entry.time, entry.key, entry.subject, values[-1], fixed["final"], regret)
         case "items-put":
             return ItemsPut(entry.time, tuple(_item(one) for one in fixed["items"]))
         case "items-removed":
@@ -203,15 +217,25 @@ def _record(entry: Entry, fixed: dict[str, Any], found: dict[str, Any]) -> Recor
     raise ValueError(f"an entry of kind {entry.kind!r}, which this version does not know")
 
 
+@lru_cache(REMEMBERED)
+def _placing(head: Head) -> tuple[Values, Callable[[Values], Values]]:
+    """What all lists of a head have in common, and how the fields of `Shown` are found behind time, id and that."""
+    same: dict[str, Any] = {field.name: field.default for field in fields(Shown)} | dict(head.fixed)
+    same["pinned"] = tuple(same["pinned"])
+    order = ["time", "id", *same, *head.names]
+    places = {name: at for at, name in enumerate(order)} | {"time": 0, "id": 1}
+    return tuple(same.values()), itemgetter(*(places[field.name] for field in fields(Shown)))
+
+
 def plain(propensity: Propensity) -> dict[str, Any]:
     """A propensity as plain values, what is not known left out."""
     values = {field.name: getattr(propensity, field.name) for field in fields(propensity)}
     return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items() if v is not None}
 
 
-def _propensity(fixed: Mapping[str, Any], found: dict[str, Any]) -> Propensity:
-    """What was said of a propensity, taken out of the rest."""
-    own = {name: found.pop(name) for name in ("list", "list_error", *CHANCES) if name in found}
+def _propensity(fixed: Mapping[str, Any], found: Mapping[str, Any]) -> Propensity:
+    """What was said of a propensity, among the rest."""
+    own = {name: found[name] for name in ("list", "list_error", *CHANCES) if name in found}
     return Propensity(fixed["kind"], fixed["draws"], **own)
 
 
