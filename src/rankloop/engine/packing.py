@@ -102,9 +102,10 @@ def unpack_all(bodies: Sequence[bytes]) -> list[tuple[Head, Values]]:
             for i in which:
                 unpacked[i] = unpack(bodies[i])
             continue
-        block = np.frombuffer(b"".join([bodies[i] for i in which])).reshape(len(which), length // 8)[:, end // 8 :]
+        n = len(which)
+        block = np.frombuffer(b"".join([bodies[i] for i in which])).reshape(n, length // 8)[:, end // 8 :]
         columns = [
-            (block[:, part.words] if part.type == "d" else block[:, part.words].view(np.int64)).reshape(-1, *part.shape)
+            (block[:, part.words] if part.type == "d" else block[:, part.words].view(np.int64)).reshape(n, *part.shape)
             for part in known.parts
         ]
         read = known.numbers.unpack_from

@@ -1,0 +1,128 @@
+"""What stands in the log: every record survives being written and read, alone and with others."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankloop.engine.items import Item
+from rankloop.engine.propensity import Propensity
+from rankloop.engine.records import (
+    Closed,
+    Guarded,
+    Happened,
+    ItemsPut,
+    ItemsRemoved,
+    Record,
+    Shown,
+    Withdrawn,
+    decode,
+    decode_all,
+    encode,
+)
+
+numbers = st.floats(allow_nan=False, width=64)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+times = st.floats(0, 2e9)
+
+
+def arrays(*shape: int) -> st.SearchStrategy[Any]:
+    """Floats of a shape."""
+    size = int(np.prod(shape))
+    return st.lists(numbers, min_size=size, max_size=size).map(lambda values: np.array(values).reshape(shape))
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """That, or nothing."""
+    return st.none() | strategy
+
+
+@st.composite
+def propensities(draw: st.DrawFn, k: int) -> Propensity:
+    """Of every kind."""
+    kind = draw(st.sampled_from(["deterministic", "exact", "monte-carlo"]))
+    if kind == "deterministic":
+        return Propensity(kind)
+    exact = Propensity(kind, 0, draw(numbers), draw(arrays(k)), draw(arrays(k)))
+    if kind == "exact":
+        return exact
+    errors = {"list_error": draw(numbers), "prefix_error": draw(arrays(k)), "slot_error": draw(arrays(k))}
+    return replace(exact, draws=draw(st.integers(1, 1000)), **errors)
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> Shown:
+    """Lists with all that can be said of them."""
+    k, d = draw(st.integers(0, 4)), draw(st.integers(1, 3))
+    whole = st.lists(st.integers(-1, 9), min_size=k, max_size=k).map(lambda values: np.array(values, dtype=np.int64))
+    return Shown(
+        time=draw(times),
+        id=draw(names),
+        number=draw(st.integers(1, 2**53)),
+        segment=draw(names),
+        items=draw(whole),
+        x=draw(maybe(arrays(k, d))),
+        context=draw(maybe(arrays(d))),
+        scores=draw(maybe(arrays(k))),
+        pinned=tuple(draw(st.sets(st.integers(0, 3)))),
+        propensity=draw(maybe(propensities(k))),
+        policy=draw(names),
+        version=draw(names),
+        seed=draw(st.integers(0, 2**40)),
+        arm=draw(st.sampled_from(["policy", "control"])),
+        visitor=draw(maybe(names)),
+        why=draw(maybe(arrays(3, k))),
+        proposed=draw(maybe(whole)),
+        allowed=draw(maybe(st.binary(max_size=9).map(lambda bits: np.frombuffer(bits, dtype=np.uint8)))),
+        exploring=draw(numbers),
+        judged=draw(st.integers(0, 4)),
+        explored=draw(st.booleans()),
+    )
+
+
+happenings = st.builds(Happened, times, names, names, arrays(3), st.booleans(), maybe(numbers))
+others: st.SearchStrategy[Record] = st.one_of(
+    st.builds(Closed, times, st.lists(names, max_size=3).map(tuple)),
+    st.builds(Withdrawn, times, names),
+    st.builds(Guarded, times, st.booleans(), names),
+    st.builds(ItemsRemoved, times, st.lists(names, max_size=3).map(tuple)),
+    st.builds(ItemsPut, times, st.lists(st.builds(Item, names, st.just((0.5, 2.0))), max_size=2).map(tuple)),
+)
+records: st.SearchStrategy[Record] = st.one_of(lists(), happenings, others)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, arrays bit for bit."""
+    if isinstance(one, np.ndarray):
+        return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+    if isinstance(one, Shown | Happened | Propensity):
+        return type(one) is type(other) and all(
+            same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
+        )
+    return type(one) is type(other) and bool(one == other)
+
+
+@given(records)
+def test_a_record_survives_the_log(record: Record) -> None:
+    assert same(decode(encode(record)), record)
+
+
+@given(st.lists(records, max_size=12), st.data())
+def test_records_read_together_are_those_read_alone(found: list[Record], data: st.DataObject) -> None:
+    """Also those that share a head, which most do: some of them come several times."""
+    if found:
+        found = data.draw(st.lists(st.sampled_from(found), max_size=24))
+    assert all(map(same, decode_all([encode(record) for record in found]), found))
+
+
+@given(lists())
+def test_a_list_alone_is_the_same_and_owns_its_arrays(shown: Shown) -> None:
+    alone = decode_all([encode(shown)] * 3)[1]
+    assert isinstance(alone, Shown)
+    own = alone.alone()
+    assert same(own, shown)
+    assert all(value.base is None for field in fields(own) if isinstance(value := getattr(own, field.name), np.ndarray))
