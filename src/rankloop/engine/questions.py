@@ -122,10 +122,15 @@ class Questions(ABC):
         return record
 
     def _near(self, decision: str) -> Shown | None:
-        """A decision that is open, or on its way to the log."""
-        with self._lock:
-            waiting = self._replica.pending.get(decision)
-            return self._unkept.get(decision) if waiting is None else waiting.shown
+        """A decision that is open, or on its way to the log.
+
+        Without the lock, which whoever decides holds for long: a list is open before it is no longer on its way.
+        """
+        coming = self._unkept.get(decision)
+        if coming is not None:
+            return coming
+        waiting = self._replica.pending.get(decision)
+        return None if waiting is None else waiting.shown
 
     def is_near(self, decision: str) -> bool:
         """Whether feedback for a decision needs no look into the log."""

@@ -129,11 +129,13 @@ class Ranker(Questions):
         Otherwise the list is in the log within milliseconds, and in any case before its feedback: after a crash in
         between, feedback for it is refused.
         """
+        now = self._clock()
+        id = _new_id(now)  # whoever asks the system for chance waits in line, and had better not hold the lock then
         with self._lock:
             replica, config = self._replica, self.config
             question = asking.read(config, replica.table, replica.learners, **asked)
             number = max(self._drawn, replica.decided) + 1
-            shown, ranking = self._decide(replica, question, number)
+            shown, ranking = self._decide(replica, question, number, id, now)
             self._drawn = number
             if config.commit == "all":
                 return ranking, self._keep(shown)
@@ -145,9 +147,9 @@ class Ranker(Questions):
                 raise
             return ranking, None
 
-    def _decide(self, replica: Replica, asked: Asked, number: int) -> tuple[Shown, Ranking]:
-        config, learners, now = self.config, replica.learners, self._clock()
-        id, state, request = _new_id(now), learners.of(asked.segment), asked.request
+    def _decide(self, replica: Replica, asked: Asked, number: int, id: str, now: float) -> tuple[Shown, Ranking]:
+        config, learners = self.config, replica.learners
+        state, request = learners.of(asked.segment), asked.request
         who = id if asked.visitor is None else asked.visitor
         control = rollout.is_control(config, self.name, who, replica.guarded is not None)
         own = rollout.own_order(asked) if control else None
@@ -230,8 +232,8 @@ class Ranker(Questions):
             waits: the caller will wait for the future at once, and may write the log meanwhile.
         """
         shown = self._find(decision)
-        with self._lock:
-            known, binary = self._replica.table.ids, self._replica.learners.binary
+        replica = self._replica
+        known, binary = replica.table.ids, replica.learners.binary
         ids = [EMPTY if column == EMPTY else known[column] for column in shown.items.tolist()]
         outcome = outcomes.read(ids, clicked, items, values)
         if values is not None:
@@ -290,12 +292,12 @@ class Ranker(Questions):
     def _apply(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
         """Become what is in the log now."""
         with self._lock:
-            for _, record in kept:
-                if isinstance(record, Shown):
-                    self._unkept.pop(record.id, None)
             told = self._replica.take_in(kept)
             if self._other is not None:
                 self._other.take_in(kept)
+            for _, record in kept:
+                if isinstance(record, Shown):
+                    self._unkept.pop(record.id, None)
             return told
 
     def flush(self) -> None:

@@ -18,8 +18,12 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def compiled(function: C, **options: Any) -> C:
-    """The function compiled at first use, its machine code cached where a place can be written, without the GIL."""
-    options = {"nogil": True, "error_model": "numpy", **options}
+    """The function compiled at first use, its machine code cached where a place can be written.
+
+    Microseconds are no reason to let go of the interpreter's lock: among many threads, each would cost a change of
+    thread. Loops over a long past say `nogil`.
+    """
+    options = {"error_model": "numpy", **options}
     try:
         jitted: C = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # neither the package's folder nor the user's cache can be written
@@ -61,7 +65,7 @@ def _potter(F: FloatArray, model: IntArray, x: FloatArray, gain: FloatArray) -> 
 
 
 # Sums may be reordered to use the vector units (half the time); features are finite, as the edge has checked.
-potter = compiled(_potter, fastmath=True)
+potter = compiled(_potter, fastmath=True, nogil=True)
 
 
 def _shift(F: FloatArray, b: FloatArray, z: FloatArray, theta: FloatArray) -> None:
@@ -152,7 +156,19 @@ def _gram(x: FloatArray, weight: FloatArray, H: FloatArray) -> None:
                         H[b, j, k] += scaled * x[n, i, k]
 
 
-gram = compiled(_gram, fastmath=True)
+gram = compiled(_gram, fastmath=True, nogil=True)
+
+
+def _masked(scores: FloatArray, allowed: BoolArray, out: FloatArray) -> None:
+    """Scores [B, L] into out where allowed [1 or B, L], -inf elsewhere."""
+    shared = allowed.shape[0] == 1
+    for b in range(scores.shape[0]):
+        n = 0 if shared else b
+        for i in range(scores.shape[1]):
+            out[b, i] = scores[b, i] if allowed[n, i] else -np.inf
+
+
+masked = compiled(_masked)
 
 
 def _largest(scores: FloatArray, order: IntArray, values: FloatArray, tied: BoolArray) -> None:

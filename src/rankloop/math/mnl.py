@@ -136,7 +136,7 @@ def _newton_loop(
                 break
 
 
-_newton = compiled(_newton_loop)
+_newton = compiled(_newton_loop, nogil=True)
 
 
 def fit_exclude(

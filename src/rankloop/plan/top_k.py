@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.math.kernels import equals_left, largest, largest_by_key
+from rankloop.math.kernels import equals_left, largest, largest_by_key, masked
 from rankloop.plan.base import Plan
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
 
@@ -33,7 +33,7 @@ def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Bool
 def best_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: BoolArray | None = None) -> Plan:
     """As `top_k`, with the scores of what was listed and the ties that luck decided."""
     if allowed is not None:
-        scores = np.where(allowed, scores, -np.inf)
+        scores = _masked(scores, allowed)
     L = scores.shape[1]
     n = min(k, L)
     order = np.empty((len(scores), min(n + 1, L)), dtype=np.int64)
@@ -53,6 +53,13 @@ def best_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Boo
         listed, values = np.pad(listed, empty, constant_values=EMPTY), np.pad(values, empty)
         rivals = None if rivals is None else np.pad(rivals, empty)
     return Plan(listed, values, rivals)
+
+
+def _masked(scores: FloatArray, allowed: BoolArray) -> FloatArray:
+    """-inf where an item may not be listed."""
+    out = np.empty(scores.shape)
+    masked(np.ascontiguousarray(scores), allowed[None] if allowed.ndim == 1 else allowed, out)
+    return out
 
 
 def _shuffled_ties(scores: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
