@@ -12,7 +12,7 @@ from rankloop.engine import Ranker, RankerConfig
 from rankloop.engine.guard import Guard
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.store import MemoryStore
-from test_engine import Clock, config, contents, items
+from test_engine import Clock, Failing, config, contents, items
 
 ORDER = [f"item-{i}" for i in range(6)]
 
@@ -167,6 +167,20 @@ def test_a_day_has_so_many_lists_that_explore() -> None:
     assert frugal.overview().arms["policy"].explored == 10
 
 
+def test_lists_on_their_way_to_the_log_are_spent_already() -> None:
+    """The log cannot be written for a while; what is answered meanwhile counts for the day."""
+    store = Failing()
+    frugal = ranker("cascade-lin-ts", store, Clock(), explore_daily=2)
+    frugal.flush()
+    store.full = True
+    for _ in range(40):
+        frugal.rank()
+    assert sum(shown.explored for shown in frugal._unkept.values()) == 2
+    store.full = False
+    frugal.flush()
+    assert frugal._replica.tally.explored_today == 2
+
+
 def test_a_policy_without_estimates_cannot_promise_not_to_explore() -> None:
     for more in ({"explore_from": 1}, {"explore_daily": 3}):
         with pytest.raises(Unsupported, match="no estimates"):
@@ -250,6 +264,14 @@ def test_an_equal_ranker_is_left_alone() -> None:
 def test_a_wrong_setting_is_named(given: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput, match=f"^{field} "):
         RankerConfig.of({"policy": "gts", "slots": 3} | given)
+
+
+def test_a_guard_needs_lists_of_both_arms() -> None:
+    for traffic in (0.0, 1.0):
+        with pytest.raises(Unsupported, match="guard"):
+            config("gts", guard={}, traffic=traffic)
+    config("gts", guard={}, traffic=0.5)
+    config("gts", guard={}, traffic=1.0, mode="shadow")
 
 
 def test_settings_of_the_rollout_change_while_it_runs() -> None:

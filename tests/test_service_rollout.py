@@ -122,3 +122,54 @@ def test_replacing_is_one_command(
     assert "decided by gts now" in capsys.readouterr().out
     main(["rankers", "replace", "shop", "--policy", "ts-cascade", "--switch"])
     assert "decided by ts-cascade now" in capsys.readouterr().out
+
+
+def test_whose_lists_are_shown_is_the_rankers_affair_whichever_policy_makes_them(start: Start, http: Http) -> None:  # noqa: F811
+    """Another policy comes with its own settings of the rollout, and after a switch those of the ranker still hold."""
+    http("PUT", "/v1/rankers/r", LINEAR | {"traffic": 0.5})
+    visit(http, 10, order=ORDER)
+    http("PUT", "/v1/rankers/r/other", LINEAR | {"policy": "cascade-ucb1", "mode": "shadow"})
+    ready(http)
+    http("PUT", "/v1/rankers/r", LINEAR | {"traffic": 0.25})
+    told = http("POST", "/v1/rankers/r/switch").json()["config"]
+    assert (told["policy"], told["mode"], told["traffic"]) == ("cascade-ucb1", "live", 0.25)
+    told = start()("GET", "/v1/rankers/r").json()["config"]
+    assert (told["policy"], told["mode"], told["traffic"]) == ("cascade-ucb1", "live", 0.25)
+
+
+@pytest.mark.parametrize("end", ["deleted", "replaced"])
+def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
+    start: Start,  # noqa: F811
+    http: Http,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    end: str,
+) -> None:
+    visit(http, 60)
+    monkeypatch.setattr("rankloop.engine.comparison.EVERY", 50)
+    monkeypatch.setattr("rankloop.service.replacing.PAUSE", 1.0)  # it is not ready before the end
+    assert http("PUT", "/v1/rankers/r/other", LINEAR | {"policy": "cascade-ucb1"}).status_code == 202
+    assert http("GET", "/v1/rankers/r/other").json()["state"] == "rebuilding"
+    if end == "deleted":
+        assert http("DELETE", "/v1/rankers/r").status_code == 204
+    else:
+        assert http("PUT", "/v1/rankers/r", LINEAR | {"policy": "gts"}).status_code == 200
+        problem(http("GET", "/v1/rankers/r/other"), 404, "no other policy")
+    again = start()
+    if end == "deleted":
+        problem(again("GET", "/v1/rankers/r"), 404)
+    else:
+        found = again("GET", "/v1/rankers/r").json()
+        assert (found["config"]["policy"], found["decisions"]) == ("gts", 0)
+        problem(again("GET", "/v1/rankers/r/other"), 404, "no other policy")
+
+
+def test_a_successor_has_the_items_with_all_that_is_known_of_them(start: Start) -> None:  # noqa: F811
+    http = start()  # noqa: F811
+    covers = {"policy": "dep", "slots": 2, "dim": 2, "coverage": 3}
+    given = [{"id": f"item-{i}", "features": [0.1 * i, 0.5], "coverage": [0.2, 0.1 * i, 0.9]} for i in range(4)]
+    assert http("PUT", "/v1/rankers/d", covers).status_code == 201
+    assert http("PUT", "/v1/rankers/d/items", {"items": given}).status_code == 204
+    there = http("GET", "/v1/rankers/d/items").json()
+    assert http("PUT", "/v1/rankers/d", covers | {"seed": 9}).status_code == 200
+    assert http("GET", "/v1/rankers/d/items").json() == there
+    assert len(http("POST", "/v1/rankers/d/rank", {}).json()["items"]) == 2

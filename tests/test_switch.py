@@ -125,4 +125,8 @@ def test_the_judge_prefers_who_knows_more() -> None:
     assert learned.lists == doubtful.lists == blind.lists == 1500
     assert learned.error < doubtful.error
     assert learned.order > 0.6
+    few = judged([Replica(config("gts"))], lambda after: list(store.read("ranker", after))[:601])[0]
+    assert few.lists == 300
+    assert few.order is not None
+    assert few.order > 0.55, "it learns from a short log, too, while it is judged"
     assert (blind.error, blind.order) == (None, None)

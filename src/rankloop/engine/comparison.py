@@ -13,6 +13,11 @@ from rankloop.engine.replica import Replica
 from rankloop.store.base import Entry
 from rankloop.types import EMPTY, FloatArray
 
+PAGE = 100
+"""Entries that a judged replica follows at once: what it learns from them, it knows after them."""
+EVERY = 500
+"""Entries between two pauses."""
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -40,7 +45,7 @@ class Judge:
         replica.witness = self.settled
 
     def settled(self, shown: Shown, outcome: FloatArray) -> None:
-        """A list settles; the replica may be some thousand lists behind, and never knows this one."""
+        """A list settles; the replica may be some lists behind, half of `PAGE`, and never knows this one."""
         learners = self._replica.learners
         self._lists += 1
         estimate = estimates_of(learners, shown)
@@ -82,14 +87,14 @@ def judged(
     found = []
     for replica in replicas:
         judge = Judge(replica)
-        replica.follow(_paused(read(0), pause))
+        replica.follow(_paused(read(0), pause), page=PAGE)
         replica.witness = None
         found.append(judge.judgement())
     return found
 
 
-def _paused(entries: Iterable[Entry], pause: Callable[[], None], every: int = 500) -> Iterable[Entry]:
+def _paused(entries: Iterable[Entry], pause: Callable[[], None]) -> Iterable[Entry]:
     for n, entry in enumerate(entries):
-        if n % every == every - 1:
+        if n % EVERY == EVERY - 1:
             pause()
         yield entry

@@ -29,7 +29,7 @@ from rankloop.store.base import Entry
 from rankloop.types import FloatArray
 
 TOGETHER = 2000
-"""Lessons of a replay that are taken in at once."""
+"""Entries of a replay that are taken in at once."""
 
 
 class Replica:
@@ -80,13 +80,13 @@ class Replica:
         """Whether another policy decided: its rows are not what this one would have scored."""
         return bool(shown.policy) and shown.policy != self.config.policy
 
-    def follow(self, entries: Iterable[Entry], until: int | None = None) -> None:
-        """Apply entries, up to a position if one is given: the same as one by one, and quicker."""
+    def follow(self, entries: Iterable[Entry], until: int | None = None, page: int = TOGETHER) -> None:
+        """Apply entries, up to a position if one is given: the same as one by one, and quicker, so many at once."""
         wanted = entries if until is None else takewhile(lambda entry: entry.position <= until, entries)
-        pages = iter(wanted)
-        while page := list(islice(pages, TOGETHER)):
-            records = decode_all(page)
-            self.take_in([(entry.position, record) for entry, record in zip(page, records, strict=True)])
+        left = iter(wanted)
+        while some := list(islice(left, page)):
+            records = decode_all(some)
+            self.take_in([(entry.position, record) for entry, record in zip(some, records, strict=True)])
             self.pending.part(record.id for record in records if isinstance(record, Shown))
 
     def take_in(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
