@@ -13,7 +13,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,13 +20,13 @@ from typing import Any
 
 import pytest
 import uvicorn
+from tools.serving import serving
 
 from rankloop import client as clients
 from rankloop.cli import rankers as rankers_command
 from rankloop.cli import serve as serve_command
 from rankloop.client import AsyncClient, Client, NotAccepted, NotAllowed, NotFound, ServiceError, Unavailable
 from rankloop.errors import InvalidInput, RankloopError
-from rankloop.service.app import create_app
 from rankloop.service.auth import make_key
 from rankloop.service.settings import Settings
 
@@ -39,17 +38,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
     """Where a service listens, and its keys by role."""
     made = {role: make_key(role, [role]) for role in ("rank", "admin")}
     log = tmp_path_factory.mktemp("served") / "log.db"
-    app = create_app(Settings.model_validate({"log": str(log), "keys": [kept for _, kept in made.values()]}))
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}", {role: key for role, (key, _) in made.items()}
-    server.should_exit = True
-    thread.join()
-    listening.close()
+    settings = Settings.model_validate({"log": str(log), "keys": [kept for _, kept in made.values()]})
+    with serving(settings) as url:
+        yield url, {role: key for role, (key, _) in made.items()}
 
 
 def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import (
     Browser,
@@ -29,10 +23,10 @@ from playwright.sync_api import (
     expect,
     sync_playwright,
 )
+from tools.serving import serving
 
 from rankloop.client import Client
 from rankloop.service import dashboard
-from rankloop.service.app import create_app
 from rankloop.service.auth import make_key
 from rankloop.service.settings import Settings
 
@@ -43,24 +37,6 @@ EVIL = ("<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "javascript
 MANY = 10_000
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 expect.set_options(timeout=PATIENCE)
-
-
-@contextmanager
-def serving(settings: Settings, port: int = 0) -> Iterator[str]:
-    """A service on this machine; its address."""
-    app = create_app(settings)
-    listening = socket.create_server(("127.0.0.1", port))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
-    thread.start()
-    try:
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listening.close()
 
 
 def visit(client: Client, ranker: str, visits: int, **more: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shlex
@@ -21,14 +20,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import uvicorn
 import yaml
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from tools.serving import serving
 
 from rankloop.cli.main import main, parser
 from rankloop.client import Calls, Client, NotAllowed, ServiceError, TooMany, Unavailable
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
-from rankloop.service.app import create_app
 from rankloop.service.auth import make_key
 from rankloop.service.problems import Refused, response
 from rankloop.service.settings import Settings
@@ -334,27 +332,10 @@ def test_percentiles_are_at_most_a_twentieth_too_large() -> None:
 
 
 @contextmanager
-def serving(
-    log: Path, *, port: int = 0, around: Callable[[ASGIApp], ASGIApp] | None = None, **more: Any
-) -> Iterator[str]:
+def over(log: Path, *, port: int = 0, around: Callable[[ASGIApp], ASGIApp] | None = None, **more: Any) -> Iterator[str]:
     """Where a service over this log listens, until the end of the block."""
-    app: ASGIApp = create_app(Settings.model_validate({"log": str(log), **more}))
-    # Only of a socket that says it is TCP does asyncio know not to wait 40 ms for more to send.
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind(("127.0.0.1", port))
-    listening.listen()
-    server = uvicorn.Server(uvicorn.Config(around(app) if around else app, log_level="error", access_log=False))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listening.close()
+    with serving(Settings.model_validate({"log": str(log), **more}), port=port, around=around) as url:
+        yield url
 
 
 def kept(log: Path, ranker: str = "shop") -> dict[str, list[Any]]:
@@ -406,7 +387,7 @@ def test_a_ranker_is_created_filled_visited_and_learns(
 ) -> None:
     """With one caller and named runs all is settled by the seeds: no chance is left in what is compared."""
     options = ("--world", world_file(tmp_path), "--rounds", 60, "--callers", 1, "--seed", 7)
-    with serving(log) as url:
+    with over(log) as url:
         visit = Command(url, capsys)
         told = [visit(*options, "--create", "cascade-ucb1", "--run", "part-0")]
         assert "created, 10 items put" in visit.err
@@ -428,7 +409,7 @@ def test_late_ones_tell_after_their_time_and_lost_ones_never(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--rounds", 120, "--late", 0.3, "--lost", 0.2, "--delay", 0.2, "--run", "r", "--seed", 1)
-    with serving(log) as url:
+    with over(log) as url:
         told = Command(url, capsys)("--world", world_file(tmp_path), "--create", "gts", *options)
     expected = audience(EASY, seed=1, run="r", late=0.3, lost=0.2, delay=0.2)
     delays = {visitor.event: visitor.delay for visitor in (expected.next() for _ in range(120))}
@@ -444,7 +425,7 @@ def test_late_ones_tell_after_their_time_and_lost_ones_never(
 
 
 def test_two_runs_at_once_visit_one_ranker(log: Path) -> None:
-    with serving(log) as url:
+    with over(log) as url:
         runs = []
         for name in ("left", "right"):
             who = audience(EASY, run=name, late=0.2, delay=0.1)
@@ -481,7 +462,7 @@ class LosesAnswers:
 
 
 def test_answers_that_were_lost_count_once(log: Path) -> None:
-    with serving(log, around=LosesAnswers) as url:
+    with over(log, around=LosesAnswers) as url:
         who = audience(EASY)
         with Client(url) as service:
             fit(service, "shop", who, create="gts", patience=Patience(60.0))
@@ -502,7 +483,7 @@ def test_answers_that_were_lost_count_once(log: Path) -> None:
 
 def test_a_service_that_goes_and_comes_back_counts_everything_once(log: Path) -> None:
     who = audience(EASY, late=0.5, delay=0.2)
-    with serving(log) as url:
+    with over(log) as url:
         with Client(url) as service:
             fit(service, "shop", who, create="gts", patience=Patience(60.0))
         run = Run(Plan("shop", rounds=300, callers=4, rate=300.0, patience=60.0), who, url)
@@ -511,7 +492,7 @@ def test_a_service_that_goes_and_comes_back_counts_everything_once(log: Path) ->
             time.sleep(0.005)
     while not run.tally.retries:  # nobody is there
         time.sleep(0.005)
-    with serving(log, port=int(url.rpartition(":")[2])):
+    with over(log, port=int(url.rpartition(":")[2])):
         assert run.wait(300.0)
     assert run.error is None
     told = run.tally.summary()
@@ -527,7 +508,7 @@ def test_a_service_that_stays_away_is_given_up_in_one_sentence(
         port = free.getsockname()[1]
     said = Command(f"http://127.0.0.1:{port}", capsys).refused("--patience", 0.2, "--quiet")
     assert f"gave up after 0.2 seconds: no answer from 127.0.0.1:{port}" in said
-    with serving(log) as url:
+    with over(log) as url:
         who = audience(EASY)
         with Client(url) as service:
             fit(service, "shop", who, create="gts", patience=Patience(60.0))
@@ -544,7 +525,7 @@ def test_a_service_that_stays_away_is_given_up_in_one_sentence(
 
 def test_the_same_run_again_counts_nothing_twice(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--world", world_file(tmp_path), "--create", "gts", "--callers", 2, "--run", "same")
-    with serving(log) as url:
+    with over(log) as url:
         visit = Command(url, capsys)
         assert visit(*options, "--rounds", 20)["told"] == 20
         again = visit(*options, "--rounds", 30)
@@ -558,7 +539,7 @@ def test_keys(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     roles = {"admin": ["admin"], "visitor": ["rank", "feedback", "read"], "rank": ["rank"]}
     made = {name: make_key(name, some) for name, some in roles.items()}
     options = ("--world", world_file(tmp_path), "--rounds", 5)
-    with serving(log, keys=[settings for _, settings in made.values()]) as url:
+    with over(log, keys=[settings for _, settings in made.values()]) as url:
         visit = Command(url, capsys)
         monkeypatch.delenv("RANKLOOP_KEY", raising=False)
         assert "needs an API key; none is in RANKLOOP_KEY" in visit.refused(*options)
@@ -580,7 +561,7 @@ def test_keys(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
 def test_what_does_not_fit_is_refused_and_nothing_is_changed(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serving(log) as url, Client(url) as service:
+    with over(log) as url, Client(url) as service:
         visit = Command(url, capsys)
         service.put_ranker("shop", {"policy": "gts", "slots": 3})
         service.put_ranker("linear", {"policy": "cascade-lin-ts", "slots": 4, "dim": 5})
@@ -610,7 +591,7 @@ def test_options_that_make_no_sense(options: tuple[object, ...], capsys: pytest.
 def test_visitors_look_only_at_their_worlds_items(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serving(log) as url, Client(url) as service:
+    with over(log) as url, Client(url) as service:
         service.put_ranker("shop", {"policy": "random", "slots": 5})
         service.put_items("shop", [{"id": id} for id in ("tea", "item-0", "coffee")])
         assert Command(url, capsys)("--world", world_file(tmp_path), "--rounds", 40, "--seconds", 60)["told"] == 40
@@ -618,7 +599,7 @@ def test_visitors_look_only_at_their_worlds_items(
 
 
 def test_feedback_for_a_ranker_that_was_replaced_is_counted_as_refused(log: Path) -> None:
-    with serving(log) as url, Client(url) as service:
+    with over(log) as url, Client(url) as service:
         who = audience(EASY, late=1.0, delay=1.0)
         fit(service, "shop", who, create="gts", patience=Patience(60.0))
         run = Run(Plan("shop", rounds=10, callers=2), who, url)
@@ -634,7 +615,7 @@ def test_feedback_for_a_ranker_that_was_replaced_is_counted_as_refused(log: Path
 
 
 def test_a_refusal_ends_a_run_and_is_counted(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(log) as url, Client(url) as service:
+    with over(log) as url, Client(url) as service:
         who = audience(EASY)
         fit(service, "shop", who, create="gts", patience=Patience(60.0))
         command = ["visitors", "--url", url, "--ranker", "shop", "--world", world_file(tmp_path), "--json"]
@@ -651,7 +632,7 @@ def test_a_refusal_ends_a_run_and_is_counted(log: Path, tmp_path: Path, capsys: 
 
 
 def test_seconds_bound_a_run_without_end(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(log) as url:
+    with over(log) as url:
         options = ("--world", world_file(tmp_path), "--create", "random", "--seconds", 0.5)
         told = Command(url, capsys)(*options)
     assert told["lists"] == told["told"] > 0
@@ -674,7 +655,7 @@ def test_an_interrupted_run_says_what_was_shown_and_told(log: Path, tmp_path: Pa
         "--json",
         "--quiet",
     ]
-    with serving(log) as url, Client(url) as service:
+    with over(log) as url, Client(url) as service:
         command = [sys.executable, "-m", "rankloop", "visitors", "--url", url, "--ranker", "shop", *options]
         command += ["--world", world_file(tmp_path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
@@ -736,7 +717,7 @@ def test_the_python_of_the_page_runs(
 ) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     monkeypatch.chdir(ROOT)
-    with serving(log) as url:
+    with over(log) as url:
         exec(compile(code.replace("http://127.0.0.1:8080", url), "visitors.md", "exec"), {"__name__": "page"})
     assert capsys.readouterr().out == "200\n"
 

@@ -7,24 +7,18 @@ python -m tools.screenshots --out DIR --all
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
-import socket
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from playwright.sync_api import sync_playwright
 
 from rankloop.client import Client
-from rankloop.service.app import create_app
 from rankloop.service.settings import Settings
+from tools.serving import serving
 from tools.simulated import fill
 
 CHROMIUM = os.environ.get("RANKLOOP_CHROMIUM", "/usr/bin/chromium")
@@ -46,24 +40,6 @@ MORE = (
     ("decision-light", DESK, "light", "#/ranker/shop/decision/{decision}"),
     ("decision-phone", PHONE, "dark", "#/ranker/shop/decision/{decision}"),
 )
-
-
-@contextmanager
-def serving(log: Path) -> Iterator[str]:
-    """A service on a free port of this machine; its address."""
-    app = create_app(Settings(log=str(log)))
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listening.close()
 
 
 def shoot(browser: Any, address: str, out: Path, size: tuple[int, int], theme: str, most: int) -> None:
@@ -92,7 +68,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.db"
         fill(log, given.visits, 1.0, time.time())
-        with serving(log) as url, sync_playwright() as playwright:
+        with serving(Settings(log=str(log))) as url, sync_playwright() as playwright:
             with Client(url) as client:
                 ranking = client.rank("shop", order=["green tea"])
                 client.feedback("shop", ranking.id, clicked=[0])

@@ -1,0 +1,41 @@
+"""A service on this machine in a thread of this process, for tests and pictures."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from rankloop.service.app import create_app
+from rankloop.service.settings import Settings
+
+
+@contextmanager
+def serving(settings: Settings, *, port: int = 0, around: Callable[[ASGIApp], ASGIApp] | None = None) -> Iterator[str]:
+    """Where a service with these settings listens, until the end of the block; a free port where none is given."""
+    app: ASGIApp = create_app(settings)
+    # Only of a socket that says it is TCP does asyncio know not to wait 40 ms for more to send.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
+    listening.listen()
+    chosen = uvicorn.Config(
+        around(app) if around else app, log_level="error", access_log=False, timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(chosen)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
