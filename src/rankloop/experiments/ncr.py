@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from rankloop.experiments.claims import Finding, Verdict, together
 from rankloop.experiments.experiment import Outcome, Panel
@@ -131,6 +130,8 @@ def _rank_correlation(a: FloatArray, b: FloatArray) -> float:
     """Spearman's, NaN where it is not defined."""
     if np.isnan(a).any() or np.isnan(b).any() or np.ptp(a) == 0 or np.ptp(b) == 0:
         return np.nan
+    from scipy.stats import spearmanr  # half a second, which no other command should wait for
+
     return float(spearmanr(a, b).statistic)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
 
 from rankloop.experiments.claims import Finding, Verdict
 from rankloop.experiments.experiment import Outcome
@@ -27,6 +26,8 @@ def posteriors(nu: float) -> tuple[Any, Any]:
     """Gaussian from N(0, 1) with noise ½, and Beta from Beta(1, 1), after 100 observations of mean ν."""
     n, s = OBSERVATIONS, OBSERVATIONS * nu
     variance = 1.0 / (1.0 + n / SIGMA**2)
+    from scipy import stats  # half a second, which no other command should wait for
+
     return stats.norm(variance * s / SIGMA**2, np.sqrt(variance)), stats.beta(1.0 + s, 1.0 + n - s)
 
 

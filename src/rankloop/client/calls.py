@@ -1,66 +1,18 @@
-"""A small client of the service, sync and async.
-
->>> with Client("http://127.0.0.1:8080") as service:  # doctest: +SKIP
-...     ranking = service.rank("news", k=3)
-...     service.feedback("news", ranking.id, clicked=[0])
-"""
+"""Every question that can be put to the service: how it is sent, and how its answer is read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from rankloop.engine import Item, Listed, Receipt
-from rankloop.errors import MissingExtra, RankloopError
+import httpx
 
-try:
-    import httpx
-except ModuleNotFoundError:  # pragma: no cover
-    raise MissingExtra("the client", "serve") from None
+from rankloop.client.errors import ERRORS, ServiceError
+from rankloop.engine import Item, Listed, Receipt
 
 T = TypeVar("T")
-P = ParamSpec("P")
-URL = "http://127.0.0.1:8080"
-
-
-class ServiceError(RankloopError):
-    """The service refused; the sentence is its own."""
-
-    def __init__(self, detail: str, status: int = 0, field: str | None = None) -> None:
-        self.status, self.field = status, field
-        super().__init__(detail)
-
-    def __reduce__(self) -> tuple[type[ServiceError], tuple[str, int, str | None]]:
-        return type(self), (str(self), self.status, self.field)
-
-
-class NotAccepted(ServiceError):
-    """Something that was given is wrong (400, 413, 415, 422)."""
-
-
-class NotAllowed(ServiceError):
-    """No key, a wrong one, or one without the role (401, 403)."""
-
-
-class NotFound(ServiceError):
-    """No such ranker, item or decision (404)."""
-
-
-class TooMany(ServiceError):
-    """Too many requests (429); try again a little later."""
-
-
-class Unavailable(ServiceError):
-    """The service cannot be reached, or cannot keep anything now (503); try again."""
-
-
-ERRORS: dict[int, type[ServiceError]] = {
-    400: NotAccepted, 401: NotAllowed, 403: NotAllowed, 404: NotFound, 413: NotAccepted,
-    415: NotAccepted, 422: NotAccepted, 429: TooMany, 503: Unavailable,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -282,131 +234,3 @@ class Calls:
     def delete_ranker(ranker: str) -> Call[None]:
         """Delete a ranker; its log stays."""
         return Call("DELETE", _at(ranker), _nothing)
-
-
-def _sync(make: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
-    @wraps(make)
-    def ask(self: Client, /, *args: P.args, **options: P.kwargs) -> T:
-        return self.ask(make(*args, **options))
-
-    return ask
-
-
-def _async(make: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    @wraps(make)
-    async def ask(self: AsyncClient, /, *args: P.args, **options: P.kwargs) -> T:
-        return await self.ask(make(*args, **options))
-
-    return ask
-
-
-def _options(url: str, key: str | None, timeout: float) -> dict[str, Any]:
-    return {"base_url": url, "timeout": timeout, "headers": {} if key is None else {"Authorization": f"Bearer {key}"}}
-
-
-class Client:
-    """Asks and waits. Any thread may use it.
-
-    Args:
-        url: where the service is.
-        key: an API key, where the service needs one.
-        timeout: seconds to wait for an answer.
-    """
-
-    def __init__(self, url: str = URL, key: str | None = None, *, timeout: float = 10.0) -> None:
-        self._http = httpx.Client(**_options(url, key, timeout))
-
-    def ask(self, call: Call[T]) -> T:
-        """Put a call to the service."""
-        try:
-            response = self._http.request(call.method, call.path, json=call.body, params=call.query)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _unreached(self._http.base_url, error) from None
-        return call.result(response)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of connections."""
-        self._http.close()
-
-    rank = _sync(Calls.rank)
-    feedback = _sync(Calls.feedback)
-    feedback_bulk = _sync(Calls.feedback_bulk)
-    withdraw = _sync(Calls.withdraw)
-    decision = _sync(Calls.decision)
-    report = _sync(Calls.report)
-    overview = _sync(Calls.overview)
-    segments = _sync(Calls.segments)
-    places = _sync(Calls.places)
-    diagnosis = _sync(Calls.diagnosis)
-    items = _sync(Calls.items)
-    item = _sync(Calls.item)
-    put_items = _sync(Calls.put_items)
-    remove_item = _sync(Calls.remove_item)
-    rankers = _sync(Calls.rankers)
-    ranker = _sync(Calls.ranker)
-    put_ranker = _sync(Calls.put_ranker)
-    put_other = _sync(Calls.put_other)
-    other = _sync(Calls.other)
-    drop_other = _sync(Calls.drop_other)
-    switch = _sync(Calls.switch)
-    release = _sync(Calls.release)
-    delete_ranker = _sync(Calls.delete_ranker)
-
-
-class AsyncClient:
-    """As `Client`, for an event loop."""
-
-    def __init__(self, url: str = URL, key: str | None = None, *, timeout: float = 10.0) -> None:
-        self._http = httpx.AsyncClient(**_options(url, key, timeout))
-
-    async def ask(self, call: Call[T]) -> T:
-        """Put a call to the service."""
-        try:
-            response = await self._http.request(call.method, call.path, json=call.body, params=call.query)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _unreached(self._http.base_url, error) from None
-        return call.result(response)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        await self._http.aclose()
-
-    rank = _async(Calls.rank)
-    feedback = _async(Calls.feedback)
-    feedback_bulk = _async(Calls.feedback_bulk)
-    withdraw = _async(Calls.withdraw)
-    decision = _async(Calls.decision)
-    report = _async(Calls.report)
-    overview = _async(Calls.overview)
-    segments = _async(Calls.segments)
-    places = _async(Calls.places)
-    diagnosis = _async(Calls.diagnosis)
-    items = _async(Calls.items)
-    item = _async(Calls.item)
-    put_items = _async(Calls.put_items)
-    remove_item = _async(Calls.remove_item)
-    rankers = _async(Calls.rankers)
-    ranker = _async(Calls.ranker)
-    put_ranker = _async(Calls.put_ranker)
-    put_other = _async(Calls.put_other)
-    other = _async(Calls.other)
-    drop_other = _async(Calls.drop_other)
-    switch = _async(Calls.switch)
-    release = _async(Calls.release)
-    delete_ranker = _async(Calls.delete_ranker)
-
-
-def _unreached(url: httpx.URL, error: Exception) -> Unavailable:
-    return Unavailable(f"no answer from {url.host}:{url.port or 80} ({type(error).__name__}).")

@@ -1,0 +1,32 @@
+"""A small client of the service, sync and async.
+
+>>> with Client("http://127.0.0.1:8080") as service:  # doctest: +SKIP
+...     ranking = service.rank("news", k=3)
+...     service.feedback("news", ranking.id, clicked=[0])
+"""
+
+from rankloop.errors import MissingExtra
+
+try:
+    import httpx as _httpx  # noqa: F401
+except ModuleNotFoundError:  # pragma: no cover
+    raise MissingExtra("the client", "serve") from None
+
+from rankloop.client.calls import Call, Calls, Ranking
+from rankloop.client.clients import URL, AsyncClient, Client
+from rankloop.client.errors import NotAccepted, NotAllowed, NotFound, ServiceError, TooMany, Unavailable
+
+__all__ = [
+    "URL",
+    "AsyncClient",
+    "Call",
+    "Calls",
+    "Client",
+    "NotAccepted",
+    "NotAllowed",
+    "NotFound",
+    "Ranking",
+    "ServiceError",
+    "TooMany",
+    "Unavailable",
+]

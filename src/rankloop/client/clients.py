@@ -1,0 +1,144 @@
+"""Those who put questions to the service: one waits, the other lets a loop go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+
+from rankloop.client.calls import Call, Calls
+from rankloop.client.errors import Unavailable
+
+T = TypeVar("T")
+P = ParamSpec("P")
+URL = "http://127.0.0.1:8080"
+
+
+def _sync(make: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
+    @wraps(make)
+    def ask(self: Client, /, *args: P.args, **options: P.kwargs) -> T:
+        return self.ask(make(*args, **options))
+
+    return ask
+
+
+def _async(make: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    @wraps(make)
+    async def ask(self: AsyncClient, /, *args: P.args, **options: P.kwargs) -> T:
+        return await self.ask(make(*args, **options))
+
+    return ask
+
+
+def _options(url: str, key: str | None, timeout: float) -> dict[str, Any]:
+    return {"base_url": url, "timeout": timeout, "headers": {} if key is None else {"Authorization": f"Bearer {key}"}}
+
+
+class Client:
+    """Asks and waits. Any thread may use it.
+
+    Args:
+        url: where the service is.
+        key: an API key, where the service needs one.
+        timeout: seconds to wait for an answer.
+    """
+
+    def __init__(self, url: str = URL, key: str | None = None, *, timeout: float = 10.0) -> None:
+        self._http = httpx.Client(**_options(url, key, timeout))
+
+    def ask(self, call: Call[T]) -> T:
+        """Put a call to the service."""
+        try:
+            response = self._http.request(call.method, call.path, json=call.body, params=call.query)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise _unreached(self._http.base_url, error) from None
+        return call.result(response)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._http.close()
+
+    rank = _sync(Calls.rank)
+    feedback = _sync(Calls.feedback)
+    feedback_bulk = _sync(Calls.feedback_bulk)
+    withdraw = _sync(Calls.withdraw)
+    decision = _sync(Calls.decision)
+    report = _sync(Calls.report)
+    overview = _sync(Calls.overview)
+    segments = _sync(Calls.segments)
+    places = _sync(Calls.places)
+    diagnosis = _sync(Calls.diagnosis)
+    items = _sync(Calls.items)
+    item = _sync(Calls.item)
+    put_items = _sync(Calls.put_items)
+    remove_item = _sync(Calls.remove_item)
+    rankers = _sync(Calls.rankers)
+    ranker = _sync(Calls.ranker)
+    put_ranker = _sync(Calls.put_ranker)
+    put_other = _sync(Calls.put_other)
+    other = _sync(Calls.other)
+    drop_other = _sync(Calls.drop_other)
+    switch = _sync(Calls.switch)
+    release = _sync(Calls.release)
+    delete_ranker = _sync(Calls.delete_ranker)
+
+
+class AsyncClient:
+    """As `Client`, for an event loop."""
+
+    def __init__(self, url: str = URL, key: str | None = None, *, timeout: float = 10.0) -> None:
+        self._http = httpx.AsyncClient(**_options(url, key, timeout))
+
+    async def ask(self, call: Call[T]) -> T:
+        """Put a call to the service."""
+        try:
+            response = await self._http.request(call.method, call.path, json=call.body, params=call.query)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise _unreached(self._http.base_url, error) from None
+        return call.result(response)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._http.aclose()
+
+    rank = _async(Calls.rank)
+    feedback = _async(Calls.feedback)
+    feedback_bulk = _async(Calls.feedback_bulk)
+    withdraw = _async(Calls.withdraw)
+    decision = _async(Calls.decision)
+    report = _async(Calls.report)
+    overview = _async(Calls.overview)
+    segments = _async(Calls.segments)
+    places = _async(Calls.places)
+    diagnosis = _async(Calls.diagnosis)
+    items = _async(Calls.items)
+    item = _async(Calls.item)
+    put_items = _async(Calls.put_items)
+    remove_item = _async(Calls.remove_item)
+    rankers = _async(Calls.rankers)
+    ranker = _async(Calls.ranker)
+    put_ranker = _async(Calls.put_ranker)
+    put_other = _async(Calls.put_other)
+    other = _async(Calls.other)
+    drop_other = _async(Calls.drop_other)
+    switch = _async(Calls.switch)
+    release = _async(Calls.release)
+    delete_ranker = _async(Calls.delete_ranker)
+
+
+def _unreached(url: httpx.URL, error: Exception) -> Unavailable:
+    return Unavailable(f"no answer from {url.host}:{url.port or 80} ({type(error).__name__}).")
