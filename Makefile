@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo tournament test fast kills faults fuzz soak check lint docs bench generate clean
+.PHONY: demo tournament test fast kills faults fuzz soak check lint docs bench bench-long generate clean
 
 demo: $(READY)  ## The service with simulated visitors, and the address of its dashboard; Ctrl-C ends it
 	$(BIN)/rankloop demo
@@ -49,6 +49,10 @@ docs: generate  ## The documentation as a site in site/
 
 bench: $(READY)  ## Ratios measured side by side on this machine
 	$(BIN)/python -m bench
+
+bench-long: $(READY)  ## A quarter of an hour: a log of a million decisions, and the service under half of its load for five minutes
+	$(BIN)/python -m bench.replay 1000000
+	$(BIN)/python -m bench.service 300
 
 clean:
 	rm -rf $(VENV) results site build dist

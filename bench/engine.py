@@ -15,7 +15,8 @@ from rankloop.engine import Ranker, RankerConfig
 from rankloop.types import Request, Setting
 
 L, D, K = 1_000, 20, 10
-ROUNDS, TURNS = 100, 12
+ROUNDS, TURNS, WARM = 100, 12, 1_000
+"""After so many visits the write-ahead log has begun anew once."""
 CALLERS, EACH = 64, 60
 
 
@@ -52,8 +53,10 @@ def side_by_side() -> tuple[float, float, float]:
     """
     with tempfile.TemporaryDirectory() as folder:
         ranker, policy = opened(folder), bare()
+        for _ in range(WARM):
+            ranker.feedback(ranker.rank().id, clicked=[2])
         spent: list[tuple[float, float, float]] = []
-        for turn in range(TURNS + 1):
+        for _ in range(TURNS):
             own = visits = 0.0
             for _ in range(ROUNDS):
                 start = time.process_time()
@@ -64,7 +67,7 @@ def side_by_side() -> tuple[float, float, float]:
             start = time.process_time()
             for _ in range(ROUNDS):
                 policy()
-            spent += [(own, visits, time.process_time() - start)] if turn else []
+            spent.append((own, visits, time.process_time() - start))
         ranker.close()
     alone, whole, quick = np.median(np.array(spent), axis=0) / ROUNDS
     return float(alone), float(whole), float(quick)

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 
-OFTEN = 4_000_000
+OFTEN = 16_000_000
 """Bytes of the write-ahead log, about, after which it is moved and begins anew: to grow costs twice as much as to
 overwrite."""
 MOVE = "PRAGMA wal_checkpoint(PASSIVE)"

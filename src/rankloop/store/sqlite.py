@@ -43,7 +43,7 @@ COLUMNS = "kind, key, subject, time, body, position"
 INSERTED = "ranker, kind, key, subject, time, body"
 NEWEST = "SELECT position, ranker, kind, key FROM log WHERE position <= ? ORDER BY position DESC LIMIT ?"
 PAGE = 2000
-PAGE_BYTES = 4096
+PAGE_BYTES, ENDS = 4096, 4
 SIZES = 600
 """Statements that are kept prepared: one for each size of a batch."""
 
@@ -77,7 +77,8 @@ class SqliteStore:
         values = [value for ranker, entry in batch for value in (ranker, *entry[:-1])]
         with self._writing, _told("written", self.path):
             done = self._writer.execute(_insert(len(batch)), values)
-            self._checkpoints.wrote(sum([PAGE_BYTES + len(entry.body) for _, entry in batch]))
+            # Each page that changes: the ends of the table and of its indexes, and what does not fit there.
+            self._checkpoints.wrote(PAGE_BYTES * (ENDS + len(batch)) + sum([len(entry.body) for _, entry in batch]))
             last, new = done.lastrowid or 0, done.rowcount
             if new == len(batch):
                 return list(range(last - new + 1, last + 1))
