@@ -60,6 +60,11 @@ class Times:
         self.of.setdefault(kind, []).append(time.perf_counter() - start)
         return answer
 
+    def add(self, more: Times) -> None:
+        """Those of another while."""
+        for kind, times in more.of.items():
+            self.of.setdefault(kind, []).extend(times)
+
     @property
     def requests(self) -> int:
         """How many."""
@@ -85,9 +90,9 @@ async def as_fast_as_possible(port: int, visit: Visit, seconds: float) -> tuple[
     return times, times.requests / (time.perf_counter() - start)
 
 
-async def at_a_rate(port: int, visit: Visit, seconds: float, rate: float) -> Times:
+async def at_a_rate(port: int, visit: Visit, seconds: float, rate: float, seed: int = 0) -> Times:
     """So many visits per second, whoever is still busy: they come at random moments, as visitors do."""
-    times, rng = Times(), np.random.default_rng(0)
+    times, rng = Times(), np.random.default_rng(seed)
     idle: asyncio.Queue[Connection] = asyncio.Queue()
     for _ in range(CONNECTIONS):
         idle.put_nowait(await Connection(port).__aenter__())

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from statistics import median
 
 from bench.load import Connection, Times, as_fast_as_possible, at_a_rate, cpu, memory, serving
 
 RANK, FEEDBACK = "/v1/rankers/bench/rank", "/v1/rankers/bench/feedback"
 ROUNDS, EACH = 3, 4.0
+SPAN, BESIDE = 20.0, 4.0
+"""Seconds of half the load at a time, and of empty POSTs at the same rate after each: what the machine itself costs."""
 
 
 async def nothing(connection: Connection, times: Times) -> None:
@@ -33,12 +36,25 @@ async def measured(seconds: float) -> None:
     ):
         full = await rates(empty, port, pid)
         before = memory(pid)
-        times = await at_a_rate(port, visit, seconds, full / 4)  # a visit is two requests
-        print(f"half of that load for {seconds:.0f} s: {times.requests:,} requests, no errors")
-        for kind in times.of:
-            print(f"  {kind}: p50 {times.quantile(0.5, kind):.1f} ms, p99 {times.quantile(0.99, kind):.1f} ms")
-        print(f"  both: p99 {times.quantile(0.99):.1f} ms (below 25 asked)")
+        await half(empty, port, seconds, full / 2)
         print(f"  memory: {before:.0f} MB before, {memory(pid):.0f} MB after")
+
+
+async def half(empty: int, port: int, seconds: float, rate: float) -> None:
+    """So many requests per second for a while, and what an empty POST has to wait for on this machine at that rate."""
+    times, beside, spans = Times(), Times(), []
+    for n in range(max(1, round(seconds / SPAN))):
+        span = await at_a_rate(port, visit, SPAN, rate / 2, seed=n)  # a visit is two requests
+        times.add(span)
+        spans.append(span.quantile(0.99))
+        beside.add(await at_a_rate(empty, nothing, BESIDE, rate, seed=n))
+    print(f"half of that load for {SPAN * len(spans):.0f} s: {times.requests:,} requests, no errors")
+    for kind in times.of:
+        print(f"  {kind}: p50 {times.quantile(0.5, kind):.1f} ms, p99 {times.quantile(0.99, kind):.1f} ms")
+    print(
+        f"  both: p99 {times.quantile(0.99):.1f} ms (below 25 asked), {median(spans):.1f} in the median {SPAN:.0f} s; "
+        f"an empty POST at this rate, in between: p99 {beside.quantile(0.99):.1f} ms"
+    )
 
 
 async def rates(empty: int, port: int, pid: int) -> float:

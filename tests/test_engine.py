@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from rankloop import catalogue
 from rankloop.engine import Item, Ranker, RankerConfig, UnknownDecision
 from rankloop.engine.propensity import numbered
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
-from rankloop.store import MemoryStore, SqliteStore, StoreUnavailable, Writer
+from rankloop.store import Entry, MemoryStore, SqliteStore, StoreUnavailable, Writer
 from rankloop.store.writer import positions
 
 IDS = [entry.id for entry in catalogue.entries()]
@@ -598,22 +599,22 @@ def test_a_file_of_a_newer_layout_or_no_database_is_refused(tmp_path: Path) -> N
         SqliteStore(tmp_path / "text.db")
 
 
-def test_entries_that_come_together_are_committed_together(tmp_path: Path) -> None:
+class Slow(MemoryStore):
+    """A store that waits to be let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+        self.go = threading.Event()
+
+    def append(self, batch: Any) -> list[int | None]:
+        self.go.wait()
+        self.sizes.append(len(batch))
+        return super().append(batch)
+
+
+def test_entries_that_come_together_are_committed_together() -> None:
     """While one commit runs, others wait; all that waited are one commit."""
-
-    class Slow(MemoryStore):
-        def __init__(self) -> None:
-            super().__init__()
-            self.sizes: list[int] = []
-            self.go = threading.Event()
-
-        def append(self, batch: Any) -> list[int | None]:
-            self.go.wait()
-            self.sizes.append(len(batch))
-            return super().append(batch)
-
-    from rankloop.store.base import Entry
-
     store = Slow()
     writer = Writer(store)
     done = [writer.submit("r", Entry("k", str(i), "", 0.0, b""), positions) for i in range(50)]
@@ -621,6 +622,37 @@ def test_entries_that_come_together_are_committed_together(tmp_path: Path) -> No
     assert [f.result() for f in done] == list(range(1, 51))
     assert len(store.sizes) <= 2
     assert sum(store.sizes) == 50
+    writer.close()
+
+
+def test_entries_that_were_committed_together_are_applied_together_in_their_order() -> None:
+    """Those of one ranker that follow each other; what was there before is told so, and parts nobody."""
+    store, groups = Slow(), []
+
+    def apply(kept: Sequence[tuple[int, Any]]) -> list[str]:
+        groups.append([record for _, record in kept])
+        return [f"{record} at {position}" for position, record in kept]
+
+    def fails(kept: Sequence[tuple[int, Any]]) -> list[str]:
+        raise ValueError("it cannot be applied")
+
+    writer = Writer(store)
+    first = writer.submit("r", Entry("k", "0", "", 0.0, b""), apply, "first")  # its commit holds up the others
+    told = [writer.submit("r", Entry("k", key, "", 0.0, b""), apply, key, lambda: "again") for key in "1213"]
+    bad = writer.submit("s", Entry("k", "1", "", 0.0, b""), fails)
+    last = writer.submit("r", Entry("k", "4", "", 0.0, b""), apply, "4")
+    store.go.set()
+    assert [one.result() for one in (first, *told, last)] == [
+        "first at 1",
+        "1 at 2",
+        "2 at 3",
+        "again",
+        "3 at 4",
+        "4 at 6",
+    ]
+    with pytest.raises(ValueError, match="cannot be applied"):
+        bad.result()
+    assert groups[-2:] == [["1", "2", "3"], ["4"]] or groups == [["first", "1", "2", "3"], ["4"]]
     writer.close()
 
 
