@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankloop.engine import packing
 from rankloop.engine.items import Item
 from rankloop.engine.propensity import Propensity
 from rankloop.engine.records import (
@@ -117,6 +118,16 @@ def test_records_read_together_are_those_read_alone(found: list[Record], data: s
     if found:
         found = data.draw(st.lists(st.sampled_from(found), max_size=24))
     assert all(map(same, decode_all([encode(record) for record in found]), found))
+
+
+def test_many_items_are_not_remembered_with_the_heads() -> None:
+    """A head is read once where it comes again; that of a large catalogue does not, and would fill the memory."""
+    many = ItemsPut(1.0, tuple(Item(f"item-{i}", (0.5, float(i))) for i in range(1000)))
+    before = packing._understood.cache_info().currsize
+    for _ in range(3):
+        assert decode(encode(many)) == many
+        assert decode_all([encode(many), encode(Guarded(2.0, True, "x" * 5000))])[0] == many
+    assert packing._understood.cache_info().currsize == before
 
 
 @given(lists())

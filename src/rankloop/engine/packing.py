@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-REMEMBERED = 2048
-"""Heads."""
+REMEMBERED, SHORT = 2048, 4096
+"""Heads that are remembered, and their bytes at most: those of many items come once."""
 TEXT = "s"
 Fixed = tuple[tuple[str, Any], ...]
 Formats = tuple[tuple[str, str], ...]
@@ -27,7 +27,6 @@ Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
 Values = tuple[Any, ...]
 
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_read = json.JSONDecoder().raw_decode
 
 
 def head(fixed: Mapping[str, Any], formats: Formats = (), shapes: Shapes = ()) -> bytes:
@@ -74,7 +73,7 @@ class Head:
 def unpack(body: bytes) -> tuple[Head, Values]:
     """The head, and what follows; arrays are views of the bytes."""
     end = body.index(b"\n") + 1
-    known = _understood(body[:end])
+    known = _understood(body[:end]) if end <= SHORT else _read_head(body[:end])
     # One array over the numbers of eight bytes, and slices of it: half the time of one array for each.
     whole = np.frombuffer(body, np.float64, known.words, end) if known.words else None
     found: list[Any] = []
@@ -97,12 +96,12 @@ def unpack_all(bodies: Sequence[bytes]) -> list[tuple[Head, Values]]:
         alike.setdefault((body[: body.index(b"\n") + 1], len(body)), []).append(i)
     unpacked: list[Any] = [None] * len(bodies)
     for (line, length), which in alike.items():
-        known, end = _understood(line), len(line)
-        if length % 8 or not known.parts or any(part.words is None for part in known.parts):
+        n, end = len(which), len(line)
+        known = _understood(line) if end <= SHORT else None
+        if known is None or length % 8 or not known.parts or any(part.words is None for part in known.parts):
             for i in which:
                 unpacked[i] = unpack(bodies[i])
             continue
-        n = len(which)
         block = np.frombuffer(b"".join([bodies[i] for i in which])).reshape(n, length // 8)[:, end // 8 :]
         columns = [
             (block[:, part.words] if part.type == "d" else block[:, part.words].view(np.int64)).reshape(n, *part.shape)
@@ -114,9 +113,8 @@ def unpack_all(bodies: Sequence[bytes]) -> list[tuple[Head, Values]]:
     return unpacked
 
 
-@lru_cache(REMEMBERED)
-def _understood(line: bytes) -> Head:
-    fixed, _ = _read(line.decode())
+def _read_head(line: bytes) -> Head:
+    fixed = json.loads(line)
     formats = fixed.pop("#", {})
     given: Sequence[Any] = fixed.pop("")
     packed = numbers(tuple(formats.items()))
@@ -130,3 +128,6 @@ def _understood(line: bytes) -> Head:
         last = at // 8 if aligned else last
     names = (*formats, *(part.name for part in parts))
     return Head(fixed, names, packed, tuple(parts), last)
+
+
+_understood = lru_cache(REMEMBERED)(_read_head)
