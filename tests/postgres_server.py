@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import itertools
 import os
@@ -12,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,20 @@ class Server:
             self._process.wait(timeout=30)
             self._process = None
 
+    @contextmanager
+    def hangs(self) -> Iterator[None]:
+        """All of its processes stand still in the block: connections stay open, and nothing is answered."""
+        assert self._process is not None
+        own = [self._process.pid, *_children(self._process.pid)]
+        try:
+            for pid in own:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in own:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
     def remove(self) -> None:
         """Stop, and leave nothing behind."""
         self.stop(crash=True)
@@ -99,6 +115,11 @@ class Server:
             return [] if self._user is None else ["su", self._user, "-s", "/bin/sh", "-c", 'exec "$0" "$@"', "--"]
         change = [] if self._user is None else [f"--reuid={self._user}", f"--regid={_group()}", "--clear-groups"]
         return ["setpriv", "--pdeathsig", "QUIT", *change]
+
+
+def _children(parent: int) -> list[int]:
+    """The processes that another has started and that have not ended."""
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
 
 
 def _user() -> str | None:

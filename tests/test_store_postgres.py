@@ -36,6 +36,32 @@ def keys(store: Any) -> list[str]:
     return [one.key for one in store.read("r")]
 
 
+# A server that hangs
+
+
+def test_a_server_that_hangs_is_a_server_that_is_away(server: Server, database: str) -> None:  # noqa: F811
+    """Whoever writes or reads is told in bounded time; what was refused is not there; it goes on by itself."""
+    store = PostgresStore(database, patience=1.0)
+    assert store.append([("r", entry("before"))]) == [1]
+    with server.hangs():
+        start = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="cannot be written now"):
+            store.append([("r", entry("refused"))])
+        with pytest.raises(StoreUnavailable, match="cannot be read now"):
+            store.find("r", "kind", "before")
+        assert time.monotonic() - start < 30, "of hours that it could take"
+    until = time.monotonic() + 30
+    while True:
+        try:
+            assert store.append([("r", entry("after"))]) == [2]
+            break
+        except StoreUnavailable:  # the old connection's transaction is still being undone
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    assert keys(store) == ["before", "after"]
+    store.close()
+
+
 # Replay
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.store.base import Entry, Snapshot, StoreUnavailable
+from rankloop.store.watch import Watch
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -66,7 +67,8 @@ class PostgresStore:
 
     Args:
         dsn: where the database is, as libpq reads it.
-        patience: seconds to wait for a connection or a lock.
+        patience: seconds to wait for a connection or a lock; an answer may take twice as long, then the server is cut
+            off as one that hangs.
         exclusive: refuse a log that another process holds like this: each would know half of what was learned.
     """
 
@@ -81,19 +83,24 @@ class PostgresStore:
         defaults = {"connect_timeout": max(2, round(patience)), "keepalives_idle": 5, "tcp_user_timeout": 10_000}
         self._info = self._pg.conninfo.make_conninfo(**(defaults | given))
         self._patience, self._closed, self._exclusive = patience, False, exclusive
-        self._writing = threading.Lock()
+        self._writing, self._watch = threading.Lock(), Watch(2.0 * patience)
         self._writer: Connection[Any] | None = None
         self._doubt: list[Row] | None = None  # told as failed, but perhaps kept
-        with self._told("opened"):
-            self._migrate(self._connected())
-        self._readers: ConnectionPool[Any] = pool.ConnectionPool(
+        try:
+            with self._told("opened"):
+                self._migrate(self._connected())
+        except BaseException:
+            self._watch.close()
+            raise
+        self._pool = pool.ConnectionPool
+        self._readers: ConnectionPool[Any] = self._pool(
             self._info,
             min_size=1,
             max_size=4,
             open=True,
             timeout=patience,
             reconnect_timeout=1.0,  # then whoever asks next tries again at once
-            check=pool.ConnectionPool.check_connection,
+            check=self._checked,
             kwargs={"autocommit": True},
         )
 
@@ -222,8 +229,13 @@ class PostgresStore:
             if self._doubt is not None:
                 with self._writing:
                     self._settle()
-            with self._readers.connection() as connection:
+            with self._readers.connection() as connection, self._watch.over(connection):
                 yield connection
+
+    def _checked(self, connection: Connection[Any]) -> None:
+        """A connection of the pool that was lost, or hangs, is not given to anybody."""
+        with self._watch.over(connection):
+            self._pool.check_connection(connection)
 
     def _connected(self) -> Connection[Any]:
         """The connection that writes, a new one where the last was lost."""
@@ -252,20 +264,21 @@ class PostgresStore:
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
     @contextmanager
-    def _locked(self) -> Iterator[Connection[Any]]:
+    def _locked(self, *, watched: bool = True) -> Iterator[Connection[Any]]:
         """A transaction that nobody appends in the meantime of: also none whose connection we lost."""
         connection = self._connected()
-        with self._or_drop():
+        with self._or_drop(watched=watched):
             connection.execute(BEGIN)
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             yield connection
             connection.execute("COMMIT")
 
     @contextmanager
-    def _or_drop(self) -> Iterator[None]:
+    def _or_drop(self, *, watched: bool = True) -> Iterator[None]:
         """Whatever goes wrong, a transaction that was begun does not stay open."""
         try:
-            yield
+            with self._watch.over(self._writer) if watched else contextlib.nullcontext():
+                yield
         except BaseException:
             if self._writer is not None:
                 with contextlib.suppress(self._pg.Error):
@@ -283,7 +296,7 @@ class PostgresStore:
             raise StoreUnavailable(f"the log {self.place} cannot be {what} now ({reason}).") from None
 
     def _migrate(self, connection: Connection[Any]) -> None:
-        with self._locked():
+        with self._locked(watched=False):  # an index of a long log takes its time
             connection.execute("CREATE TABLE IF NOT EXISTS layout (version INTEGER NOT NULL)")
             (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM layout").fetchone() or (0,)
             if version > len(MIGRATIONS):
@@ -301,6 +314,7 @@ class PostgresStore:
             if self._writer is not None:
                 self._writer.close()
         self._readers.close()
+        self._watch.close()
 
 
 def _place(batch: Sequence[tuple[str, Entry]], last: int, existing: set[int]) -> tuple[list[int | None], list[Row]]:
