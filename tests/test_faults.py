@@ -17,6 +17,7 @@ import pytest
 from callers import Callers, Kept, check_live, check_next_lists, copied, put_items, read, replayed
 from postgres_server import Server, database, server  # noqa: F401
 from rankloop.client import Client
+from rankloop.store.checkpoints import OFTEN
 from served import Served, limit_files, serve, small_disk, until  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -29,8 +30,8 @@ KILLS_OF_A_LOG = 10
 LONG_OUTAGES = 6
 """Every so many, the database stays away until the service says that it is not ready."""
 WAL_HEADER, FRAME = 32, 24 + 4096
-CHECKPOINT = 1000 * FRAME
-"""SQLite moves pages of the write-ahead log into the file once it is so long."""
+GROWN = 1_000_000
+"""Bytes of a write-ahead log of which nothing was moved into the file yet."""
 log = logging.getLogger("rankloop.tests")
 
 Serve = Callable[..., Served]
@@ -92,8 +93,8 @@ def test_a_database_that_stops_under_load_is_waited_for(server: Server, database
 
 
 def sizes(n: int) -> list[int]:
-    """Of a disk that is full n times; in the third one there is no room to move the write-ahead log into the file."""
-    return [600_000, 1_000_000, *(CHECKPOINT + 200_000 * (i + 1) for i in range(n - 2))]
+    """Of a disk that is full n times; from the third on, after the write-ahead log was moved into the file."""
+    return [600_000, 1_000_000, *(OFTEN + OFTEN // 8 + 200_000 * i for i in range(n - 2))]
 
 
 def test_a_full_disk_refuses_and_goes_on_when_there_is_room(serve: Serve, tmp_path: Path) -> None:  # noqa: F811
@@ -174,10 +175,10 @@ def test_a_torn_log_is_what_it_was_a_moment_before(serve: Serve, tmp_path: Path)
     with Client(served.url) as client:
         put_items(client)
     callers.start(served.url)
-    until(lambda: wal.stat().st_size > CHECKPOINT // 4, "the log grows")
+    until(lambda: wal.stat().st_size > GROWN, "the log grows")
     served.kill()
     callers.stop()
-    assert wal.stat().st_size < CHECKPOINT  # all of the log is in this file, and no part of it in the other one
+    assert wal.stat().st_size < OFTEN // 4  # all of the log is in this file, and no part of it in the other one
     whole = read(copied(served.log, tmp_path / "whole"))
     callers.check(whole)
     rng = np.random.default_rng(FAULTS)
