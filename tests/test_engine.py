@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -623,6 +624,21 @@ def test_entries_that_come_together_are_committed_together() -> None:
     assert len(store.sizes) <= 2
     assert sum(store.sizes) == 50
     writer.close()
+
+
+def test_whoever_has_nothing_to_write_sleeps_and_wakes_for_a_list_that_nobody_waits_for() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    writer = ranker._writer
+    until = time.monotonic() + 10
+    while not writer._idle:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    id = ranker.rank().id
+    while ranker.store.find("ranker", "shown", id) is None:
+        assert time.monotonic() < until, "nobody asked for it, and it is in the log all the same"
+        time.sleep(0.001)
+    ranker.close()
 
 
 def test_entries_that_were_committed_together_are_applied_together_in_their_order() -> None:

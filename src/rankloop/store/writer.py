@@ -51,6 +51,7 @@ class Writer:
         self._changed = threading.Condition(threading.Lock())
         self._turn = threading.Lock()  # of whoever writes: what is first in line is first in the log
         self._closed = False
+        self._idle = False  # the thread has nothing to do, and sleeps until it is called
         self._thread = threading.Thread(target=self._run, name="rankloop-writer", daemon=True)
         self._thread.start()
 
@@ -119,8 +120,8 @@ class Writer:
             self._line.append(work)
             if work.done is not None:
                 self._urgent += 1
-                if self._urgent == 1 and call:
-                    self._changed.notify()
+            if call and (self._idle or (work.done is not None and self._urgent == 1)):
+                self._changed.notify()
 
     def close(self) -> None:
         """Write what is waiting, then end."""
@@ -133,6 +134,10 @@ class Writer:
         pause = LINGER
         while True:
             with self._changed:
+                if not self._line and not self._closed:
+                    self._idle = True
+                    self._changed.wait()
+                    self._idle = False
                 if not self._urgent and not self._closed:
                     self._changed.wait(pause)
             with self._turn:
@@ -176,6 +181,7 @@ class Writer:
                     log.error("%d entries could not be written before the end: %s", len(again), error)
             else:
                 self._line.extend(again)
+                self._changed.notify()
         for work in works:
             if work.done is not None:
                 work.done.set_exception(error)
