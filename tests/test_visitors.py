@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -658,7 +659,10 @@ def test_an_interrupted_run_says_what_was_shown_and_told(log: Path, tmp_path: Pa
     with over(log) as url, Client(url) as service:
         command = [sys.executable, "-m", "rankloop", "visitors", "--url", url, "--ranker", "shop", *options]
         command += ["--world", world_file(tmp_path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        # Whoever runs the tests in the background may have told them to ignore it.
+        heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        with subprocess.Popen(command, preexec_fn=heeds, **pipes) as child:
             try:
                 until = time.monotonic() + 300.0
                 while time.monotonic() < until and not (service.rankers() and service.ranker("shop")["decisions"] > 30):
