@@ -237,3 +237,9 @@ def test_top_k_planner_asks_once_for_the_top_of_an_empty_list() -> None:
 
     assert TopK()(score, Request(2, 3, 2), rng()).items.tolist() == [[2, 1], [2, 1]]
     assert asked == [((2, 0), 0)]
+
+
+def test_items_that_may_be_listed_must_fit_the_scores() -> None:
+    """A compiled loop would read beyond them."""
+    with pytest.raises(ValueError, match="does not fit"):
+        top_k(np.zeros((2, 5)), 3, np.random.default_rng(0), allowed=np.ones(4, dtype=np.bool_))

@@ -24,10 +24,10 @@ SIGMA = 0.5
 
 def posteriors(nu: float) -> tuple[Any, Any]:
     """Gaussian from N(0, 1) with noise ½, and Beta from Beta(1, 1), after 100 observations of mean ν."""
-    n, s = OBSERVATIONS, OBSERVATIONS * nu
-    variance = 1.0 / (1.0 + n / SIGMA**2)
     from scipy import stats  # half a second, which no other command should wait for
 
+    n, s = OBSERVATIONS, OBSERVATIONS * nu
+    variance = 1.0 / (1.0 + n / SIGMA**2)
     return stats.norm(variance * s / SIGMA**2, np.sqrt(variance)), stats.beta(1.0 + s, 1.0 + n - s)
 
 

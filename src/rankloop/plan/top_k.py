@@ -56,9 +56,12 @@ def best_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Boo
 
 
 def _masked(scores: FloatArray, allowed: BoolArray) -> FloatArray:
-    """-inf where an item may not be listed."""
+    """-inf where an item may not be listed; `np.where` would let other threads in for a microsecond of work."""
+    may = allowed[None] if allowed.ndim == 1 else allowed
+    if may.shape not in ((1, scores.shape[1]), scores.shape):  # compiled loops do not check their bounds
+        raise ValueError(f"allowed of shape {allowed.shape} does not fit scores of shape {scores.shape}")
     out = np.empty(scores.shape)
-    masked(np.ascontiguousarray(scores), allowed[None] if allowed.ndim == 1 else allowed, out)
+    masked(np.ascontiguousarray(scores), may, out)
     return out
 
 
