@@ -10,8 +10,9 @@ from typing import Any
 
 from rankloop.errors import InvalidInput, MissingExtra
 
-SWITCH = 0.0002
-"""Seconds for which one thread may keep the interpreter while others wait: a commit asks for it four or five times."""
+SWITCH = 0.001
+"""Seconds for which one thread may keep the interpreter while others wait: a commit asks for it four or five times.
+Less of it costs everybody more changes of thread than those who wait save."""
 COLLECT = (20_000, 20, 50)
 """New objects after which Python looks for circles: each look stops everybody, and there are few circles here."""
 ROLES = ("rank", "feedback", "read", "admin")
