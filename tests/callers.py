@@ -105,9 +105,9 @@ class Callers:
         if self._client is not None:
             self._client.close()
 
-    def more(self, n: int) -> None:
-        """Wait until so many more events were acknowledged."""
-        enough = len(self.acknowledged) + n
+    def more(self, n: int, since: int | None = None) -> None:
+        """Wait until so many more events were acknowledged than now, or than there were before."""
+        enough = n + (len(self.acknowledged) if since is None else since)
         until(lambda: len(self.acknowledged) >= enough or self.wrong, f"{n} more events are acknowledged")
 
     def refused(self, n: int) -> None:
