@@ -287,7 +287,8 @@ class Ranker(Questions):
     # Log and state
 
     def _keep(self, record: Record, known: Callable[[], Any] | None = None, *, waits: bool = False) -> Future[Any]:
-        return self._writer.submit(self.name, encode(record), self._apply, record, known, waits=waits)
+        light = isinstance(record, Shown | Happened)
+        return self._writer.submit(self.name, encode(record), self._apply, record, known, waits=waits, light=light)
 
     def _apply(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
         """Become what is in the log now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -36,6 +37,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def until_the_end(app: FastAPI) -> AsyncIterator[None]:
+        service.answers_in(asyncio.get_running_loop())
         yield
         service.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Self
 
 from rankloop.service.auth import Guard
@@ -30,7 +31,12 @@ class Service:
     def _closed(self, ranker: str, windows: int) -> None:
         self.metrics.closed.labels(ranker).inc(windows)
 
+    def answers_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let this loop apply what the log has kept: its requests wait for that, and for each other, in any case."""
+        self.rankers.writer.apply_in(loop.call_soon_threadsafe)
+
     def close(self) -> None:
         """End the scheduler, then keep everything."""
+        self.rankers.writer.apply_in(None)  # nobody may be left to wait for the loop, which waits here
         self.scheduler.close()
         self.rankers.close()

@@ -18,11 +18,15 @@ LINGER = 0.02
 """Seconds that an entry nobody waits for may wait for company."""
 AGAIN = 0.2
 """Seconds before entries that nobody waits for are tried again, where they could not be written."""
+FEW = 64
+"""Entries of one commit, at most, that another thread is asked to apply: it has more to do than that."""
 log = logging.getLogger("rankloop.store")
 
 
 Apply = Callable[[Sequence[tuple[int, Any]]], Sequence[Any]]
 """Takes positions and records of entries that are kept, in their order; gives what those who wait are told of each."""
+Elsewhere = Callable[[Callable[[], None]], Any]
+"""Has something done by another thread, soon; raises `RuntimeError` where that thread has ended."""
 
 
 class _Work(NamedTuple):
@@ -32,6 +36,7 @@ class _Work(NamedTuple):
     record: Any
     known: Callable[[], Any] | None  # called instead where the entry was there before
     done: Future[Any] | None  # None where nobody waits
+    light: bool = True  # soon applied
 
 
 class Writer:
@@ -41,7 +46,8 @@ class Writer:
     were committed together are applied together, those of one ranker that follow each other. Entries that nobody
     waits for are written with the next ones that somebody waits for, or soon; where the log cannot be written they
     stay first in line. A thread of its own writes; a caller who would only wait may write instead where nobody does,
-    for the whole line: that spares two changes of thread.
+    for the whole line: that spares two changes of thread. Another thread may be asked to apply what was kept: one whose
+    own work stands still while somebody else applies.
     """
 
     def __init__(self, store: Store, *, waiting: int = 10_000) -> None:
@@ -50,6 +56,9 @@ class Writer:
         self._urgent = 0  # of those in line, how many somebody waits for
         self._changed = threading.Condition(threading.Lock())
         self._turn = threading.Lock()  # of whoever writes: what is first in line is first in the log
+        self._kept: deque[list[tuple[_Work, int | None]]] = deque()  # commits that are not applied yet
+        self._applying = threading.Lock()  # of whoever applies them, in their order
+        self._elsewhere: Elsewhere | None = None
         self._closed = False
         self._idle = False  # the thread has nothing to do, and sleeps until it is called
         self._thread = threading.Thread(target=self._run, name="rankloop-writer", daemon=True)
@@ -69,6 +78,7 @@ class Writer:
         known: Callable[[], Any] | None = None,
         *,
         waits: bool = False,
+        light: bool = False,
     ) -> Future[Any]:
         """Hand over an entry and wait for it with the future; refused at once where too many are in line.
 
@@ -79,14 +89,16 @@ class Writer:
             record: what `apply` gets with the position.
             known: called instead where the entry was there before.
             waits: the caller has nothing else to do, and may write himself.
+            light: it is soon applied, so that another thread may be asked to.
         """
         done: Future[Any] = Future()
         done.set_running_or_notify_cancel()  # what is handed over is written, whether or not somebody still waits
         leads = waits and self._turn.acquire(blocking=False)
         try:
-            self._enter(_Work(ranker, entry, apply, record, known, done), call=not leads)
+            self._enter(_Work(ranker, entry, apply, record, known, done, light), call=not leads)
             while leads and not done.done():
                 self._keep(self._next())
+                self._apply()
         except StoreUnavailable as error:
             done.set_exception(error)
         finally:
@@ -96,7 +108,7 @@ class Writer:
         return done
 
     def post(self, ranker: str, entry: Entry, apply: Apply, record: Any = None) -> None:
-        """Hand over an entry that nobody waits for; raises where too many are in line."""
+        """Hand over a light entry that nobody waits for; raises where too many are in line."""
         self._enter(_Work(ranker, entry, apply, record, None, None))
 
     def flush(self) -> None:
@@ -104,6 +116,15 @@ class Writer:
         done: Future[Any] = Future()
         self._enter(_Work("", None, positions, None, None, done))
         done.result()
+
+    def apply_in(self, elsewhere: Elsewhere | None) -> None:
+        """Let another thread apply light entries from now on; None: whoever writes, as at first.
+
+        A thread must not wait for an entry that only itself would apply: it says None before it begins to.
+        """
+        with self._turn:
+            self._elsewhere = elsewhere
+        self._apply()
 
     def _call(self) -> None:
         """Whoever waits in line now is the thread's to serve."""
@@ -129,6 +150,7 @@ class Writer:
             self._closed = True
             self._changed.notify()
         self._thread.join()
+        self._apply()
 
     def _run(self) -> None:
         pause = LINGER
@@ -160,14 +182,49 @@ class Writer:
         except Exception as error:
             self._failed(works, error)
             return False
-        kept = [(work, None if work.entry is None else next(positions)) for work in works]
-        # What was there before, or is no entry at all, does not part what stands around it.
-        for apply, group in groupby((one for one in kept if one[1] is not None), key=lambda one: one[0].apply):
-            _settle(apply, list(group))
-        for work, position in kept:
-            if position is None:
-                _again(work)
+        kept: list[tuple[_Work, int | None]] = []
+        for work in works:
+            position = None if work.entry is None else next(positions)
+            if work.entry is None or position is not None:
+                kept.append((work, position))
+            else:
+                _again(work)  # here, since it may have to look into the log
+        self._kept.append(kept)
+        if self._elsewhere is None or len(works) > FEW or not all(work.light for work in works):
+            self._apply()
+            return True
+        try:
+            self._elsewhere(self._apply_unless_others_do)
+        except RuntimeError:
+            self._apply()
         return True
+
+    def _apply(self) -> None:
+        """Apply all that is kept, in the order of the log; any thread may, and waits for those who do already."""
+        while True:
+            with self._applying:
+                self._apply_kept()
+            if not self._kept:
+                return
+
+    def _apply_unless_others_do(self) -> None:
+        """As `_apply`, but leave it to those who do already: they look again after they let go."""
+        while self._kept and self._applying.acquire(blocking=False):
+            try:
+                self._apply_kept()
+            finally:
+                self._applying.release()
+
+    def _apply_kept(self) -> None:
+        while self._kept:
+            commit = self._kept.popleft()
+            # What is no entry at all does not part what stands around it.
+            entries = (one for one in commit if one[1] is not None)
+            for apply, group in groupby(entries, key=lambda one: one[0].apply):
+                _settle(apply, list(group))
+            for work, position in commit:
+                if position is None:
+                    _again(work)
 
     def _failed(self, works: list[_Work], error: Exception) -> None:
         """Tell all who wait, also those further back; the others stay in line, unless this is the end."""
