@@ -9,6 +9,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from rankloop.service.app import SILENT
+from rankloop.service.wire import Wire
 
 app = FastAPI(telemetry=SILENT)
 
@@ -20,4 +21,4 @@ async def empty(body: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=False, log_level="error")
+    uvicorn.run(app, http=Wire, host="127.0.0.1", port=int(sys.argv[1]), access_log=False, log_level="error")

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,12 +118,14 @@ async def at_a_rate(port: int, visit: Visit, seconds: float, rate: float, seed: 
 
 
 @contextmanager
-def serving(*command: str) -> Iterator[tuple[int, int]]:
-    """A server of this package in a process of its own: its port and its process id."""
+def serving(*command: str, cores: Sequence[int] = ()) -> Iterator[tuple[int, int]]:
+    """A server of this package in a process of its own, on these cores or all: its port and its process id."""
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
     process = subprocess.Popen([sys.executable, "-m", *command, str(port)])
+    if cores:
+        os.sched_setaffinity(process.pid, cores)
     try:
         until = time.monotonic() + 60
         while True:
@@ -138,6 +140,36 @@ def serving(*command: str) -> Iterator[tuple[int, int]]:
     finally:
         process.terminate()
         process.wait()
+
+
+SPIN = """
+import os, sys
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+os.sched_setaffinity(0, {int(sys.argv[1])})
+while os.getppid() == int(sys.argv[2]): pass
+"""
+
+
+@contextmanager
+def apart() -> Iterator[Sequence[int]]:
+    """This process keeps to the last core and leaves the others, none of which falls asleep, to servers; Linux only.
+
+    Callers have their own machine elsewhere. A virtual core that sleeps waits for its host at each request, for tens
+    of milliseconds where neighbours are busy: a process on each core that gives way to everybody keeps it awake.
+    """
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "SCHED_IDLE") else []
+    command = [sys.executable, "-c", SPIN]
+    spinning = [subprocess.Popen([*command, str(core), str(os.getpid())]) for core in cores]
+    if len(cores) > 1:
+        os.sched_setaffinity(0, cores[-1:])
+    try:
+        yield cores[:-1]
+    finally:
+        if cores:
+            os.sched_setaffinity(0, cores)
+        for process in spinning:
+            process.kill()
+            process.wait()
 
 
 def cpu(pid: int) -> float:

@@ -1,13 +1,18 @@
-"""The service over HTTP beside an empty POST: `python -m bench.service [SECONDS]`."""
+"""The service over HTTP beside an empty POST: `python -m bench.service [SECONDS] [shared]`.
+
+The callers have a core of their own and all cores are kept awake, see `bench.load.apart`; with "shared" they do not.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import nullcontext
 from statistics import median
 
-from bench.load import Connection, Times, as_fast_as_possible, at_a_rate, cpu, memory, serving
+from bench.load import Connection, Times, apart, as_fast_as_possible, at_a_rate, cpu, memory, serving
 
 RANK, FEEDBACK = "/v1/rankers/bench/rank", "/v1/rankers/bench/feedback"
 ROUNDS, EACH = 3, 4.0
@@ -27,12 +32,12 @@ async def visit(connection: Connection, times: Times) -> None:
     await times.post("feedback", connection, FEEDBACK, b'{"decision":"%s","clicked":[2]}' % decision)
 
 
-async def measured(seconds: float) -> None:
+async def measured(seconds: float, cores: Sequence[int]) -> None:
     """Rates in turns, so that both meet the same noise; then half of the service's rate for a while."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        serving("bench.empty") as (empty, _),
-        serving("bench.served", f"{folder}/log.db") as (port, pid),
+        serving("bench.empty", cores=cores) as (empty, _),
+        serving("bench.served", f"{folder}/log.db", cores=cores) as (port, pid),
     ):
         full = await rates(empty, port, pid)
         before = memory(pid)
@@ -77,10 +82,11 @@ async def rates(empty: int, port: int, pid: int) -> float:
     return full
 
 
-def main(seconds: float = 20.0) -> None:
+def main(seconds: float = 20.0, *, shared: bool = False) -> None:
     """Print the ratios."""
-    asyncio.run(measured(seconds))
+    with nullcontext(()) if shared else apart() as cores:
+        asyncio.run(measured(seconds, cores))
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 20.0)
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 20.0, shared="shared" in sys.argv[2:])

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from rankloop.service.app import create_app
 from rankloop.service.settings import Settings
+from rankloop.service.wire import Wire
 
 
 @contextmanager
@@ -26,7 +27,7 @@ def serving(settings: Settings, *, port: int = 0, around: Callable[[ASGIApp], AS
     listening.bind(("127.0.0.1", port))
     listening.listen()
     chosen = uvicorn.Config(
-        around(app) if around else app, log_level="error", access_log=False, timeout_graceful_shutdown=1
+        around(app) if around else app, http=Wire, log_level="error", access_log=False, timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(chosen)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))

@@ -10,9 +10,8 @@ from typing import Any
 
 from rankloop.errors import InvalidInput, MissingExtra
 
-SWITCH = 0.001
-"""Seconds for which one thread may keep the interpreter while others wait: a commit asks for it four or five times.
-Less of it costs everybody more changes of thread than those who wait save."""
+SWITCH = 0.0005
+"""Seconds for which one thread may keep the interpreter while others wait: a commit asks for it four or five times."""
 COLLECT = (20_000, 20, 50)
 """New objects after which Python looks for circles: each look stops everybody, and there are few circles here."""
 ROLES = ("rank", "feedback", "read", "admin")
@@ -55,6 +54,8 @@ def until_the_end(made: Any, chosen: Any, level: str) -> None:
     """Answer until interrupted, in a process of its own."""
     import uvicorn
 
+    from rankloop.service.wire import Wire
+
     sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()  # what is there now stays: it need not be looked through again and again
@@ -64,6 +65,7 @@ def until_the_end(made: Any, chosen: Any, level: str) -> None:
         host=chosen.host,
         port=chosen.port,
         workers=1,
+        http=Wire,
         access_log=False,
         log_level=level,
         server_header=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -16,6 +17,11 @@ MOST = 512
 """Entries of one commit."""
 LINGER = 0.02
 """Seconds that an entry nobody waits for may wait for company."""
+GATHER = 0.005
+"""Seconds from one commit to the next where callers come in numbers. Every commit takes turns with them for the
+interpreter: fewer commits leave them more of it, and all are served sooner."""
+ALONE = 2
+"""Entries of a commit that may be of one caller, the list and its feedback: he need not wait for company."""
 AGAIN = 0.2
 """Seconds before entries that nobody waits for are tried again, where they could not be written."""
 FEW = 64
@@ -45,9 +51,9 @@ class Writer:
     What a future gives is what `apply` said of the entry; it comes only after the entry is on the disk. Entries that
     were committed together are applied together, those of one ranker that follow each other. Entries that nobody
     waits for are written with the next ones that somebody waits for, or soon; where the log cannot be written they
-    stay first in line. A thread of its own writes; a caller who would only wait may write instead where nobody does,
-    for the whole line: that spares two changes of thread. Another thread may be asked to apply what was kept: one whose
-    own work stands still while somebody else applies.
+    stay first in line. A thread of its own writes, at an even pace where many come; a caller who would only wait may
+    write instead where nobody does, for the whole line: that spares two changes of thread. Another thread may be asked
+    to apply what was kept: one whose own work stands still while somebody else applies.
     """
 
     def __init__(self, store: Store, *, waiting: int = 10_000) -> None:
@@ -153,7 +159,8 @@ class Writer:
         self._apply()
 
     def _run(self) -> None:
-        pause = LINGER
+        pause, next_at = LINGER, 0.0
+        works: list[_Work] = []
         while True:
             with self._changed:
                 if not self._line and not self._closed:
@@ -162,7 +169,10 @@ class Writer:
                     self._idle = False
                 if not self._urgent and not self._closed:
                     self._changed.wait(pause)
+            if len(works) > ALONE and (early := next_at - time.monotonic()) > 0 and not self._closed:
+                time.sleep(early)
             with self._turn:
+                next_at = time.monotonic() + GATHER
                 works = self._next()
                 pause = LINGER if not works or self._keep(works) else AGAIN
             with self._changed:
