@@ -10,7 +10,7 @@ from typing import Any
 
 from rankloop.errors import InvalidInput, MissingExtra
 
-SWITCH = 0.0005
+SWITCH = 0.0002
 """Seconds for which one thread may keep the interpreter while others wait: a commit asks for it four or five times."""
 COLLECT = (20_000, 20, 50)
 """New objects after which Python looks for circles: each look stops everybody, and there are few circles here."""

@@ -17,7 +17,7 @@ MOST = 512
 """Entries of one commit."""
 LINGER = 0.02
 """Seconds that an entry nobody waits for may wait for company."""
-GATHER = 0.005
+GATHER = 0.004
 """Seconds from one commit to the next where callers come in numbers. Every commit takes turns with them for the
 interpreter: fewer commits leave them more of it, and all are served sooner."""
 ALONE = 2
@@ -162,6 +162,8 @@ class Writer:
         pause, next_at = LINGER, 0.0
         works: list[_Work] = []
         while True:
+            if len(works) > ALONE and (early := next_at - time.monotonic()) > 0 and not self._closed:
+                time.sleep(early)
             with self._changed:
                 if not self._line and not self._closed:
                     self._idle = True
@@ -169,8 +171,6 @@ class Writer:
                     self._idle = False
                 if not self._urgent and not self._closed:
                     self._changed.wait(pause)
-            if len(works) > ALONE and (early := next_at - time.monotonic()) > 0 and not self._closed:
-                time.sleep(early)
             with self._turn:
                 next_at = time.monotonic() + GATHER
                 works = self._next()
