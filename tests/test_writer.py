@@ -54,9 +54,10 @@ class Noting(MemoryStore):
         return super().append(batch)
 
 
-def test_commits_keep_a_pace_where_many_come_and_nobody_alone_waits_for_it() -> None:
+def test_commits_keep_a_pace_where_a_loop_serves_many_and_nobody_alone_waits_for_it() -> None:
     store = Noting()
     writer = Writer(store)
+    writer.apply_in(lambda act: act())
     many = []
     for i in range(40):
         many += [writer.submit("r", Entry("k", f"{i} {j}", "", 0.0, b""), positions) for j in range(10)]

@@ -18,8 +18,8 @@ MOST = 512
 LINGER = 0.02
 """Seconds that an entry nobody waits for may wait for company."""
 GATHER = 0.004
-"""Seconds from one commit to the next where callers come in numbers. Every commit takes turns with them for the
-interpreter: fewer commits leave them more of it, and all are served sooner."""
+"""Seconds from one commit to the next where one thread serves callers in numbers and applies. Every commit takes turns
+with it for the interpreter: fewer commits leave it more, and all are served sooner."""
 ALONE = 2
 """Entries of a commit that may be of one caller, the list and its feedback: he need not wait for company."""
 AGAIN = 0.2
@@ -51,7 +51,7 @@ class Writer:
     What a future gives is what `apply` said of the entry; it comes only after the entry is on the disk. Entries that
     were committed together are applied together, those of one ranker that follow each other. Entries that nobody
     waits for are written with the next ones that somebody waits for, or soon; where the log cannot be written they
-    stay first in line. A thread of its own writes, at an even pace where many come; a caller who would only wait may
+    stay first in line. A thread of its own writes, at an even pace for a busy loop; a caller who would only wait may
     write instead where nobody does, for the whole line: that spares two changes of thread. Another thread may be asked
     to apply what was kept: one whose own work stands still while somebody else applies.
     """
@@ -162,7 +162,8 @@ class Writer:
         pause, next_at = LINGER, 0.0
         works: list[_Work] = []
         while True:
-            if len(works) > ALONE and (early := next_at - time.monotonic()) > 0 and not self._closed:
+            paced = self._elsewhere is not None and len(works) > ALONE and not self._closed
+            if paced and (early := next_at - time.monotonic()) > 0:
                 time.sleep(early)
             with self._changed:
                 if not self._line and not self._closed:
