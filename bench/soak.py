@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.load import HOST, cpu, memory
-from rankloop.cli.log import verify
+from rankloop.cli.verify import says
 from rankloop.client import Client, Unavailable
 from rankloop.engine import RankerConfig
+from rankloop.engine.verification import compare_snapshot, decide_again
 from rankloop.store import SqliteStore
 
 LATE, LOST, PROCESSES = 0.05, 0.02, 2
@@ -62,7 +63,8 @@ def soaked(minutes: float, folder: Path) -> None:
     store = SqliteStore(log)
     logs = {json.loads(entry.body)["log"] for entry in store.read("") if entry.kind == "ranker-put"}
     for name in sorted(logs):
-        print(verify(store, name, RankerConfig.of(config)).says())
+        finding = compare_snapshot(store, name, RankerConfig.of(config))
+        print("\n".join(says(name, finding, decide_again(store, name))))
     store.close()
 
 

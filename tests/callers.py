@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rankloop.cli.log import Finding, verify
 from rankloop.client import Client, NotFound, Ranking, Unavailable
 from rankloop.engine import Ranker, RankerConfig
 from rankloop.engine.records import Closed, Happened, ItemsPut, Record, Shown, decode
+from rankloop.engine.verification import Finding, compare_snapshot, decide_again
 from rankloop.store import Entry, MemoryStore
 from rankloop.store.opening import open_store
 from served import RANKERS, until
@@ -259,19 +259,22 @@ def copied(log: str | Path, place: Path) -> Path:
 
 
 def replayed(log: str | Path) -> dict[str, Finding]:
-    """Snapshot and rest are the whole log, bit for bit."""
+    """Snapshot and rest are the whole log, and every list comes out again, bit for bit."""
     with closing(open_store(log)) as store:
-        found = {ranker: verify(store, ranker, RankerConfig.of(config)) for ranker, config in RANKERS.items()}
+        found = {ranker: compare_snapshot(store, ranker, RankerConfig.of(one)) for ranker, one in RANKERS.items()}
+        lists = [decide_again(store, ranker) for ranker in RANKERS]
     for finding in found.values():
-        assert not finding.differs, finding.says()
+        assert not finding.differences, finding
         assert finding.usable or finding.snapshot is None
+    for one in lists:
+        assert one.equal == one.decided, one
     return found
 
 
 def check_live(log: str | Path) -> None:
     """After a service has ended by itself: what it knew at its end is what a replay of the log gives."""
     for finding in replayed(log).values():
-        assert finding.snapshot == finding.position, finding.says()
+        assert finding.snapshot == finding.position, finding
 
 
 def check_next_lists(client: Client, log: str | Path) -> None:

@@ -25,7 +25,7 @@ from tools.serving import serving
 from rankloop import client as clients
 from rankloop.cli import rankers as rankers_command
 from rankloop.cli import serve as serve_command
-from rankloop.client import AsyncClient, Client, NotAccepted, NotAllowed, NotFound, ServiceError, Unavailable
+from rankloop.client import AsyncClient, Client, Conflict, NotAccepted, NotAllowed, NotFound, ServiceError, Unavailable
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.service.auth import make_key
 from rankloop.service.settings import Settings
@@ -47,7 +47,8 @@ def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
     url, keys = served
     with Client(url, keys["admin"]) as service:
         assert service.put_ranker("news", CONFIG)["name"] == "news"
-        service.put_items("news", [{"id": id} for id in ("a", "b/c", "d e")])
+        service.put_items("news", [{"id": id} for id in ("a", "b/c")] + [{"id": "d e", "default_position": 2.0}])
+        assert [item.default_position for item in service.items("news")] == [None, None, 2.0]
         assert [item.id for item in service.items("news")] == ["a", "b/c", "d e"]
         assert service.item("news", "b/c").enabled
         ranking = service.rank("news", k=2, pin={0: "d e"}, exclude=("a",))
@@ -57,7 +58,13 @@ def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
         assert service.decision("news", ranking.id)["state"] == "settled"
         other = service.rank("news", candidates=["a", "b/c"], segment="de")
         assert service.feedback_bulk("news", [{"decision": other.id, "items": ["a"]}])[0]["status"] == "learned"
-        third = service.rank("news", k=1, propensity=10)
+        third = service.rank("news", k=1, propensity=10, decision="third", exclude=["x"])
+        assert (third.id, third.ignored) == ("third", ("x",))
+        assert service.rank("news", k=1, propensity=10, decision="third", exclude=["x"]) == third
+        with pytest.raises(Conflict, match="no other request"):
+            service.rank("news", decision="third")
+        with pytest.raises(NotAccepted, match=r"exclude\[0\]"):
+            service.rank("news", exclude=["x"], strict=True)
         assert service.withdraw("news", third.id).status == "withdrawn"
         report = service.report("news", limit=1)
         assert report["overview"]["arms"]["policy"]["lists"] == 3
@@ -80,7 +87,9 @@ def test_the_same_without_waiting(served: tuple[str, dict[str, str]]) -> None:
             await service.put_ranker("async", CONFIG)
             await service.put_items("async", [{"id": "a"}, {"id": "b"}])
             rankings = await asyncio.gather(*(service.rank("async", k=1) for _ in range(20)))
-            told = await asyncio.gather(*(service.feedback("async", r.id, values={0: 1.0}) for r in rankings))
+            told = await asyncio.gather(
+                *(service.feedback("async", r.id, item_values={r.ids[0]: 1.0}) for r in rankings)
+            )
             with pytest.raises(NotFound, match="'x' is not one of"):
                 await service.item("async", "x")
             await service.delete_ranker("async")

@@ -19,6 +19,7 @@ from playwright.sync_api import (
     Locator,
     Page,
     Request,
+    Route,
     ViewportSize,
     expect,
     sync_playwright,
@@ -205,6 +206,8 @@ def window(browser: Browser, url: str) -> Iterator[Opener]:
 
     yield begin
     for context in contexts:
+        for page in context.pages:  # an answer that is still being altered would fail in the middle of the next test
+            page.unroute_all(behavior="wait")
         context.close()
     assert faults == []
     assert asked
@@ -285,6 +288,117 @@ def test_the_page_of_a_ranker_says_what_the_api_says(window: Opener, url: str) -
     table = page.get_by_role("region", name="Click-through over time, as a table")
     expect(table.locator("tbody tr")).to_have_count(len(told["times"]))
     expect(table.locator("thead th")).to_have_text(["Time", "Control", "Policy"])
+
+
+def test_items_and_places_pair_numbers_of_one_arm(window: Opener, url: str) -> None:
+    """Control's lists are all clicked at the top, a third of the policy's are."""
+    page = ready(window("#/ranker/shop"))
+    with Client(url) as client:
+        items = {one["item"]: one for one in client.report("shop")["items"]}
+        places = {one["item"]: one for one in client.places("shop")}
+    tea = items["tea"]
+    row = rows(page).filter(has=page.get_by_role("rowheader", name="tea"))
+    expect(row.locator("td").nth(1)).to_have_text(str(tea["shown"]))
+    expect(row.locator("td").nth(2)).to_have_text(str(tea["clicked"]))
+    expect(row.locator("td").nth(3)).to_contain_text(f"{100 * tea['clicked'] / tea['shown']:.1f}")
+    control = f"{tea['control_clicked']} of {tea['control_shown']} (100.0"
+    expect(row.locator("td").nth(4)).to_contain_text(control)
+    heat = page.locator(".heat")
+    expect(heat.locator("caption")).to_have_text("In lists of the policy")
+    for arm in ("policy", "control"):
+        page.get_by_role("group", name="Whose lists").get_by_role("radio", name=arm.capitalize()).check(force=True)
+        expect(heat.locator("caption")).to_have_text(f"In lists of {'the policy' if arm == 'policy' else arm}")
+        shown = [one for one in places.values() if sum(one[arm]["shown"])]
+        expect(heat.locator("tbody tr")).to_have_count(len(shown))
+        first = max(shown, key=lambda one: one[arm]["shown"][0])
+        cells = heat.locator("tbody tr").filter(has=page.get_by_role("rowheader", name=first["item"])).locator("td")
+        expect(cells.first).to_have_text(str(first[arm]["shown"][0]))
+        told = f"Place 1: shown {first[arm]['shown'][0]}, clicked {first[arm]['clicked'][0]} "
+        expect(cells.first).to_have_attribute("title", re.compile(re.escape(told)))
+
+
+def test_places_without_control_ask_for_no_arm(window: Opener) -> None:
+    page = ready(window("#/ranker/evil"))
+    expect(page.locator(".heat caption")).to_have_text("In lists of the policy")
+    expect(page.get_by_role("group", name="Whose lists")).to_be_hidden()
+
+
+def altered(page: Page, path: str, change: Callable[[Any], None]) -> None:
+    """Let the page see another answer than the service gave."""
+
+    def answer(route: Route) -> None:
+        told = route.fetch()
+        body = told.json()
+        change(body)
+        route.fulfill(response=told, json=body)
+
+    page.route(path, answer)
+
+
+def test_changes_are_marked_in_charts_in_words_and_in_their_tables(window: Opener) -> None:
+    page = window("#/none")
+
+    def mark(body: Any) -> None:
+        last = body["overview"]["times"][-1]
+        middle = last["start"] + last["seconds"] / 2
+        body["overview"]["changes"] = [
+            {"time": middle, "label": f"gts was promoted {EVIL[0]}"},
+            {"time": last["start"] - 1e9, "label": "long ago"},
+        ]
+
+    altered(page, "**/v1/rankers/shop/overview?*", mark)
+    page.goto(page.url.replace("#/none", "#/ranker/shop"))
+    ready(page)
+    chart = page.locator(".figure").first
+    expect(chart.locator("line.change")).to_have_count(1)
+    words = re.compile(rf"\d+ \w+, \d\d:\d\d:\d\d: gts was promoted {re.escape(EVIL[0])}\.")
+    expect(chart.locator("line.change title")).to_have_text(words)
+    expect(chart.locator("svg[role=img] desc")).to_have_text(words)
+    at = float(chart.locator("line.change").get_attribute("x1") or "nan")
+    chart.locator(".over").hover(position={"x": at, "y": 60})
+    expect(chart.locator(".tip")).to_contain_text("gts was promoted")
+    chart.get_by_text("As a table").click()
+    expect(chart.get_by_role("list", name="Changes").get_by_role("listitem")).to_have_text([words])
+    expect(page.get_by_text("long ago")).to_have_count(0)
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme)
+        assert faults_of(page) == [], theme
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["overview", "no-overview"])
+def test_a_quarantined_ranker_is_said_to_be_one(window: Opener, url: str, answers: bool) -> None:
+    """In the list and on its page, also where the service has no overview of it; the others are as they were."""
+    page, why = window("#/none"), {"position": 17, "reason": "entry 17 cannot be applied"}
+    said = "Quarantined at position 17: Entry 17 cannot be applied. All other rankers serve."
+
+    def one(body: Any) -> None:
+        body["quarantine"] = why
+
+    def every(body: Any) -> None:
+        for ranker in body["rankers"]:
+            ranker["quarantine"] = why if ranker["name"] == "shop" else None
+
+    altered(page, "**/v1/rankers", every)
+    altered(page, "**/v1/rankers/shop", one)
+    if not answers:
+        page.route("**/v1/rankers/shop/overview?*", lambda route: route.fulfill(status=503, json={"detail": "no"}))
+    page.goto(page.url.replace("#/none", "#/"))
+    card = ready(page).locator(".glance", has_text="shop")
+    expect(card).to_contain_text(said)
+    expect(card.locator(".badge")).to_have_text("Quarantined")
+    expect(page.locator(".glance", has_text="All other rankers serve.")).to_have_count(1)
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme)
+        assert faults_of(page) == [], theme
+    card.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("shop")
+    expect(page.locator(".quarantine")).to_contain_text(said)
+    expect(page.locator(".tile")).to_have_count(5 if answers else 0)
+    assert no_overflow(page)
+    assert faults_of(page) == []
+    page.goto(f"{url}/dashboard/#/ranker/evil")
+    expect(page.locator(".tile").first).to_be_visible()
+    expect(page.locator(".quarantine")).to_be_hidden()
 
 
 def test_the_span_of_time_is_chosen_with_the_keyboard_and_kept_in_the_address(window: Opener) -> None:

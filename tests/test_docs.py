@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,21 @@ def test_the_first_python_example_without_a_service_runs(
     code = next(block for block in blocks(page, "python") if "Client" not in block)  # those are run in test_client
     exec(compile(code, page, "exec"), {"__name__": page})
     assert printed in capsys.readouterr().out
+
+
+def test_the_belief_of_the_docs_keeps_all_laws(capsys: pytest.CaptureFixture[str]) -> None:
+    """A discounted GTS, as docs/add-a-policy.md writes it, with those of the laws that a service depends on."""
+    (code,) = [block for block in blocks("docs/add-a-policy.md", "python") if "Discounted" in block]
+    # A module of its own: dataclasses look their module up.
+    page = types.ModuleType("add_a_policy")
+    sys.modules["add_a_policy"] = page
+    try:
+        exec(compile(code, "docs/add-a-policy.md", "exec"), page.__dict__)
+    finally:
+        del sys.modules["add_a_policy"]
+    held = re.findall(r"holds: (\S+)", capsys.readouterr().out)
+    assert {"accepted-means-learnable", "catching-up-equals-updates", "every-list-is-decided-again"} <= set(held)
+    assert len(held) >= 13
 
 
 def test_the_readme_spec_is_valid() -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from rankloop import catalogue
-from rankloop.engine import Item, Ranker, RankerConfig, UnknownDecision
+from rankloop.engine import ConflictingDecision, Item, Ranker, RankerConfig, UnknownDecision
 from rankloop.engine.propensity import numbered
+from rankloop.engine.records import ItemsPut, ItemsRemoved
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
 from rankloop.store import MemoryStore, SqliteStore, StoreUnavailable, Writer
 
@@ -73,9 +74,10 @@ def covers(ranker: Ranker, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def live(ranker: Ranker, clock: Clock, rounds: int, seed: int = 1) -> None:
-    """Visitors, items that come, change and go, late, doubled and missing feedback, windows that close."""
+    """Visitors, items that come, change, go and come back, late, doubled and missing feedback, windows that close."""
     rng = np.random.default_rng(seed)
     shown: list[str] = []
+    gone: list[str] = []
     single = ranker._replica.learners.policy.feedback.single
     for t in range(rounds):
         context = rng.standard_normal(CONTEXT).tolist() if ranker.config.context else None
@@ -83,8 +85,8 @@ def live(ranker: Ranker, clock: Clock, rounds: int, seed: int = 1) -> None:
         ranking = ranker.rank(k=int(rng.integers(1, SLOTS + 1)), context=context, segment=segment)
         shown.append(ranking.id)
         told = shown[int(rng.integers(len(shown)))] if rng.random() < 0.2 else ranking.id
-        length = len(ranker._find(told).items)
-        clicks = [s for s in range(length) if rng.random() < 0.3]
+        listed = ranker._find(told).items.tolist()
+        clicks = [s for s, column in enumerate(listed) if rng.random() < 0.3 and column >= 0]
         if rng.random() < 0.8:
             event = f"event-{seed}-{t}"
             ranker.feedback(told, clicked=clicks[:1] if single else clicks, event=event)
@@ -99,7 +101,11 @@ def live(ranker: Ranker, clock: Clock, rounds: int, seed: int = 1) -> None:
             changed = {"id": known[0].id, "features": rng.standard_normal(DIM).tolist(), "price": 2.0}
             ranker.put_items([changed | covers(ranker, rng)])
         if rng.random() < 0.1 and len(ranker.items()) > 4:
-            ranker.remove_items([ranker.items()[int(rng.integers(4))].id])
+            gone.append(ranker.items()[int(rng.integers(4))].id)
+            ranker.remove_items(gone[-1:])
+        if rng.random() < 0.1 and gone:
+            back = {"id": gone.pop(), "features": rng.standard_normal(DIM).tolist(), "default_position": float(t)}
+            ranker.put_items([back | covers(ranker, rng)])
         clock.now += float(rng.exponential(10.0))
         ranker.tick()
 
@@ -142,7 +148,7 @@ def test_a_snapshot_of_another_policy_is_left_alone(tmp_path: Path) -> None:
     ranker.snapshot()
     ranker.close()
     other = Ranker.open(tmp_path / "log.db", config("gts"))
-    assert other.position == 3
+    assert other.position == 5, "four events, the first with the settings, and the new settings"
     assert len(other.items()) == 4
     other.close()
 
@@ -206,7 +212,7 @@ def test_values_are_summed_until_the_window_closes() -> None:
     ranker = Ranker(config("gts", aggregate="sum", window=10.0), clock=clock)
     ranker.put_items(items(4))
     ranking = ranker.rank(k=2)
-    assert ranker.feedback(ranking.id, values={0: 1.5}).status == "kept"
+    assert ranker.feedback(ranking.id, item_values={ranking.ids[0]: 1.5}).status == "kept"
     assert ranker.feedback(ranking.id, values=[2.0, 0.5]).status == "kept"
     assert ranker.tick() == 0
     clock.now += 10.0
@@ -244,8 +250,54 @@ def test_feedback_of_a_removed_item_settles() -> None:
     ranker.remove_items(ranking.ids)
     assert ranker.feedback(ranking.id, items=[ranking.ids[0]]).status == "learned"
     assert ranking.ids[0] not in ranker.rank().ids
-    with pytest.raises(InvalidInput, match="ids are never reused"):
-        ranker.put_items([{"id": ranking.ids[0], "features": [0, 0, 0]}])
+
+
+def test_a_removed_id_comes_back_as_a_new_item_and_open_lists_of_the_old_one_settle() -> None:
+    store = MemoryStore()
+    ranker = Ranker(config("ts-beta", dim=None), store=store)
+    ranker.put_items([{"id": "a"}, {"id": "b"}])
+    for _ in range(20):
+        ranker.feedback(ranker.rank(candidates=["a"]).id, clicked=[0])
+    waiting = ranker.rank(candidates=["a"])
+    ranker.remove_items(["a"])
+    ranker.remove_items(["b"])
+    table = ranker._replica.table
+    assert (ranker.items(), len(table), table.has("a"), ranker.room(["a", "c"])) == ([], 0, False, 4)
+    ranker.put_items([{"id": "a", "price": 2.0, "prior": {"score": 0.5, "strength": 100.0}}])
+    assert ranker.items() == [Item("a", price=2.0, prior=(0.5, 100.0))]
+    assert (table.ids, table.column, ranker.counts()["items"]) == (["a", "b", "a"], {"a": 2}, 1)
+    (row,), total = ranker.estimates().rows()
+    assert (row.item, row.shown, row.clicked, total) == ("a", 0, 0, 1)
+    a, b = (dict(ranker._replica.learners.view(0).arrays())[f"belief.{name}"][0] for name in "ab")
+    assert (a[2], b[2]) == (51.0, 53.0), "what the prior of the new one says, and no click of the old one"
+    before = float(a[0])
+    assert ranker.feedback(waiting.id, items=["a"]).status == "learned"
+    assert waiting.ids == ("a",)
+    a = dict(ranker._replica.learners.view(0).arrays())["belief.a"][0]
+    assert (a[0], a[2]) == (before + 1.0, 51.0), "the list showed the old one"
+    assert ranker.history(waiting.id).slots[0].item == "a"
+    fresh = ranker.rank()
+    assert fresh.shown.items[fresh.shown.items >= 0].tolist() == [2]
+    assert ranker.feedback(fresh.id, item_values={"a": 1.0}).status == "learned"
+    assert [place.item for place in ranker.places()] == ["a", "a"], "counts of the old one stay its own"
+    assert contents(Ranker(config("ts-beta", dim=None), store=store)) == contents(ranker)
+    ranker.snapshot()
+    again = Ranker(config("ts-beta", dim=None), store=store)
+    assert contents(again) == contents(ranker)
+    assert again.items() == ranker.items()
+
+
+def test_who_removes_an_item_that_another_caller_has_just_removed_is_right() -> None:
+    store = MemoryStore()
+    ranker = Ranker(config("cascade-ucb1", dim=None), store=store)
+    ranker.put_items([{"id": "a"}, {"id": "b"}])
+    gone = ItemsRemoved(1.0, ("a",))
+    for record in (gone, gone, ItemsPut(1.0, (Item("a"),)), gone, gone):
+        ranker._keep(record).result()
+    assert [item.id for item in ranker.items()] == ["b"]
+    assert ranker.rank().ids == ("b",)
+    ranker.flush()
+    assert contents(Ranker(config("cascade-ucb1", dim=None), store=store)) == contents(ranker)
 
 
 def test_features_are_learned_as_they_were_scored() -> None:
@@ -379,6 +431,10 @@ def test_a_policy_that_needs_more_says_what(id: str) -> None:
         ({"id": "a"}, "features"),
         ({"id": "a", "features": [1, 2]}, "features"),
         ({"id": "a", "features": [1, 2, float("nan")]}, "features"),
+        ({"id": "a", "features": [1, 2, 1.1e6]}, "features"),
+        ({"id": "a", "features": [1, 2, 3], "price": 2e9}, "price"),
+        ({"id": "a", "features": [1, 2, 3], "default_position": "first"}, "default_position"),
+        ({"id": "a", "features": [1, 2, 3], "default_position": float("inf")}, "default_position"),
         ({"id": "a", "features": [1, 2, 3], "price": -1}, "price"),
         ({"id": "a", "features": [1, 2, 3], "enabled": 1}, "enabled"),
         ({"id": "a", "features": [1, 2, 3], "size": 1}, "size"),
@@ -397,9 +453,18 @@ def test_a_wrong_item_is_refused_and_none_of_its_batch_is_kept(item: dict[str, A
         ({"k": 4}, "k"),
         ({"k": -1}, "k"),
         ({"context": [1.0]}, "context"),
-        ({"candidates": ["nobody"]}, r"candidates\[0\]"),
+        ({"candidates": ["item-0", "nobody"], "strict": True}, r"candidates\[1\]"),
         ({"candidates": "item-0"}, "candidates"),
-        ({"exclude": ["nobody"]}, r"exclude\[0\]"),
+        ({"candidates": [7]}, r"candidates\[0\]"),
+        ({"candidates": [["item-0"]]}, r"candidates\[0\]"),
+        ({"exclude": ["nobody"], "strict": True}, r"exclude\[0\]"),
+        ({"exclude": [""]}, r"exclude\[0\]"),
+        ({"exclude": ["a\n"]}, r"exclude\[0\]"),
+        ({"order": ["x" * 201]}, r"order\[0\]"),
+        ({"order": ["item-0", "item-1", "item-0"]}, "order"),
+        ({"strict": 1}, "strict"),
+        ({"decision": ""}, "decision"),
+        ({"decision": 7}, "decision"),
         ({"pin": {5: "item-0"}}, "pin"),
         ({"k": 0, "pin": {0: "item-0"}}, "pin"),
         ({"pin": {0: "nobody"}}, r"pin\.0"),
@@ -427,7 +492,17 @@ def test_a_wrong_question_changes_nothing(asked: dict[str, Any], field: str) -> 
         ({"items": ["nobody"]}, r"items\[0\]"),
         ({"clicked": [0], "items": ["item-0"]}, "items"),
         ({"values": [1.0]}, "values"),
-        ({"values": {0: float("inf")}}, r"values\[0\]"),
+        ({"values": [1.0, 1.0, 1.0, 1.0]}, "values"),
+        ({"values": [float("inf"), 0.0, 0.0]}, r"values\[0\]"),
+        ({"values": [0.0, 1.1e6, 0.0]}, r"values\[1\]"),
+        ({"values": {0: 1.0}}, "values"),
+        ({"values": {"item-0": 1.0}}, "values"),
+        ({"item_values": [1.0]}, "item_values"),
+        ({"item_values": {"nobody": 1.0}}, r"item_values\.nobody"),
+        ({"item_values": {0: 1.0}}, r"item_values\.0"),
+        ({"item_values": {"item-0": -1.1e6, "item-1": -1.1e6, "item-2": -1.1e6, "item-3": -1.1e6}}, "item_values"),
+        ({"values": [1.0, 0.0, 0.0], "item_values": {}}, "item_values"),
+        ({"clicked": [], "regret": 1e10}, "regret"),
         ({"clicked": [], "event": ""}, "event"),
     ],
 )
@@ -436,9 +511,49 @@ def test_wrong_feedback_changes_nothing(told: dict[str, Any], field: str) -> Non
     ranker.put_items(items(4))
     id = ranker.rank().id
     before = contents(ranker)
-    with pytest.raises(InvalidInput, match=f"^{field} "):
+    with pytest.raises(InvalidInput, match=rf"^{field}[ .]"):
         ranker.feedback(id, **told)
     assert contents(ranker) == before
+
+
+def test_a_mapping_of_values_is_told_where_it_belongs() -> None:
+    ranker = Ranker(config("gts"))
+    ranker.put_items(items(4))
+    with pytest.raises(InvalidInput, match=r"one for each slot.*item_values"):
+        ranker.feedback(ranker.rank().id, values={"item-0": 1.0})
+
+
+def test_items_whose_ids_look_like_slots_are_items() -> None:
+    ranker = Ranker(config("gts", dim=None))
+    ranker.put_items([{"id": id} for id in ("2", "0", "1")])
+    ranking = ranker.rank(pin={0: "2", 1: "0", 2: "1"})
+    outcomes = []
+    for told in ({"item_values": {"0": 5.0, "2": 7.0}}, {"values": (7.0, 5.0, 0.0)}, {"items": ["0"]}):
+        ranker.feedback(ranking.id, event=repr(told), **told)
+        outcomes.append(ranker.history(ranking.id).events[-1].outcome)
+    assert outcomes == [[7.0, 5.0, 0.0], [7.0, 5.0, 0.0], [0.0, 1.0, 0.0]]
+
+
+def test_values_of_slots_in_which_nothing_stood_may_be_left_out() -> None:
+    ranker = Ranker(config("gts"))
+    ranker.put_items(items(2))
+    id = ranker.rank().id
+    with pytest.raises(InvalidInput, match=r"^values\[2\] is 1.0; accepted: 0"):
+        ranker.feedback(id, values=[1.0, 2.0, 1.0])
+    for n, values in enumerate(([1.0, 2.0], [1.0, 2.0, 0.0])):
+        ranker.feedback(id, values=values)
+        assert ranker.history(id).events[n].outcome == [1.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize("size", [1e6, -1e6])
+def test_numbers_are_bounded_in_process_as_over_http(size: float) -> None:
+    ranker = Ranker(config("ranked-lin-ts", context=2))
+    ranker.put_items([{"id": "a", "features": [size, 0.0, 1.0]}])
+    id = ranker.rank(context=[size, 0.0]).id
+    with pytest.raises(InvalidInput, match=r"^context\[1\] is .*\[-1e\+06, 1e\+06\]"):
+        ranker.rank(context=[0.0, 1.01 * size])
+    with pytest.raises(InvalidInput, match=r"^values\[0\] is .*\[-1e\+06, 1e\+06\]"):
+        ranker.feedback(id, values=[1.01 * size, 0.0, 0.0])
 
 
 def test_values_for_a_policy_of_clicks_and_unknown_decisions_are_refused() -> None:
@@ -446,9 +561,189 @@ def test_values_for_a_policy_of_clicks_and_unknown_decisions_are_refused() -> No
     ranker.put_items(items(4))
     with pytest.raises(Unsupported, match="learns from clicks"):
         ranker.feedback(ranker.rank().id, values=[0.5, 0.0, 0.0])
+    with pytest.raises(Unsupported, match="learns from clicks"):
+        ranker.feedback(ranker.rank(pin={0: "item-0"}).id, item_values={"item-0": 0.5})
     for id in ("nothing", 7, None):
         with pytest.raises(UnknownDecision, match="not one that this ranker made"):
             ranker.feedback(id, clicked=[])  # type: ignore[arg-type]
+
+
+# Ids that say nothing
+
+
+def test_ids_of_no_item_are_ignored_and_named_once_in_the_order_given() -> None:
+    ranker = Ranker(config("cascade-ucb1", mode="shadow"))
+    ranker.put_items([*items(5), {"id": "off", "features": [0, 0, 0], "enabled": False}])
+    ranker.remove_items(["item-4"])
+    assert ranker.rank().ignored == ()
+    ranking = ranker.rank(
+        candidates=["x", "item-2", "item-4", "item-0", "off", "x"],
+        exclude=["y", "x", "item-0"],
+        order=["item-1", "z", "off", "item-2", "item-0", "y", "z", "item-4"],
+    )
+    assert ranking.ids == ("item-2",)
+    assert ranking.ignored == ("x", "item-4", "y", "item-1", "z", "off", "item-0")
+    assert ranker.history(ranking.id).candidates == ["item-2"]
+    assert ranker.rank(candidates=["x"]).ids == (), "nothing that is there was asked for"
+    assert ranker.rank(exclude=["x"]).ids == ("item-0", "item-1", "item-2")
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "accepted"),
+    [
+        ({"candidates": ["item-0", "x"]}, r"candidates\[1\]", "the id of an item of this ranker"),
+        ({"candidates": ["gone"]}, r"candidates\[0\]", "the id of an item of this ranker"),
+        ({"exclude": ["x"]}, r"exclude\[0\]", "the id of an item of this ranker"),
+        ({"order": ["item-0", "x"]}, r"order\[1\]", "the id of an item of this ranker"),
+        ({"order": ["off"]}, r"order\[0\]", "an enabled item that may be listed"),
+        ({"order": ["item-1"], "exclude": ["item-1"]}, r"order\[0\]", "an enabled item that may be listed"),
+    ],
+)
+def test_a_strict_question_is_refused_where_another_ignores(asked: dict[str, Any], field: str, accepted: str) -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    gone, off = {"id": "gone", "features": [0, 0, 0]}, {"id": "off", "features": [0, 0, 0], "enabled": False}
+    ranker.put_items([*items(3), gone, off])
+    ranker.remove_items(["gone"])
+    with pytest.raises(InvalidInput, match=f"^{field} is .*; accepted: {accepted}"):
+        ranker.rank(**asked, strict=True)
+    named = [*asked.get("candidates", ()), *asked.get("order", ()), *asked.get("exclude", ())]
+    (ignored,) = ranker.rank(**asked).ignored
+    assert ignored in named
+    assert ranker.counts()["decisions"] == 1
+
+
+def test_a_pin_is_never_ignored() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(3))
+    for pin, candidates in (({0: "x"}, None), ({0: "item-1"}, ["item-0", "x"])):
+        with pytest.raises(InvalidInput, match=r"^pin\.0 is "):
+            ranker.rank(pin=pin, candidates=candidates)
+
+
+# Ids that callers bring
+
+
+ASKED: dict[str, Any] = {"k": 2, "candidates": ["item-0", "item-1", "item-2", "x"], "pin": {1: "item-2"}}
+
+
+@pytest.mark.parametrize("commit", ["feedback", "all"])
+@pytest.mark.parametrize("id", ["random", "cascade-lin-ts", "gts"])
+def test_the_same_request_with_the_same_id_has_the_same_list(id: str, commit: str, tmp_path: Path) -> None:
+    """At once, while it is open, after it was settled, and after a restart; and no random number is drawn for it."""
+    twin = Ranker(config(id, commit=commit))
+    ranker = Ranker.open(tmp_path / "log.db", config(id, commit=commit))
+    for one in (ranker, twin):
+        one.put_items(items(6))
+    first = ranker.rank(decision="mine", propensity=20, **ASKED)
+    twin.rank(propensity=20, **ASKED)
+
+    def same() -> None:
+        asked = ASKED | {"candidates": tuple(ASKED["candidates"]), "exclude": [], "order": None, "k": np.int64(2)}
+        again = ranker.rank(decision="mine", propensity=20, segment="", strict=False, **asked)
+        assert (first.repeated, again.repeated) == (False, True)
+        for name in ("id", "ids", "items", "arm", "policy", "segment", "ignored"):
+            assert getattr(again, name) == getattr(first, name), name
+        assert again.ignored == ("x",)
+        assert repr(again.propensity) == repr(first.propensity)
+
+    same()
+    ranker.flush()
+    same()
+    assert ranker.rank().ids == twin.rank().ids
+    assert ranker.feedback("mine", clicked=[0]).status == "learned"
+    ranker.remove_items(["item-2"])
+    same()
+    ranker.close()
+    ranker = Ranker.open(tmp_path / "log.db", config(id, commit=commit))
+    same()
+    assert ranker.feedback("mine", clicked=[0]).status == "late"
+    assert ranker.counts()["decisions"] == 2
+    assert [entry.kind for entry in ranker.store.read("ranker")].count("shown") == 2
+    ranker.close()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"k": 3},
+        {"candidates": ["item-0", "item-1", "item-2"]},
+        {"candidates": ["item-1", "item-0", "item-2", "x"]},
+        {"candidates": None},
+        {"pin": {0: "item-2"}},
+        {"segment": "de"},
+        {"visitor": "v"},
+        {"order": []},
+        {"propensity": 5},
+        {"exclude": ["item-0"]},
+    ],
+)
+def test_another_request_with_the_same_id_is_refused(other: dict[str, Any]) -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    ranker.rank(decision="mine", **ASKED)
+    for _ in range(2):
+        with pytest.raises(ConflictingDecision, match=r"^decision is 'mine'; accepted: an id that no other"):
+            ranker.rank(decision="mine", **(ASKED | other))
+        ranker.feedback("mine", clicked=[])
+    assert ranker.counts()["decisions"] == 1
+
+
+def test_an_id_that_the_ranker_made_is_nobodys_to_bring() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    with pytest.raises(ConflictingDecision):
+        ranker.rank(decision=ranker.rank().id)
+
+
+def test_equal_contexts_are_equal_however_they_are_typed() -> None:
+    ranker = Ranker(config("ranked-lin-ts", context=2))
+    ranker.put_items(items(4))
+    first = ranker.rank(decision="mine", context=[1, 0.5])
+    assert ranker.rank(decision="mine", context=np.array([1.0, 0.5])).items == first.items
+    with pytest.raises(ConflictingDecision):
+        ranker.rank(decision="mine", context=[1, 0.25])
+
+
+@pytest.mark.parametrize("commit", ["feedback", "all"])
+def test_threads_with_one_id_have_one_list(commit: str, tmp_path: Path) -> None:
+    ranker = Ranker.open(tmp_path / "log.db", config("random", commit=commit))
+    ranker.put_items(items(8))
+    callers, ids = 6, [f"mine-{i}" for i in range(25)]
+    lists: list[dict[str, Any]] = [{} for _ in range(callers)]
+    begin = threading.Barrier(callers)
+
+    def caller(n: int) -> None:
+        begin.wait()
+        for i, id in enumerate(ids):
+            lists[n][id] = ranker.rank(decision=id).items
+            if i % callers == n:
+                ranker.feedback(id, clicked=[0])
+
+    threads = [threading.Thread(target=caller, args=(n,)) for n in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(one == lists[0] for one in lists)
+    assert set(lists[0]) == set(ids)
+    ranker.flush()
+    assert ranker.counts()["decisions"] == len(ids)
+    assert sorted(entry.key for entry in ranker.store.read("ranker") if entry.kind == "shown") == sorted(ids)
+    ranker.close()
+
+
+def test_an_id_whose_list_was_not_kept_is_free_again() -> None:
+    store = Failing()
+    ranker = Ranker(config("cascade-ucb1", commit="all"), store=store)
+    ranker.put_items(items(4))
+    store.full = True
+    with pytest.raises(StoreUnavailable):
+        ranker.rank(decision="mine")
+    store.full = False
+    ranking = ranker.rank(decision="mine")
+    assert not ranking.repeated
+    assert ranker.rank(decision="mine").repeated
+    assert ranker.feedback("mine", clicked=[0]).status == "learned"
 
 
 # Many callers, and a log that fails
@@ -513,7 +808,7 @@ def test_a_list_that_was_answered_waits_for_room_in_the_log() -> None:
         ranker.feedback(id, clicked=[0])
     store.full = False
     assert ranker.feedback(id, clicked=[0]).status == "learned"
-    assert [entry.kind for entry in store.read("ranker")] == ["items-put", "shown", "happened"]
+    assert [entry.kind for entry in store.read("ranker")] == ["config", "items-put", "shown", "happened"]
     assert contents(Ranker(config("cascade-ucb1"), store=store)) == contents(ranker)
 
 
@@ -571,8 +866,10 @@ def test_a_closed_log_refuses(tmp_path: Path) -> None:
 
 def test_an_item_is_what_was_put() -> None:
     ranker = Ranker(config())
-    ranker.put_items([Item("a", (1.0, 2.0, 3.0), 5.0), {"id": "b", "features": [0, 0, 1], "enabled": False}])
-    assert ranker.items() == [Item("a", (1.0, 2.0, 3.0), 5.0), Item("b", (0.0, 0.0, 1.0), 0.0, enabled=False)]
+    a = Item("a", (1.0, 2.0, 3.0), 5.0, default_position=-2.5)
+    ranker.put_items([a, {"id": "b", "features": [0, 0, 1], "enabled": False}])
+    assert ranker.items() == [a, Item("b", (0.0, 0.0, 1.0), 0.0, enabled=False)]
+    assert Item.of(a.as_mapping(), DIM) == a
     assert ranker.rank().ids == ("a",)
 
 

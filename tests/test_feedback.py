@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from helpers import build, feed, make_log, snapshot
 from rankloop.errors import InvalidInput
 from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
+from rankloop.math.kernels import possible
 from rankloop.policy import Policy, PolicyState
 from rankloop.types import EMPTY, BetaPrior, Decision, FloatArray, IntArray, Rows
 
@@ -269,3 +270,24 @@ def test_a_decision_that_shows_an_item_twice_is_refused(id: str) -> None:
     rows = Rows(model=twice) if decision.rows.x is None or x is None else Rows(decision.rows.model, x[twice])
     forged = Decision(twice, rows, decision.request)
     assert_refused(lambda: policy.learn(state, forged, np.zeros((2, 3))), state, "items", "distinct items")
+
+
+@given(st.data())
+def test_the_compiled_check_is_the_plain_one(data: st.DataObject) -> None:
+    """Clicks are possible exactly where none of the plain conditions is broken."""
+    B, K = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 4))
+    values = st.sampled_from([0.0, 1.0, 2.0, -1.0, np.nan, np.inf])
+    items = np.array([[data.draw(st.integers(-1, 3)) for _ in range(K)] for _ in range(B)], dtype=np.int64)
+    clicks = np.array([[data.draw(values) for _ in range(K)] for _ in range(B)], dtype=np.float64)
+    items, clicks = items.reshape(B, K), clicks.reshape(B, K)
+    single, binary = data.draw(st.booleans()), data.draw(st.booleans())
+    clicked = clicks != 0
+    lists = [row[row != EMPTY] for row in items]
+    fine = (
+        np.isfinite(clicks).all()
+        and not (clicked & (items == EMPTY)).any()
+        and not (single and (clicked.sum(axis=1) > 1).any())
+        and not (binary and (clicks[clicked] != 1).any())
+        and all(len(np.unique(shown)) == len(shown) for shown in lists)
+    )
+    assert possible(items, clicks, single, binary) == fine

@@ -29,8 +29,6 @@ from rankloop.store import SqliteStore
 from rankloop.types import Decision, Evidence, Setting
 from served import Served, until
 
-pytestmark = pytest.mark.xfail(strict=True, reason="promised, and not kept yet")
-
 Capture = pytest.CaptureFixture[str]
 GTS = {"policy": "gts", "slots": 2}
 

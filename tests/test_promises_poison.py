@@ -9,7 +9,7 @@ import pytest
 from promised import Answer, Site, listed, named, site  # noqa: F401
 from served import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.xfail(strict=True, reason="promised, and not kept yet")]
+pytestmark = pytest.mark.slow
 
 BESIDE = "beside"
 """A ranker that has nothing to do with what goes wrong."""

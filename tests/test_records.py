@@ -25,6 +25,7 @@ from rankloop.engine.records import (
     decode_all,
     encode,
 )
+from rankloop.store.base import Entry
 
 numbers = st.floats(allow_nan=False, width=64)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -82,16 +83,18 @@ def lists(draw: st.DrawFn) -> Shown:
         exploring=draw(numbers),
         judged=draw(st.integers(0, 4)),
         explored=draw(st.booleans()),
+        asked=draw(maybe(names)),
     )
 
 
+things = st.builds(Item, names, st.just((0.5, 2.0)), default_position=maybe(numbers.filter(np.isfinite)))
 happenings = st.builds(Happened, times, names, names, arrays(3), st.booleans(), maybe(numbers))
 others: st.SearchStrategy[Record] = st.one_of(
     st.builds(Closed, times, st.lists(names, max_size=3).map(tuple)),
     st.builds(Withdrawn, times, names),
     st.builds(Guarded, times, st.booleans(), names),
     st.builds(ItemsRemoved, times, st.lists(names, max_size=3).map(tuple)),
-    st.builds(ItemsPut, times, st.lists(st.builds(Item, names, st.just((0.5, 2.0))), max_size=2).map(tuple)),
+    st.builds(ItemsPut, times, st.lists(things, max_size=2).map(tuple)),
 )
 records: st.SearchStrategy[Record] = st.one_of(lists(), happenings, others)
 
@@ -118,6 +121,11 @@ def test_records_read_together_are_those_read_alone(found: list[Record], data: s
     if found:
         found = data.draw(st.lists(st.sampled_from(found), max_size=24))
     assert all(map(same, decode_all([encode(record) for record in found]), found))
+
+
+def test_items_of_a_log_that_knew_no_default_positions_are_read() -> None:
+    old = b'{"items":[{"id":"a","features":null,"price":1.5,"enabled":true,"prior":null}],"":[]}\n'
+    assert decode(Entry("items-put", "", "", 1.0, old)) == ItemsPut(1.0, (Item("a", price=1.5),))
 
 
 def test_many_items_are_not_remembered_with_the_heads() -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rankloop.engine import Ranker, RankerConfig
-from rankloop.service.rankers import Hosted
+from rankloop.engine.report import Change
+from rankloop.service.hosted import Hosted
 from rankloop.service.watched import LARGEST, MOST, TIMES, Watched
 
 DAY = 86400.0
@@ -77,6 +78,10 @@ def test_rows_have_the_counts_of_both_arms_and_the_belief_of_the_segment(ranker:
     arms = ranker.overview().arms
     assert sum(row.shown for row in rows.values()) <= 2 * arms["policy"].lists, "what was removed is not there"
     assert rows["coffee"].control_shown == arms["control"].lists
+    for row in rows.values():
+        assert row.click_through == (row.clicked / row.shown if row.shown else None)
+        assert row.control_click_through == (row.control_clicked / row.control_shown if row.control_shown else None)
+    assert rows["coffee"].click_through != rows["coffee"].control_click_through
     assert rows["milk"].click_through is None
     tea = rows["Tea"]
     assert tea.estimate is not None
@@ -103,14 +108,36 @@ def test_a_sheet_is_a_copy(ranker: Ranker) -> None:
 def test_places_are_those_of_the_items_shown_most(ranker: Ranker) -> None:
     rows = {row.item: row for row in ranker.estimates().rows()[0]}
     found = ranker.places(3)
-    often = [sum(one.shown) for one in found]
+    often = [sum(one.policy.shown) + sum(one.control.shown) for one in found]
     assert often == sorted(often, reverse=True)
     assert len(found) == 3
     for one in found:
         row = rows[one.item]
-        assert sum(one.shown) == row.shown + row.control_shown
-        assert sum(one.clicked) == row.clicked + row.control_clicked
+        assert (sum(one.policy.shown), sum(one.policy.clicked)) == (row.shown, row.clicked)
+        assert (sum(one.control.shown), sum(one.control.clicked)) == (row.control_shown, row.control_clicked)
+    (coffee,) = [one for one in found if one.item == "coffee"]
+    assert coffee.control.shown == [ranker.overview().arms["control"].lists, 0], "control shows it first in every list"
     assert "milk" not in [one.item for one in ranker.places(100)], "nobody was shown it"
+
+
+def test_a_rate_is_of_one_arm_also_where_the_arms_differ() -> None:
+    """Control's lists are always clicked at the top, the policy's never: neither shows in the other's numbers."""
+    ranker = Ranker(RankerConfig.of({"policy": "gts", "slots": 2, "traffic": 0.5, "seed": 1}))
+    ranker.put_items([{"id": id} for id in ("a", "b")])
+    for n in range(80):
+        made = ranker.rank(order=["a", "b"], visitor=f"v{n}")
+        ranker.feedback(made.id, clicked=[0] if made.arm == "control" else [])
+    rows, _ = ranker.estimates().rows("click_through")
+    assert {(row.item, row.click_through, row.control_click_through) for row in rows} == {
+        ("a", 0.0, 1.0),
+        ("b", 0.0, 0.0),
+    }
+    for told in ranker.diagnosis().most:
+        assert (told.click_through, told.clicked) == (0.0, 0)
+        assert told.control_click_through == (1.0 if told.item == "a" else 0.0)
+    for one in ranker.places():
+        assert sum(one.policy.clicked) == 0
+        assert one.control.clicked == ([one.control.shown[0], 0] if one.item == "a" else [0, 0])
 
 
 # Spans of time
@@ -143,6 +170,19 @@ def test_spans_of_time_hold_every_list_and_divide_the_day(clock: Clock, days: fl
     assert ranker.overview(hours=0).times == []
 
 
+def test_changes_are_those_of_the_spans_that_are_shown(ranker: Ranker, clock: Clock) -> None:
+    begin = clock.now
+    clock.now += 3 * 3600.0
+    ranker.rank(order=["coffee", "cocoa"])
+    ranker.flush()
+    assert ranker.overview().changes == []
+    told = [(clock.now, "second"), (begin, "first"), (begin - DAY, "before"), (clock.now + DAY, "after")]
+    ranker._replica.changes += told
+    assert [one.label for one in ranker.overview(hours=24).changes] == ["first", "second"]
+    assert ranker.overview(hours=1).changes == [Change(clock.now, "second")]
+    assert ranker.overview(hours=0).changes == []
+
+
 def test_a_ranker_without_lists_has_no_times(clock: Clock) -> None:
     ranker = Ranker(RankerConfig.of({"policy": "random", "slots": 1}), clock=clock)
     assert ranker.overview(hours=24).times == []
@@ -162,7 +202,7 @@ def test_those_who_watch_share_one_look(ranker: Ranker) -> None:
         clock.now += 0.1
         return ranker.overview()
 
-    watched, hosted = Watched(clock), Hosted("r", ranker)
+    watched, hosted = Watched(clock), Hosted("r", "r", {}, ranker)
     first = watched.answer(hosted, "a", 1.0, slow)
     assert json.loads(first.plain)["decisions"] == 60
     assert gzip.decompress(first.packed) == first.plain
@@ -176,12 +216,12 @@ def test_those_who_watch_share_one_look(ranker: Ranker) -> None:
     second = watched.answer(hosted, "a", 1.0, slow)
     assert second is not first
     assert looks == ["a", "b", "a"]
-    again = Hosted("r", ranker)  # another ranker under the same name
+    again = Hosted("r", "r", {}, ranker)  # another ranker under the same name
     assert watched.answer(again, "a", 1.0, slow).hosted is again
 
 
 def test_answers_that_are_kept_are_few_and_small(ranker: Ranker) -> None:
-    watched, hosted = Watched(), Hosted("r", ranker)
+    watched, hosted = Watched(), Hosted("r", "r", {}, ranker)
     for asked in range(2 * MOST):
         watched.answer(hosted, asked, 60.0, lambda: "small")
     assert len(watched._kept) <= MOST

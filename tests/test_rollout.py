@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rankloop.engine import Ranker, RankerConfig
 from rankloop.engine.guard import Guard
+from rankloop.engine.records import Guarded
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.store import MemoryStore
 from test_engine import Clock, Failing, config, contents, items
@@ -71,11 +74,10 @@ def test_a_policy_that_repeats_its_own_lists_counts_and_does_not_learn() -> None
 @pytest.mark.parametrize(
     ("order", "field"),
     [
-        (None, "order"),
         (["item-0", "item-0"], "order"),
-        (["item-0", "nobody"], r"order\[1\]"),
+        (["item-5", "item-5"], "order"),
         ("item-0", "order"),
-        (["item-0", "item-5"], r"order\[1\]"),
+        (["item-0", 7], r"order\[1\]"),
     ],
 )
 def test_an_order_that_cannot_be_shown_is_refused(order: Any, field: str) -> None:
@@ -83,6 +85,80 @@ def test_an_order_that_cannot_be_shown_is_refused(order: Any, field: str) -> Non
     with pytest.raises(InvalidInput, match=f"^{field} "):
         shadow.rank(order=order, exclude=["item-5"])
     assert shadow.counts()["decisions"] == 0
+
+
+# The default order
+
+
+positions = st.none() | st.integers(-2, 2) | st.floats(-1e15, 1e15)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_without_an_order_control_sees_the_default_order(data: st.DataObject) -> None:
+    """Against a sort by hand, while items come, change, go and come back."""
+    shadow = Ranker(RankerConfig.of({"policy": "cascade-ucb1", "slots": 4, "mode": "shadow"}))
+    arrived: dict[str, tuple[Any, bool, int]] = {}  # default position, enabled, order of arrival
+    for step in range(data.draw(st.integers(1, 4))):
+        put = data.draw(st.dictionaries(st.sampled_from("abcdefg"), st.tuples(positions, st.booleans())))
+        if put:
+            shadow.put_items([{"id": i, "default_position": at, "enabled": on} for i, (at, on) in put.items()])
+        for n, (id, (at, on)) in enumerate(put.items()):
+            arrived[id] = at, on, arrived[id][2] if id in arrived else 10 * step + n
+        gone = data.draw(st.lists(st.sampled_from(sorted(arrived)), unique=True, max_size=2)) if arrived else []
+        if gone:
+            shadow.remove_items(gone)
+            arrived = {id: one for id, one in arrived.items() if id not in gone}
+        exclude = data.draw(st.lists(st.sampled_from("abcdefg"), max_size=2))
+        candidates = data.draw(st.none() | st.lists(st.sampled_from("abcdefg")))
+        may = {id for id, (_, on, _) in arrived.items() if on and id not in exclude}
+        may &= set("abcdefg" if candidates is None else candidates)
+        k = data.draw(st.integers(1, 4))
+        pin = data.draw(st.dictionaries(st.integers(0, k - 1), st.sampled_from(sorted(may)))) if may else {}
+        pin = {slot: id for slot, id in pin.items() if list(pin.values()).count(id) == 1}
+        order = sorted(
+            may - set(pin.values()), key=lambda i: (arrived[i][0] is None, arrived[i][0] or 0, arrived[i][2])
+        )
+        expected = [pin[slot] if slot in pin else order.pop(0) if order else None for slot in range(k)]
+        ranking = shadow.rank(k=k, exclude=exclude, candidates=candidates, pin=pin)
+        assert ranking.arm == "control"
+        assert [slot.item for slot in shadow.history(ranking.id).slots] == expected
+        shadow.feedback(ranking.id, clicked=[])
+
+
+def test_the_default_order_is_sorted_once_until_the_items_change() -> None:
+    shadow = ranker(mode="shadow")
+    table = shadow._replica.table
+    first = table.default_order
+    assert shadow.rank().ids == ("item-0", "item-1", "item-2")
+    assert table.default_order is first
+    shadow.put_items([items(6)[4] | {"default_position": 3}, items(6)[5] | {"default_position": -1}])
+    assert shadow.rank().ids == ("item-5", "item-4", "item-0")
+    shadow.remove_items(["item-5"])
+    assert shadow.rank().ids == ("item-4", "item-0", "item-1")
+
+
+def test_the_default_order_of_many_items_is_found_behind_those_that_may_not_be_listed() -> None:
+    shadow = Ranker(RankerConfig.of({"policy": "random", "slots": 3, "mode": "shadow"}))
+    shadow.put_items([{"id": f"i{n}", "default_position": -n, "enabled": n < 5} for n in range(3000)])
+    assert shadow.rank().ids == ("i4", "i3", "i2")
+    assert shadow.rank(exclude=["i3"], pin={1: "i0"}).ids == ("i4", "i0", "i2")
+    assert shadow.rank(candidates=["i1", "i2999"]).ids == ("i1",)
+
+
+def test_visitors_of_the_control_group_and_a_guard_that_fell_back_show_the_default_order() -> None:
+    store = MemoryStore()
+    rollout = ranker(store=store, traffic=0.5)
+    rollout.put_items([items(6)[3] | {"default_position": 1}])
+    lists = [rollout.rank(visitor=f"v{v}") for v in range(40)]
+    own = {one.ids for one in lists if one.arm == "control"}
+    assert own == {("item-3", "item-0", "item-1")}
+    assert {one.arm for one in lists} == {"policy", "control"}
+    rollout._keep(Guarded(1.0, True, "by a test")).result()
+    assert {rollout.rank(visitor=f"v{v}").ids for v in range(40)} == own
+    rollout.snapshot()
+    assert Ranker(rollout.config, store=store).rank(visitor="v").ids == next(iter(own))
+    assert {one.rule for one in rollout.rank().items} == {"control"}
 
 
 # Traffic
@@ -281,7 +357,7 @@ def test_settings_of_the_rollout_change_while_it_runs() -> None:
     one.adjust(config("cascade-lin-ts", mode="shadow"))
     assert list(one.rank(order=ORDER, k=2).ids) == ORDER[:2]
     assert dict(one._replica.learners.arrays())["belief.b"].tobytes() == before["belief.b"].tobytes()
-    with pytest.raises(Unsupported, match="replace it"):
+    with pytest.raises(Unsupported, match="rebuild a challenger"):
         one.adjust(config("gts"))
 
 

@@ -155,13 +155,9 @@ def _same(state: Any, before: Any, b: int, item: int) -> bool:
     )
 
 
-def test_exact_fits_need_the_number_of_rounds_and_keep_no_more_rows() -> None:
+def test_exact_fits_need_the_number_of_rounds() -> None:
     with pytest.raises(Unsupported):
         select_rank("ucr", Setting(4, 2, context=1), fit="mle")
-    visits = make_visits(4, seed=6, L=2, empty=0.0)
-    policy = select_rank("ucr", replace(ucr_setting(visits), rounds=3), fit="mle")
-    with pytest.raises(Unsupported):
-        feed(policy, visits)
 
 
 # ---------------------------------------------------------------------------- online fits
@@ -447,15 +443,19 @@ def test_a_value_is_increasing_in_the_sum_of_gains(scores: list[float], seed: in
     agree(Amount().value(np.abs(u), items), Amount().gain(np.abs(u)).sum(axis=1))
 
 
-def test_rows_beyond_the_capacity_are_refused_with_nothing_changed() -> None:
-    policy = select_rank("ucr", Setting(3, 2, 2, context=1), fit="mle")
-    state, request = policy.init(1), Request(1, 3, 2, context=np.ones((1, 1)))
-    for _ in range(2):
-        policy.learn(state, policy.adopt(request, [[0, 1]]), [[1, 0]])
-    before = snapshot(state)
-    with pytest.raises(Unsupported, match="use fit 'online'"):
-        policy.learn(state, policy.adopt(request, [[2, 0]]), [[0, 0]])
-    assert snapshot(state) == before
+def test_beyond_the_horizon_an_exact_fit_is_that_of_the_last_rows() -> None:
+    """The estimate depends on the rows that are kept, however many came before them; V has seen all of them."""
+    policy = select_rank("ucr", Setting(2, 2, 3, context=1), fit="mle")
+    short, long = policy.init(1), policy.init(1)
+    lists = [([[0, 1]], [[1, 0]]), ([[1, 0]], [[0, 1]]), ([[0, 1]], [[0, 0]])]
+    for n, state in ((1, short), (3, long)):
+        for t in range(3 * n):
+            items, clicks = lists[t % 3]
+            request = Request(1, 2, 2, context=np.full((1, 1), 0.5))
+            policy.learn(state, policy.adopt(request, items), clicks)
+    agree(short.belief.theta, long.belief.theta, 1e-6)
+    assert (long.belief.n == 9).all()
+    assert (np.abs(long.belief.F) < np.abs(short.belief.F)).any()
 
 
 @pytest.mark.parametrize("id", ["ucr", "cascade-ucb1", "cascade-lin-ts", "gts"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +16,14 @@ import numpy as np
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from rankloop.engine.quarantine import Quarantined
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.service import readiness
 from rankloop.service import settings as configuration
 from rankloop.service.app import create_app
 from rankloop.service.auth import Rate, make_key
 from rankloop.service.problems import Refused
+from rankloop.service.rankers import Rankers
 from rankloop.service.settings import Limits, Settings
 from rankloop.store import StoreUnavailable
 
@@ -145,7 +148,7 @@ def test_a_list_that_was_never_shown_is_withdrawn(http: Http) -> None:
 
 def test_feedback_in_bulk_is_taken_or_refused_one_by_one(http: Http) -> None:
     ids = [http("POST", "/v1/rankers/r/rank", {}).json()["decision"] for _ in range(3)]
-    events = [{"decision": id, "values": {"1": 0.5}} for id in ids]
+    events: list[dict[str, Any]] = [{"decision": id, "values": [0, 0.5, 0]} for id in ids]
     events += [{"decision": "never"}, {"decision": ids[0], "clicked": [9]}]
     results = http("POST", "/v1/rankers/r/feedback/bulk", {"events": events}).json()["results"]
     assert [one["status"] for one in results] == ["learned"] * 3 + ["refused"] * 2
@@ -173,6 +176,42 @@ def test_the_windows_of_lists_close_by_themselves(http: Http) -> None:
     assert 'rankloop_windows_closed_total{ranker="short"} 1.0' in http("GET", "/metrics").text
 
 
+def test_ids_of_no_item_are_ignored_and_named(http: Http) -> None:
+    asked = {"candidates": ["item-1", "x"], "exclude": ["y"], "order": ["item-2", "z"]}
+    answer = http("POST", "/v1/rankers/r/rank", asked).json()
+    assert ([one["item"] for one in answer["items"]], answer["ignored"]) == (["item-1"], ["x", "y", "item-2", "z"])
+    assert http("POST", "/v1/rankers/r/rank", {}).json()["ignored"] == []
+    problem(http("POST", "/v1/rankers/r/rank", asked | {"strict": True}), 422, "the id of an item", "candidates[1]")
+
+
+def test_items_whose_ids_are_numbers_are_told_apart_from_slots(start: Start) -> None:
+    http = start()
+    http("PUT", "/v1/rankers/n", COUNTS | {"policy": "gts"})
+    http("PUT", "/v1/rankers/n/items", {"items": [{"id": id} for id in "10"]})
+    id = http("POST", "/v1/rankers/n/rank", {"pin": {"0": "1", "1": "0"}}).json()["decision"]
+    told = {"decision": id, "item_values": {"0": 2.5}}
+    assert http("POST", "/v1/rankers/n/feedback", told).json()["status"] == "learned"
+    assert http("GET", f"/v1/rankers/n/decisions/{id}").json()["events"][0]["outcome"] == [0.0, 2.5]
+
+
+def test_a_caller_who_brings_an_id_may_ask_again(start: Start, http: Http) -> None:
+    asked = {"k": 2, "candidates": ["item-0", "item-1", "item-2", "x"], "decision": "visit/4711"}
+    first = http("POST", "/v1/rankers/r/rank", asked)
+    assert first.json()["decision"] == "visit/4711"
+    assert http("POST", "/v1/rankers/r/rank", asked).content == first.content
+    many = http.together(*[("POST", "/v1/rankers/r/rank", asked | {"decision": "other"})] * 8)
+    assert len({one.content for one in many}) == 1
+    problem(http("POST", "/v1/rankers/r/rank", asked | {"k": 3}), 409, "no other request", field="decision")
+    assert http("GET", "/v1/rankers/r").json()["decisions"] == 2
+    assert 'rankloop_decisions_total{ranker="r"} 2.0' in http("GET", "/metrics").text
+    told = {"decision": "visit/4711", "clicked": [0]}
+    assert http("POST", "/v1/rankers/r/feedback", told).json()["status"] == "learned"
+    again = start()
+    assert again("POST", "/v1/rankers/r/rank", asked).content == first.content
+    problem(again("POST", "/v1/rankers/r/rank", {"decision": "visit/4711"}), 409)
+    assert again("GET", "/v1/rankers/r/decisions/visit/4711").json()["state"] == "settled"
+
+
 # Items
 
 
@@ -181,7 +220,7 @@ def test_items_come_change_and_go(http: Http) -> None:
     assert http("PUT", f"{at}/a%2Fb", {"features": [1, 2, 3], "price": 2.5}).json()["id"] == "a/b"
     assert http("GET", f"{at}/a%2Fb").json() == {
         "id": "a/b", "features": [1.0, 2.0, 3.0], "price": 2.5, "enabled": True,
-        "coverage": None,
+        "coverage": None, "prior": None, "default_position": None,
     }  # fmt: skip
     http("PUT", f"{at}/a%2Fb", {"features": [1, 2, 3], "enabled": False})
     found = http("GET", at).json()
@@ -191,7 +230,9 @@ def test_items_come_change_and_go(http: Http) -> None:
     assert http("DELETE", f"{at}/a%2Fb").status_code == 204
     problem(http("GET", f"{at}/a%2Fb"), 404, "'a/b'")
     problem(http("DELETE", f"{at}/a%2Fb"), 404)
-    problem(http("PUT", f"{at}/a%2Fb", {"features": [1, 2, 3]}), 422, "never reused")
+    back = http("PUT", f"{at}/a%2Fb", {"features": [3, 2, 1], "default_position": 1.5}).json()
+    assert (back["features"], back["price"], back["default_position"]) == ([3.0, 2.0, 1.0], 0.0, 1.5)
+    assert http("GET", at).json()["items"][-1] == back
 
 
 def test_items_are_put_all_or_none(http: Http) -> None:
@@ -214,10 +255,14 @@ def test_rankers_are_listed_replaced_and_deleted(http: Http) -> None:
     http("POST", "/v1/rankers/r/rank", {})
     assert http("PUT", "/v1/rankers/r", LINEAR).status_code == 200  # the same again: nothing changes
     assert http("GET", "/v1/rankers/r").json()["decisions"] == 1
-    replaced = http("PUT", "/v1/rankers/r", LINEAR | {"policy": "cascade-ucb1", "seed": 6})
+    problem(http("PUT", "/v1/rankers/r", LINEAR | {"policy": "cascade-ucb1"}), 409, "reset: true")
+    problem(http("PATCH", "/v1/rankers/r", {"policy": "cascade-ucb1"}), 409, "reset: true")
+    problem(http("PATCH", "/v1/rankers/r", {"policy": "cascade-ucb1", "reset": 1}), 422, "true or false")
+    replaced = http("PATCH", "/v1/rankers/r", {"policy": "cascade-ucb1", "seed": 6, "reset": True})
     assert replaced.status_code == 200
     assert (replaced.json()["items"], replaced.json()["decisions"]) == (4, 0)
-    assert http("PUT", "/v1/rankers/r", COUNTS).json()["items"] == 0  # other features, other items
+    again = http("PATCH", "/v1/rankers/r", {"dim": None, "reset": True})
+    assert again.json()["items"] == 0, "other features, other items"
     assert http("DELETE", "/v1/rankers/r").status_code == 204
     problem(http("GET", "/v1/rankers/r"), 404, "'r'")
     problem(http("DELETE", "/v1/rankers/r"), 404)
@@ -227,7 +272,7 @@ def test_rankers_are_listed_replaced_and_deleted(http: Http) -> None:
 def test_a_restart_gives_the_same_rankers_and_the_same_next_list(start: Start, http: Http) -> None:
     http("PUT", "/v1/rankers/gone", COUNTS)
     http("DELETE", "/v1/rankers/gone")
-    http("PUT", "/v1/rankers/c", COUNTS | {"slots": 3})
+    http("PATCH", "/v1/rankers/c", {"slots": 3, "reset": True})
     for name in ("r", "c"):
         for clicked in ([0], [], [1]):
             id = http("POST", f"/v1/rankers/{name}/rank", {"segment": "de"}).json()["decision"]
@@ -281,8 +326,9 @@ def test_the_report_has_estimates_intervals_and_click_through(http: Http) -> Non
     assert sum(one["policy"]["lists"] for one in overview["times"]) == 5
     assert 0.0 < arm["exploration_share"] < 1.0
     places = http("GET", "/v1/rankers/r/places").json()["items"]
-    assert sum(sum(one["shown"]) for one in places) == 15
-    assert sum(sum(one["clicked"]) for one in places) == 3
+    assert sum(sum(one["policy"]["shown"]) for one in places) == 15
+    assert sum(sum(one["policy"]["clicked"]) for one in places) == 3
+    assert not any(sum(one["control"]["shown"]) for one in places)
     found = report["items"]
     assert report["total"] == len(found) == 4
     assert all(one["low"] < one["estimate"] < one["high"] for one in found)
@@ -342,7 +388,7 @@ def test_health_and_metrics(http: Http) -> None:
     id = http("POST", "/v1/rankers/r/rank", {}).json()["decision"]
     http("POST", "/v1/rankers/r/feedback", {"decision": id, "clicked": [0]})
     assert http("GET", "/healthz").json() == {"status": "ok"}
-    assert http("GET", "/readyz").json() == {"status": "ok"}
+    assert http("GET", "/readyz").json() == {"status": "ok", "quarantined": []}
     text = http("GET", "/metrics").text
     for line in (
         'rankloop_decisions_total{ranker="r"} 1.0',
@@ -407,7 +453,12 @@ def _paths(app: Any) -> set[str]:
         (b'{"k": 99999999999999999999999}', 422, "k"),
         (b'{"other": 1}', 422, None),
         (b'{"context": [1, 2]}', 422, "context"),
-        (b'{"candidates": ["unknown"]}', 422, "candidates[0]"),
+        (b'{"candidates": ["unknown"], "strict": true}', 422, "candidates[0]"),
+        (b'{"candidates": ["a\\nb"]}', 422, "candidates[0]"),
+        (b'{"order": ["item-1", "item-1"]}', 422, "order"),
+        (b'{"strict": 1}', 422, "strict"),
+        (b'{"decision": ""}', 422, "decision"),
+        (b'{"decision": "a\\nb"}', 422, "decision"),
         (b'{"candidates": "item-1"}', 422, "candidates"),
         (b'{"exclude": [1]}', 422, "exclude[0]"),
         (b'{"pin": {"x": "item-1"}}', 422, "pin"),
@@ -430,7 +481,10 @@ def test_a_bad_request_for_a_list_is_refused(http: Http, body: bytes, status: in
         ({"items": ["item-x"]}, "an item of this list"),
         ({"clicked": [0], "items": []}, "only clicked"),
         ({"values": [1.0]}, "3 numbers"),
-        ({"values": {"5": 1.0}}, "from 0 to 2"),
+        ({"values": {"5": 1.0}}, "item_values"),
+        ({"item_values": {"item-x": 1.0}}, "an item of this list"),
+        ({"item_values": [1.0]}, "item_values"),
+        ({"clicked": [0], "item_values": {}}, "only clicked"),
         ({"values": [1e300, 0, 0]}, "values[0]"),
         ({"event": ""}, "event"),
         ({"event": "a\nb"}, "printable"),
@@ -445,7 +499,7 @@ def test_bad_feedback_is_refused_and_changes_nothing(http: Http, told: dict[str,
 
 def test_values_are_refused_where_a_policy_learns_from_clicks(http: Http) -> None:
     id = http("POST", "/v1/rankers/c/rank", {}).json()["decision"]
-    problem(http("POST", "/v1/rankers/c/feedback", {"decision": id, "values": [0.5, 0]}), 422, "not from values")
+    problem(http("POST", "/v1/rankers/c/feedback", {"decision": id, "values": [0.5, 0]}), 422, "not values")
 
 
 @pytest.mark.parametrize(
@@ -795,3 +849,46 @@ def test_an_application_that_ends_closes_its_log(tmp_path: Path) -> None:
     asyncio.run(run())
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
     assert not app.state.service.rankers.writes
+
+
+def test_an_entry_that_cannot_be_read_sets_its_ranker_aside_and_no_other(tmp_path: Path) -> None:
+    """What the log says of one ranker is damaged; the others serve, and the one can start anew."""
+    log = tmp_path / "log.db"
+    settings = Settings(log=str(log))
+    rankers = Rankers.open(settings)
+    for name in ("one", "two"):
+        rankers.put(name, {"policy": "gts", "slots": 1})
+    rankers.close()
+    with sqlite3.connect(log) as connection:
+        connection.execute("UPDATE log SET body = x'00' WHERE kind = 'ranker-put' AND subject = 'one'")
+    connection.close()
+    rankers = Rankers.open(settings)
+    assert [hosted.name for hosted in rankers] == ["two"]
+    assert "its entry cannot be read" in rankers.quarantined["one"].reason
+    with pytest.raises(Quarantined):
+        rankers.put("one", {"policy": "gts", "slots": 1})
+    rankers.patch("one", {"policy": "gts", "slots": 1, "reset": True})
+    assert rankers.quarantined == {}
+    rankers.close()
+    again = Rankers.open(settings)
+    assert sorted(hosted.name for hosted in again) == ["one", "two"]
+    again.close()
+
+
+def test_without_a_key_readiness_counts_quarantined_rankers_and_names_none(tmp_path: Path) -> None:
+    key, entry = make_key("reader", ["read"])
+    log = str(tmp_path / "log.db")
+    rankers = Rankers.open(Settings(log=log))
+    rankers.put("secret", {"policy": "gts", "slots": 1})
+    rankers.close()
+    with sqlite3.connect(log) as connection:
+        connection.execute("UPDATE log SET body = x'00' WHERE kind = 'ranker-put'")
+    connection.close()
+    http = Http(Settings(log=log, keys=(configuration.Key(**entry),)))  # type: ignore[arg-type]
+    try:
+        (hidden,) = http("GET", "/readyz").json()["quarantined"]
+        assert "secret" not in json.dumps(hidden)
+        (named,) = http("GET", "/readyz", headers={"Authorization": f"Bearer {key}"}).json()["quarantined"]
+        assert named["ranker"] == "secret"
+    finally:
+        http.close()

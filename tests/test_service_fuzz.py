@@ -51,7 +51,7 @@ def test_schemathesis_finds_nothing(service: tuple[Any, str]) -> None:
     app, key = service
     rankers = app.state.service.rankers
     operations: list[Any] = [found.ok() for found in _schema(app, key).get_all_operations()]
-    assert len(operations) == 27
+    assert len(operations) == 29
     asked: list[int] = []
 
     def ask(case: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -41,11 +42,13 @@ def test_shadow_and_traffic_change_while_it_runs(http: Http) -> None:  # noqa: F
     before = http("GET", "/v1/rankers/r/report").json()["items"]
     assert http("PUT", "/v1/rankers/r", LINEAR | {"mode": "shadow"}).json()["decisions"] == 5
     assert http("GET", "/v1/rankers/r/report").json()["items"] == before, "what was learned stays"
-    problem(http("POST", "/v1/rankers/r/rank", {}), 422, "your own order", field="order")
-    for ranking in visit(http, 3, order=ORDER):
+    http("PUT", "/v1/rankers/r/items/item-3", {"features": [1, 1, 1], "default_position": 0})
+    for ranking in visit(http, 1):
+        assert [one["item"] for one in ranking["items"]] == ["item-3", "item-0", "item-1"]
+    for ranking in visit(http, 2, order=ORDER):
         assert [one["item"] for one in ranking["items"]] == ORDER[:3]
         assert ranking["arm"] == "control"
-    assert http("PUT", "/v1/rankers/r", LINEAR | {"traffic": 0.5}).json()["decisions"] == 8
+    assert http("PUT", "/v1/rankers/r", LINEAR | {"traffic": 0.5, "mode": "live"}).json()["decisions"] == 8
     arms = {visit(http, 1, order=ORDER, visitor=f"v{v}")[0]["arm"] for v in range(30)}
     assert arms == {"policy", "control"}
     overview = http("GET", "/v1/rankers/r/report").json()["overview"]
@@ -61,13 +64,16 @@ def test_another_policy_is_rebuilt_compared_and_switched_to_and_back(start: Star
     assert http("PUT", "/v1/rankers/r/other", other).status_code == 202
     standing = ready(http)
     assert standing["state"] == "ready"
-    assert (standing["now"]["policy"], standing["other"]["policy"]) == ("cascade-lin-ts", "cascade-ucb1")
-    assert standing["now"]["lists"] == standing["other"]["lists"] == 40
+    told = standing["comparison"]
+    assert (told["active"], told["challenger"], told["lists"]) == ("cascade-lin-ts", "cascade-ucb1", 40)
+    assert told["low"] <= told["difference"] <= told["high"]
+    assert (told["verdict"], told["reason"]) == ("cannot tell", "Fewer than 100 lists could be compared.")
     assert http("POST", "/v1/rankers/r/switch").json()["config"]["policy"] == "cascade-ucb1"
     assert {ranking["policy"] for ranking in visit(http, 10)} == {"cascade-ucb1"}
     again = start()
     assert again("GET", "/v1/rankers/r").json()["config"]["policy"] == "cascade-ucb1"
-    assert again("GET", "/v1/rankers/r/other").json()["config"]["policy"] == "cascade-lin-ts"
+    waiting = again("GET", "/v1/rankers/r/other").json()
+    assert (waiting["config"]["policy"], waiting["comparison"]) == ("cascade-lin-ts", None)
     assert again("POST", "/v1/rankers/r/switch").json()["config"]["policy"] == "cascade-lin-ts"
     assert {ranking["policy"] for ranking in visit(again, 5)} == {"cascade-lin-ts"}
     overview = again("GET", "/v1/rankers/r/report").json()["overview"]
@@ -110,14 +116,25 @@ def test_replacing_is_one_command(
 
     with Client(url, keys["admin"]) as service:
         service.put_items("shop", [{"id": f"i{i}"} for i in range(4)])
-        for n in range(20):
+        for n in range(120):
             service.feedback("shop", service.rank("shop").id, clicked=[n % 2])
     capsys.readouterr()
     assert main(["rankers", "replace", "shop", "--policy", "gts"]) in (None, 0)
     out = capsys.readouterr().out
-    assert "now    cascade-ucb1: 20 lists" in out
-    assert "other  gts: 20 lists" in out
+    assert re.match(
+        r"(Cannot tell whether t|T)he challenger gts predicts clicks \w+ than the active cascade-ucb1\.", out
+    )
+    sure = r"Difference of log-likelihood per list: [+-]\d\.\d{4} \(95 % interval [+-]\d\.\d{4} to [+-]\d\.\d{4}\)"
+    assert re.search(sure + " over 120 lists\\.\n", out)
     assert "stands by" in out
+    main(["rankers", "replace", "shop", "--policy", "random"])
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "Cannot tell whether the challenger random predicts clicks better than the active cascade-ucb1. "
+        "There are no estimates of random from which clicks could be predicted.\nIt stands by"
+    )
+    main(["rankers", "replace", "shop", "--policy", "gts"])
+    capsys.readouterr()
     main(["rankers", "switch", "shop"])
     assert "decided by gts now" in capsys.readouterr().out
     main(["rankers", "replace", "shop", "--policy", "ts-cascade", "--switch"])
@@ -125,10 +142,14 @@ def test_replacing_is_one_command(
 
 
 def test_whose_lists_are_shown_is_the_rankers_affair_whichever_policy_makes_them(start: Start, http: Http) -> None:  # noqa: F811
-    """Another policy comes with its own settings of the rollout, and after a switch those of the ranker still hold."""
+    """A challenger has no settings of the rollout of its own, and after a switch those of the ranker still hold."""
     http("PUT", "/v1/rankers/r", LINEAR | {"traffic": 0.5})
     visit(http, 10, order=ORDER)
-    http("PUT", "/v1/rankers/r/other", LINEAR | {"policy": "cascade-ucb1", "mode": "shadow"})
+    other = LINEAR | {"policy": "cascade-ucb1"}
+    problem(
+        http("PUT", "/v1/rankers/r/other", other | {"mode": "shadow"}), 422, "PATCH the ranker", field="ranker.mode"
+    )
+    http("PUT", "/v1/rankers/r/other", other)
     ready(http)
     http("PUT", "/v1/rankers/r", LINEAR | {"traffic": 0.25})
     told = http("POST", "/v1/rankers/r/switch").json()["config"]
@@ -152,7 +173,7 @@ def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
     if end == "deleted":
         assert http("DELETE", "/v1/rankers/r").status_code == 204
     else:
-        assert http("PUT", "/v1/rankers/r", LINEAR | {"policy": "gts"}).status_code == 200
+        assert http("PATCH", "/v1/rankers/r", {"policy": "gts", "reset": True}).status_code == 200
         problem(http("GET", "/v1/rankers/r/other"), 404, "no other policy")
     again = start()
     if end == "deleted":
@@ -166,7 +187,10 @@ def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
 def test_a_successor_has_the_items_with_all_that_is_known_of_them(start: Start) -> None:  # noqa: F811
     http = start()  # noqa: F811
     covers = {"policy": "dep", "slots": 2, "dim": 2, "coverage": 3}
-    given = [{"id": f"item-{i}", "features": [0.1 * i, 0.5], "coverage": [0.2, 0.1 * i, 0.9]} for i in range(4)]
+    given: list[dict[str, Any]] = [
+        {"id": f"item-{i}", "features": [0.1 * i, 0.5], "coverage": [0.2, 0.1 * i, 0.9]} for i in range(4)
+    ]
+    given[2]["default_position"] = -7.0
     assert http("PUT", "/v1/rankers/d", covers).status_code == 201
     assert http("PUT", "/v1/rankers/d/items", {"items": given}).status_code == 204
     there = http("GET", "/v1/rankers/d/items").json()

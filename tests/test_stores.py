@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import rankloop.store.postgres
 import rankloop.store.sqlite
 from postgres_server import Server, database, server  # noqa: F401
 from rankloop.cli import log
+from rankloop.cli.verify import LogDiffers, NothingToVerify
 from rankloop.engine import Ranker, RankerConfig, export
 from rankloop.errors import InvalidInput
 from rankloop.store import Entry, MemoryStore, SqliteStore, Store
@@ -100,6 +102,53 @@ def test_entries_are_found_by_key_and_by_subject(opened: Opened) -> None:
     found = store.find("s", "kind", "a")
     assert found is not None
     assert found.position == 3
+
+
+def test_a_store_lists_the_rankers_that_have_entries(opened: Opened) -> None:
+    store = opened()
+    assert store.rankers() == []
+    store.save_snapshot("only a snapshot", Snapshot(1, b""))
+    assert store.rankers() == []
+    store.append([("s", entry(str(i))) for i in range(50)])
+    assert store.rankers() == ["s"]
+    names = ["", "S", "a b", "s", "ä", "shop", "😀", "\uffff", "Z"]
+    store.append([(name, entry()) for name in names for _ in range(3)])
+    assert store.rankers() == sorted(names)
+
+
+def test_a_store_lists_the_entries_of_a_kind_that_have_a_key(opened: Opened) -> None:
+    store = opened()
+    store.append([("r", entry(key, kind="config", body=key.encode())) for key in ("3", "1", "2")])
+    store.append([("r", entry("", kind="config")), ("s", entry("4", kind="config")), ("", entry("5", kind="config"))])
+    store.append([("r", entry("6", kind="other")), ("r", entry("0", kind="config", subject="d", body=b"0"))])
+    found = store.of_kind("r", "config")
+    assert [(one.position, one.key, one.body) for one in found] == [
+        (1, "3", b"3"),
+        (2, "1", b"1"),
+        (3, "2", b"2"),
+        (8, "0", b"0"),
+    ]
+    assert found == [one for one in store.read("r") if one.kind == "config" and one.key]
+    assert [one.key for one in store.of_kind("", "config")] == ["5"]
+    assert store.of_kind("r", "nothing") == store.of_kind("nobody", "config") == store.of_kind("r", "\0") == []
+
+
+def test_sqlite_answers_by_an_index(tmp_path: Path) -> None:
+    module = rankloop.store.sqlite
+    store = SqliteStore(tmp_path / "log.db")
+    store.append([("r", entry(str(i))) for i in range(1000)])
+
+    def plan(query: str, *values: str) -> list[str]:
+        steps = [str(row[-1]) for row in store._reader.execute(f"EXPLAIN QUERY PLAN {query}", values)]
+        return [step for step in steps if re.search(r"\blog\b", step)]
+
+    assert plan(module.RANKERS) == [
+        "SEARCH log USING COVERING INDEX log_ranker",
+        "SEARCH log USING COVERING INDEX log_ranker (ranker>?)",
+    ]
+    of_kind = f"SELECT {module.COLUMNS} FROM log WHERE {module.OF_KIND}"
+    assert plan(of_kind, "r", "kind") == ["SEARCH log USING INDEX log_key (ranker=? AND kind=?)"]
+    store.close()
 
 
 def test_what_cannot_be_in_a_log_is_not_found(opened: Opened) -> None:
@@ -297,6 +346,26 @@ def test_a_row_says_what_was_shown_and_what_happened(tmp_path: Path) -> None:
     assert all(row["pscore"] is row["pscore_kind"] is None for row in rows[2:])
 
 
+def test_an_id_that_came_back_has_another_number(tmp_path: Path) -> None:
+    store, settings = MemoryStore(), config("ts-beta", dim=None)
+    ranker = Ranker(settings, store=store)
+    ranker.put_items([{"id": "a"}, {"id": "b"}])
+    old = ranker.rank(k=1, candidates=["a"])
+    ranker.remove_items(["a"])
+    ranker.put_items([{"id": "a", "default_position": 3.0}])
+    new = ranker.rank(k=1, candidates=["a"])
+    for ranking in (new, old):
+        ranker.feedback(ranking.id, items=["a"])
+    export.export(store, "ranker", settings, tmp_path / "out.parquet")
+    rows = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert [(row["decision"], row["item"], row["action"]) for row in rows] == [(old.id, "a", 0), (new.id, "a", 2)]
+    copy = MemoryStore()
+    export.import_(tmp_path / "out.parquet", copy, "ranker")
+    again = Ranker(settings, store=copy)
+    assert again.items() == ranker.items()
+    assert dict(again._replica.table.column) == {"b": 1, "a": 2}
+
+
 def test_a_deterministic_policy_has_no_propensities(tmp_path: Path) -> None:
     store = MemoryStore()
     ranker = Ranker(config("cascade-ucb1"), store=store)
@@ -321,8 +390,9 @@ def test_a_log_in_a_database_is_exported_imported_and_verified(
     command("import", tmp_path / "one.parquet", database)
     command("export", database, tmp_path / "two.parquet", "--config", file)
     assert pq.read_table(tmp_path / "one.parquet").equals(pq.read_table(tmp_path / "two.parquet"))
-    command("verify", database, "--config", file)
-    assert "no snapshot; the log replays to position" in capsys.readouterr().out
+    with pytest.raises(NothingToVerify):
+        command("verify", database)
+    assert "does not say its settings" in capsys.readouterr().out
 
 
 def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -332,23 +402,26 @@ def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.Cap
     ranker.feedback(ranker.rank().id, clicked=[0])
     end = ranker.position
     ranker.close()
-    file = settings_file(tmp_path / "config.json", settings)
-    command("verify", tmp_path / "log.db", "--config", file)
-    says = f"ranker: snapshot at {position}, log to {end}: equal to a replay of the whole log, bit for bit.\n"
-    assert capsys.readouterr().out == says
-    command(
-        "verify", tmp_path / "log.db", "--config", settings_file(tmp_path / "b.json", config("cascade-ucb1", seed=8))
-    )
-    assert "other settings" in capsys.readouterr().out
+    command("verify", tmp_path / "log.db")
+    out = capsys.readouterr().out
+    assert re.search(rf"ranker: (\d+) of \1 lists decided again, bit for bit; the log ends at position {end}\.", out)
+    assert f"the snapshot at {position} and the rest of the log equal a replay of all of it" in out
+    ranker = Ranker.open(tmp_path / "log.db", config("cascade-ucb1", objective="clicks"))
+    ranker.feedback(ranker.rank().id, clicked=[0])
+    ranker.close()
+    command("verify", tmp_path / "log.db")
+    out = capsys.readouterr().out
+    assert "other settings" in out
+    assert re.search(r"ranker: (\d+) of \1 lists decided again, bit for bit", out)
 
     ranker = Ranker.open(tmp_path / "log.db", settings)
     ranker._replica.learners.state.belief.clicks[0, 2] += 1  # type: ignore[attr-defined]  # that nobody made
     ranker.snapshot()
     ranker.close()
-    with pytest.raises(log.LogDiffers, match="another state for ranker"):
-        command("verify", tmp_path / "log.db", "--config", file)
+    with pytest.raises(LogDiffers, match="verification failed for ranker"):
+        command("verify", tmp_path / "log.db")
     out = capsys.readouterr().out
-    assert "differs from a replay of the whole log in\n  learners.belief.clicks: 1 of" in out
+    assert "differs from a replay of the whole log in\n    learners.belief.clicks: 1 of" in out
     assert "first [0, 2]: " in out
 
 
@@ -357,7 +430,7 @@ def test_looking_at_a_log_creates_none_and_a_wrong_file_leaves_none(tmp_path: Pa
     for arguments in (("verify", "no.db"), ("export", "no.db", "out.parquet")):
         verb, *paths = arguments
         with pytest.raises(InvalidInput, match=r"^log .* a log that is there"):
-            command(verb, *(tmp_path / path for path in paths), "--config", file)
+            command(verb, *(tmp_path / path for path in paths))
     assert not (tmp_path / "no.db").exists()
     with pytest.raises(InvalidInput, match=r"^out "):
         command("export", tmp_path / "no.db", tmp_path / "no" / "out.parquet", "--config", file)

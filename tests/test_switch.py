@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
 
 from rankloop.engine import Ranker, RankerConfig, snapshots
-from rankloop.engine.comparison import judged
+from rankloop.engine.comparison import Comparison, compared
 from rankloop.engine.replica import Replica
 from rankloop.errors import Unsupported
 from rankloop.store import MemoryStore
-from test_engine import Clock, config, items, live
+from test_engine import SLOTS, Clock, config, items, live
 from test_replay import state
 
 PAIRS = [
@@ -105,28 +105,142 @@ def test_a_policy_that_needs_other_items_cannot_stand_by() -> None:
         ranker.switch()
 
 
-def test_the_judge_prefers_who_knows_more() -> None:
-    """Clicks depend on items: a policy that learns them foresees more than one that believes all are equal."""
-    store = MemoryStore()
+# Which policy predicts clicks better
+
+ATTRACTION = {f"item-{i}": 0.05 + 0.1 * i for i in range(6)}
+Visits = list[tuple[tuple[str, ...], list[int]]]  # items and clicked slots
+
+
+def cascade_log(lists: int, seed: int = 0, values: bool = False) -> tuple[MemoryStore, Visits]:
+    """Random lists, and visitors who read from the top and stop at their first click."""
+    store, visits, rng = MemoryStore(), [], np.random.default_rng(seed)
     ranker = Ranker(config("random"), store=store)
     ranker.put_items(items(6))
-    rng = np.random.default_rng(0)
-    for _ in range(1500):
+    for _ in range(lists):
         ranking = ranker.rank()
-        attractive = [0.05 + 0.15 * int(id[-1]) for id in ranking.ids]
-        clicked = [slot for slot, p in enumerate(attractive) if rng.random() < p][:1]
-        ranker.feedback(ranking.id, clicked=clicked)
+        attracted = [slot for slot, id in enumerate(ranking.ids) if rng.random() < ATTRACTION[id]][:1]
+        if values:
+            ranker.feedback(ranking.id, values=[2.5 if slot in attracted else 0.0 for slot in range(SLOTS)])
+        else:
+            ranker.feedback(ranking.id, clicked=attracted)
+        visits.append((ranking.ids, attracted))
     ranker.flush()
+    return store, visits
 
-    def judge(*settings: RankerConfig) -> Any:
-        return judged([Replica(one) for one in settings], lambda after: store.read("ranker", after))
 
-    learned, doubtful, blind = judge(config("gts"), config("gts", params={"sigma": 1e6}), config("random"))
-    assert learned.lists == doubtful.lists == blind.lists == 1500
-    assert learned.error < doubtful.error
-    assert learned.order > 0.6
-    few = judged([Replica(config("gts"))], lambda after: list(store.read("ranker", after))[:601])[0]
-    assert few.lists == 300
-    assert few.order is not None
-    assert few.order > 0.55, "it learns from a short log, too, while it is judged"
-    assert (blind.error, blind.order) == (None, None)
+@pytest.fixture(scope="module")
+def log() -> MemoryStore:
+    """1,500 lists of a cascade."""
+    return cascade_log(1500)[0]
+
+
+def compare(active: RankerConfig, challenger: RankerConfig, store: MemoryStore) -> Comparison:
+    return compared(Replica(active), Replica(challenger), store.read("ranker"))
+
+
+RIGHT = config("ts-beta", prior=[1.0, 3.0])
+WRONG = [
+    pytest.param(config("ensemble", prior=[9.0, 1.0]), id="a-prior-that-never-learns"),
+    pytest.param(config("gts", params={"feedback": "semi-bandit"}), id="another-click-model"),
+    pytest.param(config("pbm-ucb", bias=[1.0, 0.1, 0.01]), id="another-bias"),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_the_well_specified_policy_is_better_and_worse_with_the_roles_swapped(
+    log: MemoryStore, wrong: RankerConfig
+) -> None:
+    """Differences of more than six standard errors: with another seed a verdict fails with a probability below 1e-4."""
+    right, swapped = compare(wrong, RIGHT, log), compare(RIGHT, wrong, log)
+    assert (right.active, right.challenger, right.lists) == (wrong.policy, RIGHT.policy, 1500)
+    assert (right.verdict, right.reason) == ("better", None)
+    assert (swapped.verdict, swapped.reason) == ("worse", None)
+    assert right.difference is not None
+    assert right.low is not None
+    assert right.high is not None
+    assert 0.0 < right.low < right.difference < right.high
+    assert right.difference > 6 * (right.high - right.low) / (2 * 1.96)
+    assert (swapped.difference, swapped.low, swapped.high) == pytest.approx(
+        (-right.difference, -right.high, -right.low)
+    )
+
+
+@pytest.mark.parametrize("other", [RIGHT, config("ts-beta", prior=[1.0, 3.0], seed=99)], ids=["same", "other-seed"])
+def test_equal_policies_cannot_be_told_apart(log: MemoryStore, other: RankerConfig) -> None:
+    found = compare(RIGHT, other, log)
+    assert (found.difference, found.low, found.high, found.lists) == (0.0, 0.0, 0.0, 1500)
+    assert found.verdict == "cannot tell"
+    assert found.reason == "The 95 % interval of the difference contains 0."
+
+
+def test_what_cannot_be_compared_says_why(log: MemoryStore) -> None:
+    blind = compare(RIGHT, config("random"), log)
+    assert (blind.verdict, blind.lists, blind.difference) == ("cannot tell", 0, None)
+    assert blind.reason == "There are no estimates of random from which clicks could be predicted."
+    both = compare(config("toprank"), config("random"), log)
+    assert both.reason == "There are no estimates of random and toprank from which clicks could be predicted."
+    few = compare(RIGHT, config("ensemble", prior=[9.0, 1.0]), cascade_log(99)[0])
+    assert (few.verdict, few.lists) == ("cannot tell", 99)
+    assert few.reason == "Fewer than 100 lists could be compared."
+    assert compare(RIGHT, config("ensemble", prior=[9.0, 1.0]), cascade_log(100)[0]).verdict == "worse"
+    nothing = compare(RIGHT, RIGHT, MemoryStore())
+    assert (nothing.verdict, nothing.lists, nothing.difference, nothing.low) == ("cannot tell", 0, None, None)
+    amounts = compare(config("gts"), config("cascade-lin-ts"), cascade_log(150, values=True)[0])
+    assert (amounts.verdict, amounts.reason) == (
+        "cannot tell",
+        "Outcomes are amounts, and these predictions are of clicks.",
+    )
+
+
+@pytest.mark.parametrize("page", [1, 7, 100])
+def test_scores_equal_a_plain_loop_over_the_same_pages(page: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beta counts by hand, which learn after each page, beside a constant; a log has one put, then list and click."""
+    monkeypatch.setattr("rankloop.engine.comparison.PAGE", page)
+    store, visits = cascade_log(200, seed=3)
+    found = compare(config("ensemble", prior=[1.0, 3.0]), RIGHT, store)
+    a, b = dict.fromkeys(ATTRACTION, 1.0), dict.fromkeys(ATTRACTION, 3.0)
+    lessons: Visits = []
+    differences: list[float] = []
+
+    def score(attraction: list[float], clicked: list[int]) -> float:
+        looked, total = 1.0, 0.0
+        for slot, p in enumerate(attraction):
+            q = min(max(looked * p, 0.001), 0.999)
+            total += math.log(q if slot in clicked else 1.0 - q)
+            looked *= 1.0 - p
+        return total
+
+    for n, entry in enumerate(store.read("ranker")):
+        if entry.kind == "happened":
+            ids, clicked = visits[len(differences)]
+            ours = score([a[id] / (a[id] + b[id]) for id in ids], clicked)
+            differences.append(ours - score([0.25] * len(ids), clicked))
+            lessons.append((ids, clicked))
+        if (n + 1) % page == 0:
+            for ids, clicked in lessons:
+                for slot, id in enumerate(ids[: clicked[0] + 1] if clicked else ids):
+                    a[id] += slot in clicked
+                    b[id] += slot not in clicked
+            lessons = []
+    assert len(differences) == found.lists == 200
+    assert found.difference is not None
+    assert found.low is not None
+    assert found.difference == pytest.approx(np.mean(differences))
+    error = np.std(differences, ddof=1) / math.sqrt(len(differences))
+    assert found.difference - found.low == pytest.approx(1.959964 * error)
+
+
+def test_both_settle_lists_as_the_ranker_does() -> None:
+    """When feedback settles is the ranker's affair: a challenger that was told otherwise settles the same lists."""
+    store, clock = MemoryStore(), Clock()
+    ranker = Ranker(config("ts-beta"), store=store, clock=clock)
+    ranker.put_items(items(6))
+    for n in range(240):
+        ranking = ranker.rank()
+        if n % 2:
+            ranker.feedback(ranking.id, clicked=[0])
+        clock.now += 100.0
+        ranker.tick()
+    ranker.flush()
+    for settings in ((RIGHT, config("ts-beta", on_close="ignore")), (config("ts-beta", on_close="ignore"), RIGHT)):
+        assert compare(*settings, store).lists == 240

@@ -607,7 +607,7 @@ def test_feedback_for_a_ranker_that_was_replaced_is_counted_as_refused(log: Path
         run.start()
         while run.tally.all.lists < 10:
             time.sleep(0.005)
-        service.put_ranker("shop", {"policy": "random", "slots": 2})
+        service.patch_ranker("shop", {"policy": "random"}, reset=True)
         assert run.wait(300.0)
     told = run.tally.summary()
     assert run.error is None

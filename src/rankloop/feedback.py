@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankloop.errors import InvalidInput, Words
-from rankloop.math.kernels import repeats
+from rankloop.math.kernels import possible, repeats
 from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray
 
 
@@ -35,6 +35,9 @@ class Feedback(Protocol):
     def keep(self, clicks: FloatArray) -> FloatArray:
         """What a log of this kind keeps of clicks made under another model."""
 
+    def click_probability(self, p: FloatArray) -> FloatArray:
+        """Marginal probability [B, K] of a click in each slot, from attractions p [B, K], 0 in empty slots."""
+
 
 def numbers(field: str, given: ArrayLike, *, kinds: str) -> NDArray[Any]:
     """An array whose dtype is of these kinds (b, i, u, f), or an error."""
@@ -53,7 +56,7 @@ def distinct(items: IntArray) -> None:
         raise InvalidInput("items", items.tolist(), "lists of distinct items")
 
 
-def check(decision: Decision, given: ArrayLike, *, learners: int, single: bool, binary: bool) -> FloatArray:
+def check(decision: Decision, given: ArrayLike, *, single: bool, binary: bool) -> FloatArray:
     """Clicks as floats [B, K], or an error before anything has changed."""
     items = decision.items
     clicks = numbers("clicks", given, kinds="biuf").astype(np.float64)
@@ -61,10 +64,8 @@ def check(decision: Decision, given: ArrayLike, *, learners: int, single: bool, 
         raise InvalidInput(
             "clicks", Words(f"an array of shape {clicks.shape}"), f"shape {items.shape}, one for each slot"
         )
-    if len(items) != learners:
-        raise InvalidInput(
-            "decision", Words(f"a decision of {len(items)} learners"), f"one of {learners}, as the state has"
-        )
+    if possible(items, clicks, single, binary):
+        return clicks
     distinct(items)
     clicked = clicks != 0
     if (clicked & (items == EMPTY)).any():
@@ -95,6 +96,12 @@ class Cascade:
         clicked = clicks != 0
         return np.where(np.cumsum(clicked, axis=1) - clicked == 0, clicks, 0.0)
 
+    def click_probability(self, p: FloatArray) -> FloatArray:
+        """p_k ∏_{j<k} (1 - p_j): attracted by this item, and by none above it."""
+        attraction = np.clip(p, 0.0, 1.0)
+        passed = np.cumprod(1.0 - attraction, axis=1)
+        return np.asarray(attraction * np.concatenate([np.ones_like(passed[:, :1]), passed[:, :-1]], axis=1))
+
 
 @dataclass(frozen=True)
 class LastClick:
@@ -114,6 +121,10 @@ class LastClick:
         """All clicks."""
         return clicks
 
+    def click_probability(self, p: FloatArray) -> FloatArray:
+        """The attraction itself: this model does not say who stops after a click."""
+        return np.clip(p, 0.0, 1.0)
+
 
 @dataclass(frozen=True)
 class SemiBandit:
@@ -129,6 +140,10 @@ class SemiBandit:
     def keep(self, clicks: FloatArray) -> FloatArray:
         """All clicks."""
         return clicks
+
+    def click_probability(self, p: FloatArray) -> FloatArray:
+        """The attraction itself."""
+        return np.clip(p, 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +163,10 @@ class PositionBased:
         """All clicks."""
         return clicks
 
+    def click_probability(self, p: FloatArray) -> FloatArray:
+        """bias_k p_k: the slot is looked at, and its item attracts."""
+        return self.bias[: p.shape[1]] * np.clip(p, 0.0, 1.0)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -163,3 +182,8 @@ class Choice:
     def keep(self, clicks: FloatArray) -> FloatArray:
         """The first click only."""
         return Cascade().keep(clicks)
+
+    def click_probability(self, p: FloatArray) -> FloatArray:
+        """α_k / (1 + Σ_j α_j): multinomial logit choice, where attractions are weights of at least 0."""
+        weight = np.maximum(p, 0.0)
+        return np.asarray(weight / (1.0 + weight.sum(axis=1, keepdims=True)))

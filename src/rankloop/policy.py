@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop import feedback as reading
-from rankloop.belief.base import Belief
+from rankloop.belief.base import Belief, check_rows, defines_both, expected_outcomes, has_row_check
 from rankloop.design import Design
 from rankloop.errors import InvalidInput, Words
 from rankloop.explore.base import Explore
@@ -18,7 +19,7 @@ from rankloop.math.arrays import take
 from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
 from rankloop.state import State
-from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Request, SlotScore
+from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Layout, Request, SlotScore
 
 S = TypeVar("S", bound=State)
 
@@ -32,7 +33,7 @@ class PolicyState(State, Generic[S]):
 
 
 class Ranks(Protocol):
-    """What a simulator or a service needs of a policy: how it starts, decides, learns and reads clicks."""
+    """What a simulator needs of a policy: how it starts, decides, learns and reads clicks."""
 
     @property
     def feedback(self) -> Feedback:
@@ -45,14 +46,63 @@ class Ranks(Protocol):
         """Lists for this request; the state is only read."""
 
     def learn(self, state: Any, decision: Decision, clicks: ArrayLike) -> None:
-        """Take in what happened to a decision."""
+        """Learn from what happened to a decision, or refuse it with nothing changed."""
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
         """The decision that shows lists made elsewhere."""
 
 
+@runtime_checkable
+class Servable(Ranks, Protocol):
+    """What a service needs as well: it checks feedback before it is committed, and items come while it runs."""
+
+    @property
+    def binary(self) -> bool:
+        """True where outcomes must be 0 or 1; otherwise any finite number teaches."""
+
+    @property
+    def checks_rows(self) -> bool:
+        """True where `check` may refuse a decision whatever its clicks are, so that each must be checked as a whole."""
+
+    def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
+        """The clicks as floats [B, K]; everything that learning from them could refuse is refused here."""
+
+    def update(self, state: Any, decision: Decision, clicks: FloatArray) -> None:
+        """Learn from clicks that `check` has returned, in any state; this never refuses."""
+
+    def layout(self, width: int) -> Layout | None:
+        """Where the features of a row of this width, made for fewer items, stand now; None: they stay in place."""
+
+    def predict(self, state: Any, decision: Decision) -> FloatArray | None:
+        """Probability of a click in each slot of a decision, [B, K]; None where the policy has no estimates."""
+
+
+class CheckedLearning(ABC):
+    """`learn` in two steps. What `check` has accepted can be applied in any state, also by a replay."""
+
+    @property
+    def checks_rows(self) -> bool:
+        """Unless a policy knows better, every decision is checked as a whole."""
+        return True
+
+    @abstractmethod
+    def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
+        """The clicks as floats [B, K], or an error. It depends on the decision and the policy, never on the state."""
+
+    @abstractmethod
+    def update(self, state: Any, decision: Decision, clicks: FloatArray) -> None:
+        """Learn from clicks [B, K] that were checked."""
+
+    def learn(self, state: Any, decision: Decision, clicks: ArrayLike) -> None:
+        """Check the clicks, then update. Clicks that cannot be are refused, nothing changed."""
+        B = len(decision.items)
+        if len(state.t) != B:
+            raise InvalidInput("decision", Words(f"a decision of {B} learners"), f"one of {len(state.t)}")
+        self.update(state, decision, self.check(decision, clicks))
+
+
 @dataclass(frozen=True)
-class Policy(Generic[S]):
+class Policy(CheckedLearning, Generic[S]):
     """The composition. Equal seeds give equal lists; `decide` changes nothing, `learn` changes in place."""
 
     design: Design
@@ -85,17 +135,39 @@ class Policy(Generic[S]):
 
         return score_slot
 
-    def learn(self, state: PolicyState[S], decision: Decision, clicks: ArrayLike) -> None:
-        """Take in the clicks [B, K] on a decision. Clicks that cannot be are refused, nothing changed."""
-        y = reading.check(
-            decision, clicks, learners=len(state.t), single=self.feedback.single, binary=self.belief.binary
-        )
-        self.take_in(state, decision, y)
+    @property
+    def binary(self) -> bool:
+        """As the belief says."""
+        return self.belief.binary
 
-    def take_in(self, state: PolicyState[S], decision: Decision, clicks: FloatArray) -> None:
-        """Learn from clicks [B, K] that were checked before."""
+    @property
+    def checks_rows(self) -> bool:
+        """As the belief; a subclass with a check of its own is always asked."""
+        return type(self).check is not Policy.check or has_row_check(self.belief)
+
+    def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
+        """What the feedback and the belief could refuse."""
+        y = reading.check(decision, clicks, single=self.feedback.single, binary=self.binary)
+        check_rows(self.belief, decision)
+        return y
+
+    def update(self, state: PolicyState[S], decision: Decision, clicks: FloatArray) -> None:
+        """Learn from clicks [B, K] that were checked."""
         self.belief.update(state.belief, decision, self.feedback.read(decision.items, clicks))
         state.t += 1
+
+    def catch_up(self, state: PolicyState[S], decisions: Decision, clicks: FloatArray) -> None:
+        """Learn from T lists [T, K] of one learner in their order: the same, bit for bit, as T updates.
+
+        Only for beliefs that can; see `catches_up`.
+        """
+        belief: Any = self.belief
+        belief.catch_up(state.belief, decisions, self.feedback.read(decisions.items, clicks))
+        state.t += len(decisions.items)
+
+    def layout(self, width: int) -> Layout | None:
+        """As the design says."""
+        return self.design.layout(width)
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
         """The decision that shows these lists [B, k], made elsewhere, so that it can be learned from."""
@@ -112,22 +184,19 @@ class Policy(Generic[S]):
                 raise InvalidInput("items", lists.tolist(), "items that the request allows")
         return Decision(lists, self.design.pick(request, lists), request)
 
+    def predict(self, state: PolicyState[S], decision: Decision) -> FloatArray | None:
+        """Probability of a click in each slot of a decision, [B, K]; None where the belief has no estimates."""
+        expected = expected_outcomes(state.belief, decision)
+        return None if expected is None else self.feedback.click_probability(expected)
 
-def in_sequence(policy: Ranks) -> bool:
-    """Whether `learn_in_sequence` knows how."""
-    return isinstance(policy, Policy) and hasattr(policy.belief, "catch_up")
+
+def catches_up(policy: Any) -> bool:
+    """Whether `policy.catch_up` is the same as its updates: the classes that define `update` define both."""
+    return defines_both(policy) and defines_both(policy.belief)
 
 
-def learn_in_sequence(policy: Any, state: Any, decisions: Decision, clicks: ArrayLike) -> None:
-    """Take in T lists [T, K] of one learner in their order: the same, bit for bit, as `learn` T times.
-
-    Args:
-        policy: one whose belief can catch up.
-        state: of one learner.
-        decisions: T lists, as if for T learners.
-        clicks: [T, K].
-    """
-    T = len(decisions.items)
-    y = reading.check(decisions, clicks, learners=T, single=policy.feedback.single, binary=policy.belief.binary)
-    policy.belief.catch_up(state.belief, decisions, policy.feedback.read(decisions.items, y))
-    state.t += T
+def grow(policy: Servable, state: Any) -> Any:
+    """The state of the same policy built for fewer items, with the room that `policy` has; nothing learned changes."""
+    larger = policy.init(len(state.t))
+    state.grow_into(larger, policy.layout)
+    return larger

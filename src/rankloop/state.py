@@ -10,17 +10,21 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import MISSING, InvalidInput, Words
+from rankloop.types import Layout
 
 
 @dataclass
 class State:
     """Base of all states. Every field is an array with leading axis B, or another State."""
+
+    FEATURES: ClassVar[Mapping[str, int]] = {}
+    """Number of trailing axes of an array that are features of a row, for the arrays that have any."""
 
     def _map(self, f: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
         changed = {
@@ -46,6 +50,25 @@ class State:
                 yield from value.arrays(f"{prefix}{field.name}.")
             else:
                 yield prefix + field.name, value
+
+    def grow_into(self, larger: Self, layout: Callable[[int], Layout | None]) -> None:
+        """Write what was learned into a state of the same structure with room for more items.
+
+        Axes of items grow at their end. Axes of features, which a state names in `FEATURES`, go where `layout` says,
+        given their old length.
+        """
+        for field in fields(self):
+            old, new = getattr(self, field.name), getattr(larger, field.name)
+            if isinstance(old, State):
+                old.grow_into(new, layout)
+                continue
+            axes = self.FEATURES.get(field.name, 0)
+            moved = layout(old.shape[-1]) if axes else None
+            corner = new[tuple(slice(0, n) for n in old.shape[: old.ndim - axes])]
+            if moved is None:
+                corner[(..., *(slice(0, n) for n in old.shape[old.ndim - axes :]))] = old
+            else:
+                corner[(..., *np.ix_(*[moved.columns] * axes))] = old
 
     def assign(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Overwrite every leaf in place with the array of the same name and shape."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class Setting:
     rewards: FloatArray | None = None  # [K], reward of a success in slot 1, 2, ...
     losses: FloatArray | None = None  # [K + 1], loss when all of 0, 1, 2, ... shown fail
     present: int | None = None  # items that are really there, where `items` has room for more
+    used: int | None = None  # of that room, the first places that an item has or had
     objective: Objective = field(default_factory=AnyClick)
 
     @property
@@ -186,6 +187,19 @@ class Rows:
 
     model: Model
     x: FloatArray | None = None  # scoring: [L, d] or [B, L, d]; a list: [B, K, d]
+
+
+class Layout(NamedTuple):
+    """Where features of rows that were made for fewer items stand in the rows of today."""
+
+    columns: IntArray  # of each feature
+    width: int  # d, of a row of today
+
+    def moved(self, x: FloatArray) -> FloatArray:
+        """Rows [..., features] as they would be made today."""
+        rows = np.zeros((*x.shape[:-1], self.width))
+        rows[..., self.columns] = x
+        return rows
 
 
 Score = Callable[[Rows], FloatArray]

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop import feedback as reading
+from rankloop.belief.base import check_rows, expected_outcomes
 from rankloop.errors import InvalidInput
 from rankloop.feedback import Choice, Feedback
 from rankloop.math.arrays import take
 from rankloop.plan.base import check_slots
 from rankloop.plan.pinned import around_pins
 from rankloop.plan.uniform import Uniform
-from rankloop.policy import Policy, PolicyState, Ranks
+from rankloop.policy import CheckedLearning, Policy, PolicyState, Servable
 from rankloop.state import State
-from rankloop.types import EMPTY, BoolArray, Decision, Evidence, FloatArray, IntArray, Request, Rows
+from rankloop.types import EMPTY, BoolArray, Decision, Evidence, FloatArray, IntArray, Layout, Request, Rows
 
 S = TypeVar("S", bound=State)
-P = TypeVar("P", bound=Ranks)
+P = TypeVar("P", bound=Servable)
 
 When = Callable[[IntArray, np.random.Generator], BoolArray]
 """Which learners, [B], given their rounds t [B]. Propensities are known where it has a `chance` too."""
@@ -74,7 +75,7 @@ def with_chance(epsilon: float) -> When:
 
 
 @dataclass(frozen=True)
-class RandomLists(Generic[P]):
+class RandomLists(CheckedLearning, Generic[P]):
     """Uniformly random lists at times, another policy's otherwise; both are learned from."""
 
     policy: P
@@ -107,13 +108,35 @@ class RandomLists(Generic[P]):
             lists = np.where(random[:, None], lists, own)
         return self.policy.adopt(request, lists)
 
-    def learn(self, state: Any, decision: Decision, clicks: ArrayLike) -> None:
+    @property
+    def binary(self) -> bool:
         """As the inner policy."""
-        self.policy.learn(state, decision, clicks)
+        return self.policy.binary
+
+    def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
+        """As the inner policy."""
+        return self.policy.check(decision, clicks)
+
+    def update(self, state: Any, decision: Decision, clicks: FloatArray) -> None:
+        """As the inner policy."""
+        self.policy.update(state, decision, clicks)
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
         """As the inner policy."""
         return self.policy.adopt(request, items)
+
+    @property
+    def checks_rows(self) -> bool:
+        """As the inner policy."""
+        return self.policy.checks_rows
+
+    def layout(self, width: int) -> Layout | None:
+        """As the inner policy."""
+        return self.policy.layout(width)
+
+    def predict(self, state: Any, decision: Decision) -> FloatArray | None:
+        """As the inner policy: whoever made the list, its clicks are expected alike."""
+        return self.policy.predict(state, decision)
 
 
 @dataclass
@@ -132,7 +155,7 @@ class EpochState(State, Generic[S]):
 
 
 @dataclass(frozen=True, eq=False)
-class EpochRepeat(Generic[S]):
+class EpochRepeat(CheckedLearning, Generic[S]):
     """Keep a list until nobody clicks; only then learn, from the clicks of the whole epoch (paper `choice`).
 
     An epoch exposes slot k once with weight exposure_k. An unfinished epoch teaches nothing, and an empty list is
@@ -143,6 +166,7 @@ class EpochRepeat(Generic[S]):
 
     policy: Policy[S]
     exposure: FloatArray  # [K]
+    binary = True  # each list has one click or none, though an epoch may have several
 
     @property
     def feedback(self) -> Feedback:
@@ -175,10 +199,15 @@ class EpochRepeat(Generic[S]):
         whole = (state.items != EMPTY).sum(axis=1) <= request.k
         return np.asarray(state.open & whole & _still_allowed(state.items[:, : request.k], request))
 
-    def learn(self, state: EpochState[S], decision: Decision, clicks: ArrayLike) -> None:
+    def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
+        """One click or none in each list, and what the belief could refuse."""
+        y = reading.check(decision, clicks, single=True, binary=True)
+        check_rows(self.policy.belief, decision)
+        return y
+
+    def update(self, state: EpochState[S], decision: Decision, clicks: FloatArray) -> None:
         """Add the click to the epoch, or end it and learn."""
-        y = reading.check(decision, clicks, learners=len(state.open), single=True, binary=True)
-        k = y.shape[1]
+        y, k = clicks, clicks.shape[1]
         same = (
             state.open & (state.items[:, :k] == decision.items).all(axis=1) & (state.items[:, k:] == EMPTY).all(axis=1)
         )
@@ -209,10 +238,28 @@ class EpochRepeat(Generic[S]):
         """As the inner policy."""
         return self.policy.adopt(request, items)
 
+    @property
+    def checks_rows(self) -> bool:
+        """As the inner policy."""
+        return self.policy.checks_rows
+
+    def layout(self, width: int) -> Layout | None:
+        """As the inner policy."""
+        return self.policy.layout(width)
+
+    def predict(self, state: EpochState[S], decision: Decision) -> FloatArray | None:
+        """One choice with weights exposure_k α_k, α by the inner belief; None where it has no estimates."""
+        expected = expected_outcomes(state.inner.belief, decision)
+        return (
+            None if expected is None else self.feedback.click_probability(expected * self.exposure[: expected.shape[1]])
+        )
+
 
 @dataclass
 class BatchState(State, Generic[S]):
     """A policy's state, and what has been seen since it last learned."""
+
+    FEATURES: ClassVar = {"x": 1}
 
     inner: PolicyState[S]
     t: IntArray  # [B] rounds seen, the next one's number
@@ -222,7 +269,7 @@ class BatchState(State, Generic[S]):
 
 
 @dataclass(frozen=True)
-class EveryN(Generic[S]):
+class EveryN(CheckedLearning, Generic[S]):
     """Learn in batches: n rounds are collected, then taken in together. Decisions use the last update."""
 
     policy: Policy[S]
@@ -250,19 +297,21 @@ class EveryN(Generic[S]):
         """As the inner policy, with what it knew at its last update."""
         return self.policy.decide(state.inner, request, rng)
 
-    def learn(self, state: BatchState[S], decision: Decision, clicks: ArrayLike) -> None:
+    @property
+    def binary(self) -> bool:
+        """As the inner policy."""
+        return self.policy.binary
+
+    def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
+        """As the inner policy."""
+        return self.policy.check(decision, clicks)
+
+    def update(self, state: BatchState[S], decision: Decision, clicks: FloatArray) -> None:
         """Collect; every n rounds, let the inner policy learn all of them in order."""
-        y = reading.check(
-            decision,
-            clicks,
-            learners=len(state.t),
-            single=self.policy.feedback.single,
-            binary=self.policy.belief.binary,
-        )
-        b, k = np.arange(len(state.t)), y.shape[1]
+        b, k = np.arange(len(state.t)), clicks.shape[1]
         at = (state.t - 1) % self.every
         state.items[b, at, :k], state.items[b, at, k:] = decision.items, EMPTY
-        state.clicks[b, at, :k] = y
+        state.clicks[b, at, :k], state.clicks[b, at, k:] = clicks, 0.0
         if decision.rows.x is not None:
             state.x[b, at, :k] = decision.rows.x
         state.t += 1
@@ -278,6 +327,19 @@ class EveryN(Generic[S]):
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
         """As the inner policy."""
         return self.policy.adopt(request, items)
+
+    @property
+    def checks_rows(self) -> bool:
+        """As the inner policy."""
+        return self.policy.checks_rows
+
+    def layout(self, width: int) -> Layout | None:
+        """As the inner policy."""
+        return self.policy.layout(width)
+
+    def predict(self, state: BatchState[S], decision: Decision) -> FloatArray | None:
+        """As the inner policy, with what it knew at its last update."""
+        return self.policy.predict(state.inner, decision)
 
 
 def _unasked(prefix: IntArray, slot: int) -> FloatArray:

@@ -39,8 +39,9 @@ class BetaState(State):
         return lambda rows: sample[:, rows.model]
 
     def quantile(self, rows: Rows, q: FloatArray) -> FloatArray:
-        """Quantiles q [B] of the posteriors."""
-        return np.asarray(betaincinv(self.a[:, rows.model], self.b[:, rows.model], q[:, None]))
+        """Quantiles q [B] of the posteriors; their means where a quantile is beyond computing."""
+        found = betaincinv(self.a[:, rows.model], self.b[:, rows.model], q[:, None])
+        return np.asarray(np.where(np.isnan(found), self.mean(rows), found), dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.math import mnl
+from rankloop.math.arrays import take
 from rankloop.state import State
-from rankloop.types import Decision, Evidence, FloatArray
+from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray
 
 Estimator = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 """(N, S, α to start from, λ to start from) -> (α, λ)."""
@@ -29,6 +30,11 @@ class ChoiceState(State):
     alpha: FloatArray  # [B, J]
     lam: FloatArray  # [B, K]
     beta2: FloatArray  # [B, J] sensitivity β²
+
+    def expected_of_lists(self, items: IntArray) -> FloatArray:
+        """Weights λ_k α_j of listed items [B, K] in the choice; 0 in empty slots."""
+        weight = take(self.alpha, np.maximum(items, 0)) * self.lam[:, : items.shape[1]]
+        return np.where(items != EMPTY, weight, 0.0)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from rankloop.types import Decision, Evidence, FloatArray, Rows, Score
 @dataclass
 class LinearState(State, ABC):
     """N(centre, F Fᵀ) for each of M parameter vectors."""
+
+    FEATURES: ClassVar = {"F": 2, "b": 1, "theta": 1, "x": 1, "H": 2}
 
     F: FloatArray  # [B, M, d, d], F Fᵀ = V⁻¹
 

@@ -11,7 +11,7 @@ from rankloop.errors import Unsupported
 from rankloop.math import factor, logistic
 from rankloop.math.arrays import add_at
 from rankloop.math.linear import features_of
-from rankloop.types import Decision, Evidence, FloatArray
+from rankloop.types import Decision, Evidence, FloatArray, Rows
 
 
 @dataclass
@@ -25,6 +25,10 @@ class LogisticState(LinearState):
     def centre(self) -> FloatArray:
         """The maximiser of the penalised likelihood."""
         return self.theta
+
+    def expected(self, rows: Rows) -> FloatArray:
+        """σ(xᵀθ̂): the probability of a click."""
+        return np.asarray(logistic.sigmoid(self.mean(rows)))
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,10 @@ class LogisticMAP:
 
     def update(self, state: LogisticState, decision: Decision, evidence: Evidence) -> None:
         """Count, then refit from the last estimate."""
-        self._check(decision)
         H = self._refit(state, decision, evidence)
         state.F[:, 0] = factor.from_precision(H)
 
-    def _check(self, decision: Decision) -> None:
+    def check(self, decision: Decision) -> None:
         """Counts belong to items: other items, or other features, would be another problem."""
         x = decision.request.features
         if x is None or x.shape[-2:] != (self.items, self.dim):
@@ -77,7 +80,6 @@ class LogisticGram(LogisticMAP):
 
     def update(self, state: LogisticState, decision: Decision, evidence: Evidence) -> None:
         """Rows as they are, then count and refit."""
-        self._check(decision)
         factor.add_rows(state.F, decision.rows.model, features_of(decision.rows) * evidence.exposure[:, :, None])
         self._refit(state, decision, evidence)
 
@@ -91,7 +93,6 @@ class LogisticFrozen(LogisticMAP):
 
     def update(self, state: LogisticState, decision: Decision, evidence: Evidence) -> None:
         """Curvature at the estimate that chose the list, then count and refit."""
-        self._check(decision)
         x = features_of(decision.rows)
         root = np.sqrt(logistic.curvature(np.matvec(x, state.theta[:, 0]))) * evidence.exposure
         factor.add_rows(state.F, decision.rows.model, x * root[:, :, None])

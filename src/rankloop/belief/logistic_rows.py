@@ -7,31 +7,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.belief.linear import LinearState
-from rankloop.errors import Unsupported
 from rankloop.math import factor, logistic
 from rankloop.math.linear import features_of
-from rankloop.types import Decision, Evidence, FloatArray, IntArray
+from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows
 
 
 @dataclass
 class RowsState(LinearState):
-    """θ̂ of M models, V = v_ridge·I + Σ xxᵀ of each, and every row that it has seen."""
+    """θ̂ of M models, V = v_ridge·I + Σ xxᵀ of each, and the rows that it has seen."""
 
     theta: FloatArray  # [B, M, d]
     x: FloatArray  # [B, M, R, d]
     y: FloatArray  # [B, M, R]
-    n: IntArray  # [B, M] rows in use
+    n: IntArray  # [B, M] rows seen; the last R of them are kept
 
     def centre(self) -> FloatArray:
         """The maximisers of the penalised likelihoods."""
         return self.theta
+
+    def expected(self, rows: Rows) -> FloatArray:
+        """σ(xᵀθ̂): the probability of a click."""
+        return np.asarray(logistic.sigmoid(self.mean(rows)))
 
 
 @dataclass(frozen=True)
 class LogisticRows:
     """Exact ridge logistic regression on all rows, refitted from the last estimate where rows came.
 
-    The cost of a round grows with the rows, and `capacity` of them are set aside for each model.
+    The cost of a round grows with the rows, and `capacity` of them are set aside for each model: as many as its horizon
+    needs. Beyond the horizon the oldest row makes room for the newest, and the fit is that of the last `capacity` rows.
     """
 
     dim: int
@@ -58,22 +62,17 @@ class LogisticRows:
         x = features_of(decision.rows)
         models = factor.slot_models(decision.rows.model, evidence.y.shape)
         seen = evidence.exposure > 0
-        if state.n.max() + x.shape[1] > self.capacity:
-            more = np.zeros_like(state.n)
-            np.add.at(more, (np.nonzero(seen)[0], models[seen]), 1)
-            if (state.n + more).max() > self.capacity:
-                raise Unsupported(f"exact fits keep at most {self.capacity} rows here; use fit 'online' to go on.")
         for k in range(x.shape[1]):
             b = np.flatnonzero(seen[:, k])
             m = models[b, k]
-            at = state.n[b, m]
+            at = state.n[b, m] % self.capacity
             state.x[b, m, at], state.y[b, m, at] = x[b, k], evidence.y[b, k]
             state.n[b, m] += 1
         factor.add_rows(state.F, np.where(seen, models, 0), x * seen[:, :, None])
         fed = np.zeros(state.n.shape, dtype=np.bool_)
         fed[np.nonzero(seen)[0], models[seen]] = True
         rows = np.nonzero(fed)
-        most = int(state.n[rows].max(initial=0))
+        most = min(int(state.n[rows].max(initial=0)), self.capacity)
         used = (np.arange(most) < state.n[rows][:, None]).astype(np.float64)
         xs, ys = state.x[:, :, :most][rows], state.y[:, :, :most][rows]
         state.theta[rows], _ = logistic.fit(state.theta[rows], xs, used, ys, self.ridge)
@@ -89,6 +88,10 @@ class OnlineState(LinearState):
     def centre(self) -> FloatArray:
         """The running estimates."""
         return self.theta
+
+    def expected(self, rows: Rows) -> FloatArray:
+        """σ(xᵀθ̂): the probability of a click."""
+        return np.asarray(logistic.sigmoid(self.mean(rows)))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rankloop.belief.linear import LinearState
 from rankloop.math import factor
 from rankloop.math.linear import features_of
 from rankloop.math.logistic import sigmoid
-from rankloop.types import Decision, Evidence, FloatArray
+from rankloop.types import Decision, Evidence, FloatArray, Rows
 
 
 @dataclass
@@ -22,6 +22,10 @@ class NewtonState(LinearState):
     def centre(self) -> FloatArray:
         """The current iterate."""
         return self.theta
+
+    def expected(self, rows: Rows) -> FloatArray:
+        """σ(xᵀθ̂): the probability of a click."""
+        return np.asarray(sigmoid(self.mean(rows)))
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class PairwiseOrder:
 
     items: int
     delta: float
+    used: int | None = None  # the first items, where there is room for more: empty columns are never compared
     binary = True
     fractional = True
 
@@ -47,7 +48,8 @@ class PairwiseOrder:
     def update(self, state: OrderState, decision: Decision, evidence: Evidence) -> None:
         """Only pairs with exactly one click change, so only the clicked items' rows are touched."""
         items, clicked = decision.items, evidence.y > 0
-        not_clicked = np.ones(state.level.shape, dtype=np.bool_)
+        not_clicked = np.zeros(state.level.shape, dtype=np.bool_)
+        not_clicked[:, : self.used] = True
         where_clicked = np.nonzero(clicked)
         not_clicked[where_clicked[0], items[where_clicked]] = False
         stale = np.zeros(len(items), dtype=np.bool_)

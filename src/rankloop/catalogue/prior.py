@@ -158,7 +158,7 @@ def toprank(setting: Setting, *, delta: Fraction | None = None) -> Policy[OrderS
     """
     if delta is None:
         delta = 1.0 / setting.need_rounds("toprank", "delta")
-    return Policy(PerItem(), PairwiseOrder(setting.items, delta), Blocks(), TopK(), SemiBandit())
+    return Policy(PerItem(), PairwiseOrder(setting.items, delta, setting.used), Blocks(), TopK(), SemiBandit())
 
 
 def _beta_t(setting: Setting, name: str, lam: float, instead: str) -> Schedule:

@@ -12,11 +12,11 @@ from rankloop import validate
 from rankloop.catalogue.params import Param, checked, params_of
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
-from rankloop.policy import Policy, Ranks
+from rankloop.policy import Policy, Servable
 from rankloop.types import Setting
 from rankloop.wrappers import EveryN, RandomLists
 
-Build = Callable[..., Ranks]
+Build = Callable[..., Servable]
 F = TypeVar("F", bound=Build)
 
 PLAIN_FEEDBACKS: dict[str, Feedback] = {f.name: f for f in (Cascade(), LastClick(), SemiBandit())}
@@ -93,7 +93,7 @@ def resolve(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return params
 
 
-def build(id: str, setting: Setting, **given: Any) -> Ranks:
+def build(id: str, setting: Setting, **given: Any) -> Servable:
     """The policy of this id for this setting.
 
     Besides its own parameters every policy takes `feedback`: how it reads clicks, if not in its own way; and `every`:
@@ -105,7 +105,7 @@ def build(id: str, setting: Setting, **given: Any) -> Ranks:
     return build_entry(find(id), setting, resolve(id, given))
 
 
-def build_entry(entry: Entry, setting: Setting, params: Mapping[str, Any]) -> Ranks:
+def build_entry(entry: Entry, setting: Setting, params: Mapping[str, Any]) -> Servable:
     """The policy of an entry, from parameters that `resolve` has checked."""
     id, own = entry.id, dict(params)
     if "lasting" in entry.needs:
@@ -119,7 +119,7 @@ def build_entry(entry: Entry, setting: Setting, params: Mapping[str, Any]) -> Ra
     return built if every == 1 else _in_batches(built, id, every, setting)
 
 
-def _in_batches(built: Ranks, id: str, every: int, setting: Setting) -> Ranks:
+def _in_batches(built: Servable, id: str, every: int, setting: Setting) -> Servable:
     """The policy that learns from `every` rounds together; random lists of a warm-up stay where they are."""
     if isinstance(built, RandomLists):
         return dataclasses.replace(built, policy=_in_batches(built.policy, id, every, setting))

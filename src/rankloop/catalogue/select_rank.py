@@ -101,8 +101,10 @@ def feature_ucr(
     Deviates from the paper: as ucr.
     """
     dx = setting.need_context("feature-ucr")
-    dy = setting.items if setting.dim is None else setting.dim
-    if setting.dim is None:
+    one_hot = setting.items if setting.dim is None else None
+    if one_hot is not None:
         setting.need_lasting("feature-ucr without item features")
+    dy = one_hot or setting.need_dim("feature-ucr")
     d = 1 + dx + dy + dx * dy
-    return _select_rank(setting, "feature-ucr", Interaction(dx), d, 1, bonus * xi, fit, ridge, v_ridge, T0)
+    design = Interaction(dx, one_hot)
+    return _select_rank(setting, "feature-ucr", design, d, 1, bonus * xi, fit, ridge, v_ridge, T0)

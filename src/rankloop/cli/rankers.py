@@ -16,14 +16,19 @@ def add_to(commands: Any) -> None:
     """Add the command with its verbs."""
     command = commands.add_parser(
         "rankers",
-        help="list, create, replace, show and delete the rankers of a running service",
+        help="list, create, change, show and delete the rankers of a running service",
         description=ASKS,
     )
     add_url(command)
     verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
     verbs.add_parser("list", help="all rankers").set_defaults(run=show_all)
-    create = verbs.add_parser("create", help="create a ranker, or replace it")
+    create = verbs.add_parser("create", help="create a ranker, or adjust one that is there")
     create.set_defaults(run=put)
+    change = verbs.add_parser("set", help="change settings of a ranker; what was learned stays")
+    change.add_argument("name")
+    change.add_argument("set", nargs="*", metavar="FIELD=VALUE", help="a setting as YAML; null: its default")
+    change.add_argument("--reset", action="store_true", help="learn anew, with the same items")
+    change.set_defaults(run=patch)
     replace = verbs.add_parser("replace", help="rebuild another policy from the log, compare both, and let it decide")
     replace.add_argument("--switch", action="store_true", help="let it decide as soon as it is ready")
     replace.set_defaults(run=rebuild)
@@ -35,6 +40,7 @@ def add_to(commands: Any) -> None:
         one.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="another setting, as YAML")
     for verb, run, does in (
         ("show", show, "settings and size of a ranker"),
+        ("history", history, "every change of a ranker's settings: when, by which key, and what"),
         ("switch", switch, "let the policy that stands by decide; the same again switches back"),
         ("release", release, "let the policy decide again after its guard fell back"),
         ("delete", delete, "delete a ranker"),
@@ -49,16 +55,37 @@ def show_all(given: argparse.Namespace) -> None:
     with client(given) as service:
         found = service.rankers()
     head = ("name", "policy", "items", "decisions", "pending")
-    rows = [(r["name"], r["config"]["policy"], *(str(r[column]) for column in head[2:])) for r in found]
+    rows = [(r["name"], r["config"].get("policy", "unknown"), *(str(r[column]) for column in head[2:])) for r in found]
+    aside = [(r["name"], r["quarantine"]) for r in found if r["quarantine"] is not None]
     widths = [max(len(row[c]) for row in (head, *rows)) for c in range(len(head))]
     for row in (head, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for name, quarantine in aside:
+        print(f"{name} is quarantined at log position {quarantine['position']}: {quarantine['reason']}.")
 
 
 def put(given: argparse.Namespace) -> None:
     """Create or replace."""
     with client(given) as service:
         _print(service.put_ranker(given.name, _config(given)))
+
+
+def patch(given: argparse.Namespace) -> None:
+    """Change named settings."""
+    with client(given) as service:
+        _print(service.patch_ranker(given.name, _named("FIELD=VALUE", given.set), reset=given.reset))
+
+
+def history(given: argparse.Namespace) -> None:
+    """One line for each change."""
+    with client(given) as service:
+        events = service.history(given.name)
+    for event in events:
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event["time"]))
+        what = json.dumps(event["changed"], ensure_ascii=False) if event["changed"] is not None else ""
+        told = {"version": event["version"], "by": event["by"], "position": event["position"]}
+        known = " ".join(f"{name} {value}" for name, value in told.items() if value is not None)
+        print(" ".join(part for part in (at, event["kind"], known, what, event["because"] or "") if part))
 
 
 def rebuild(given: argparse.Namespace) -> None:
@@ -75,21 +102,30 @@ def rebuild(given: argparse.Namespace) -> None:
             standing = service.other(given.name)
         if standing["state"] == "failed":
             raise RankloopError(standing["problem"])
-        for who in ("now", "other"):
-            if standing[who] is not None:
-                print(_judged(who, standing[who]))
+        if standing["comparison"] is not None:
+            print(_compared(standing["comparison"]))
         if given.switch:
             service.switch(given.name)
     print(f"{given.name} is decided by {standing['config']['policy']} now." if given.switch else _what_next(given.name))
 
 
-def _judged(who: str, told: dict[str, Any]) -> str:
-    words = f"{who:6} {told['policy']}: {told['lists']:,} lists"
-    if told["error"] is not None:
-        words += f", mean squared error {told['error']:.4f} over {told['slots']:,} slots"
-    if told["order"] is not None:
-        words += f", {told['order']:.1%} of {told['pairs']:,} pairs in the right order"
-    return words
+def _compared(told: dict[str, Any]) -> str:
+    """A verdict in words, with the numbers behind it."""
+    challenger, active, verdict = (
+        f"the challenger {told['challenger']}",
+        f"the active {told['active']}",
+        told["verdict"],
+    )
+    if verdict == "cannot tell":
+        words = f"Cannot tell whether {challenger} predicts clicks better than {active}. {told['reason']}"
+    else:
+        words = f"T{challenger[1:]} predicts clicks {verdict} than {active}."
+    if told["difference"] is None:
+        return words
+    sure = "" if told["low"] is None else f" (95 % interval {told['low']:+.4f} to {told['high']:+.4f})"
+    return (
+        f"{words}\nDifference of log-likelihood per list: {told['difference']:+.4f}{sure} over {told['lists']:,} lists."
+    )
 
 
 def _what_next(name: str) -> str:
@@ -114,12 +150,18 @@ def _config(given: argparse.Namespace) -> dict[str, Any]:
     """Settings of a file and of options."""
     config = {} if given.config is None else _file(given.config)
     config |= {name: value for name in ("policy", "slots") if (value := getattr(given, name)) is not None}
-    for setting in given.set:
+    return config | _named("--set", given.set)
+
+
+def _named(field: str, settings: list[str]) -> dict[str, Any]:
+    """Settings given as FIELD=VALUE."""
+    found: dict[str, Any] = {}
+    for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
-            raise InvalidInput("--set", setting, "FIELD=VALUE")
-        config[name] = _yaml("--set", setting, value)
-    return config
+            raise InvalidInput(field, setting, "FIELD=VALUE")
+        found[name] = _yaml(field, setting, value)
+    return found
 
 
 def show(given: argparse.Namespace) -> None:

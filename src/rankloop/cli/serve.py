@@ -22,7 +22,8 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "serve",
         help="answer over HTTP: rank lists, take feedback, learn",
-        description="One process, one file of state. Without API keys it listens on this machine only.",
+        description="One process; its state is one file, plus a write-ahead log while it runs (back it up with"
+        " `rankloop log backup`). Without API keys it listens on this machine only.",
     )
     command.add_argument("--config", metavar="FILE", help="settings as YAML; RANKLOOP_… variables override them")
     command.add_argument("--host", help="default: 127.0.0.1")

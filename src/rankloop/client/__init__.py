@@ -14,7 +14,7 @@ except ModuleNotFoundError:  # pragma: no cover
 
 from rankloop.client.calls import Call, Calls, Ranking
 from rankloop.client.clients import URL, AsyncClient, Client
-from rankloop.client.errors import NotAccepted, NotAllowed, NotFound, ServiceError, TooMany, Unavailable
+from rankloop.client.errors import Conflict, NotAccepted, NotAllowed, NotFound, ServiceError, TooMany, Unavailable
 
 __all__ = [
     "URL",
@@ -22,6 +22,7 @@ __all__ = [
     "Call",
     "Calls",
     "Client",
+    "Conflict",
     "NotAccepted",
     "NotAllowed",
     "NotFound",

@@ -22,9 +22,10 @@ class Ranking:
     id: str
     segment: str
     policy: str
-    arm: str  # policy, or control: your own order
+    arm: str  # policy, or control: your own order, or the default order
     items: tuple[Listed, ...]
     propensity: Mapping[str, Any] | None = None
+    ignored: tuple[str, ...] = ()  # ids of the request that said nothing
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -71,7 +72,8 @@ def _set(body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 
 def _ranking(told: Any) -> Ranking:
     listed = tuple(Listed(**{name: one[name] for name in Listed._fields}) for one in told["items"])
-    return Ranking(told["decision"], told["segment"], told["policy"], told["arm"], listed, told["propensity"])
+    made = told["decision"], told["segment"], told["policy"], told["arm"]
+    return Ranking(*made, listed, told["propensity"], tuple(told["ignored"]))
 
 
 def _receipt(told: Any) -> Receipt:
@@ -80,7 +82,8 @@ def _receipt(told: Any) -> Receipt:
 
 def _item(told: Any) -> Item:
     features, coverage = (None if one is None else tuple(one) for one in (told["features"], told["coverage"]))
-    return Item(told["id"], features, told["price"], told["enabled"], None, coverage)
+    prior = None if told["prior"] is None else (told["prior"]["score"], told["prior"]["strength"])
+    return Item(told["id"], features, told["price"], told["enabled"], prior, coverage, told["default_position"])
 
 
 def _same(told: Any) -> dict[str, Any]:
@@ -108,10 +111,13 @@ class Calls:
         propensity: int | None = None,
         order: Sequence[str] | None = None,
         visitor: str | None = None,
+        strict: bool | None = None,
+        decision: str | None = None,
     ) -> Call[Ranking]:
         """Decide a list; see `Ranker.rank` for what can be asked."""
         body = {"k": k, "budget": budget, "context": context, "candidates": candidates, "exclude": exclude, "pin": pin}
-        more = {"segment": segment, "propensity": propensity, "order": order, "visitor": visitor}
+        more = {"segment": segment, "propensity": propensity, "order": order, "visitor": visitor, "strict": strict}
+        more["decision"] = decision
         return Call("POST", _at(ranker, "rank"), _ranking, _set(body, **more))
 
     @staticmethod
@@ -121,14 +127,16 @@ class Calls:
         *,
         clicked: Sequence[int] | None = None,
         items: Sequence[str] | None = None,
-        values: Mapping[int | str, float] | Sequence[float] | None = None,
+        values: Sequence[float] | None = None,
+        item_values: Mapping[str, float] | None = None,
         event: str | None = None,
         final: bool | None = None,
         regret: float | None = None,
     ) -> Call[Receipt]:
         """Tell what happened to a list; see `Ranker.feedback_soon`."""
         body = {"decision": decision, "clicked": clicked, "items": items, "values": values}
-        return Call("POST", _at(ranker, "feedback"), _receipt, _set(body, event=event, final=final, regret=regret))
+        more = {"item_values": item_values, "event": event, "final": final, "regret": regret}
+        return Call("POST", _at(ranker, "feedback"), _receipt, _set(body, **more))
 
     @staticmethod
     def feedback_bulk(ranker: str, events: Sequence[Mapping[str, Any]]) -> Call[list[dict[str, Any]]]:
@@ -187,7 +195,7 @@ class Calls:
 
     @staticmethod
     def remove_item(ranker: str, id: str) -> Call[None]:
-        """Never list an item again."""
+        """List an item no more; where its id is put again, it is a new item."""
         return Call("DELETE", _at(ranker, "items", id), _nothing)
 
     @staticmethod
@@ -202,8 +210,18 @@ class Calls:
 
     @staticmethod
     def put_ranker(ranker: str, config: Mapping[str, Any]) -> Call[dict[str, Any]]:
-        """Create or replace a ranker."""
+        """Create a ranker, or adjust it; settings that decide what is learned do not change."""
         return Call("PUT", _at(ranker), _same, dict(config))
+
+    @staticmethod
+    def patch_ranker(ranker: str, settings: Mapping[str, Any], *, reset: bool = False) -> Call[dict[str, Any]]:
+        """Change named settings; `reset` learns anew where what was learned would not fit them."""
+        return Call("PATCH", _at(ranker), _same, {**settings, "reset": True} if reset else dict(settings))
+
+    @staticmethod
+    def history(ranker: str) -> Call[list[dict[str, Any]]]:
+        """Every change of a ranker's settings, oldest first."""
+        return Call("GET", _at(ranker, "history"), lambda t: list(t["events"]))
 
     @staticmethod
     def put_other(ranker: str, config: Mapping[str, Any]) -> Call[dict[str, Any]]:
@@ -212,7 +230,7 @@ class Calls:
 
     @staticmethod
     def other(ranker: str) -> Call[dict[str, Any]]:
-        """How far the other policy is, and both on the same log."""
+        """How far the other policy is, and how well both predicted the clicks of the same log."""
         return Call("GET", _at(ranker, "other"), _same)
 
     @staticmethod

@@ -28,6 +28,10 @@ class NotFound(ServiceError):
     """No such ranker, item or decision (404)."""
 
 
+class Conflict(ServiceError):
+    """Not now, or not with this id, which another request had (409)."""
+
+
 class TooMany(ServiceError):
     """Too many requests (429); try again a little later."""
 
@@ -37,6 +41,6 @@ class Unavailable(ServiceError):
 
 
 ERRORS: dict[int, type[ServiceError]] = {
-    400: NotAccepted, 401: NotAllowed, 403: NotAllowed, 404: NotFound, 413: NotAccepted,
-    415: NotAccepted, 422: NotAccepted, 429: TooMany, 503: Unavailable,
+    400: NotAccepted, 401: NotAllowed, 403: NotAllowed, 404: NotFound, 409: Conflict,
+    413: NotAccepted, 415: NotAccepted, 422: NotAccepted, 429: TooMany, 503: Unavailable,
 }  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.math.arrays import take
-from rankloop.types import EMPTY, FloatArray, IntArray, Request, Rows
+from rankloop.types import EMPTY, FloatArray, IntArray, Layout, Request, Rows
 
 __all__ = ["Coverage", "Design", "Interaction", "PerItem", "PerItemSlot", "PerSlot", "Positional", "Shared", "SlotOnly"]
 
@@ -23,6 +23,10 @@ class Design(Protocol):
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Rows of the lists [B, K], each slot's as `rows` gave it when the slot was filled."""
 
+    def layout(self, width: int) -> Layout | None:
+        """Where the features of a row of this width, made for fewer items, stand now; None: they stay in place."""
+        return None
+
 
 def features_at(request: Request, items: IntArray) -> FloatArray:
     """Features of listed items, [B, K, d]; those of an empty slot are arbitrary."""
@@ -30,7 +34,7 @@ def features_at(request: Request, items: IntArray) -> FloatArray:
     return table[items] if table.ndim == 2 else take(table, items)
 
 
-class PerItem:
+class PerItem(Design):
     """One model for each item, without features: the classic bandit."""
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
@@ -42,7 +46,7 @@ class PerItem:
         return Rows(model=items)
 
 
-class Shared:
+class Shared(Design):
     """One model for all items, fed with their features."""
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
@@ -54,7 +58,7 @@ class Shared:
         return Rows(model=0, x=features_at(request, items))
 
 
-class PerSlot:
+class PerSlot(Design):
     """One model for each slot, fed with the features of the item placed there."""
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
@@ -66,7 +70,7 @@ class PerSlot:
         return Rows(model=np.arange(items.shape[1]), x=features_at(request, items))
 
 
-class SlotOnly:
+class SlotOnly(Design):
     """Rows that name their slot: for beliefs that keep all items of a slot together."""
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
@@ -79,7 +83,7 @@ class SlotOnly:
 
 
 @dataclass(frozen=True)
-class PerItemSlot:
+class PerItemSlot(Design):
     """One model for each pair of item and slot: item i in slot k feeds model i·K + k."""
 
     slots: int  # K
@@ -95,7 +99,7 @@ class PerItemSlot:
 
 
 @dataclass(frozen=True)
-class Positional:
+class Positional(Design):
     """One model for each item, fed with z = (k, x): the slot, counted from 1, and the visitor's context."""
 
     context: int  # dx
@@ -114,10 +118,20 @@ class Positional:
 
 
 @dataclass(frozen=True)
-class Interaction:
+class Interaction(Design):
     """One model for all items, fed with z = (k, x, y, x⊗y): slot, context, item features and their products."""
 
     context: int  # dx
+    one_hot: int | None = None  # number of items, where each is its own feature
+
+    def layout(self, width: int) -> Layout | None:
+        """Features of items come with the items: y grows, and so does each of the dx blocks of x⊗y."""
+        dx, now = self.context, self.one_hot
+        if now is None:
+            return None
+        before = (width - 1 - dx) // (1 + dx)
+        blocks = 1 + dx + np.arange(1 + dx)[:, None] * now + np.arange(before)
+        return Layout(np.concatenate([np.arange(1 + dx), blocks.ravel()]), 1 + dx + now + dx * now)
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Z of every item in this slot, [B, L, 1 + dx + dy + dx·dy]."""
@@ -133,7 +147,7 @@ class Interaction:
         return Rows(model=0, x=_with_position(z, np.arange(1.0, items.shape[1] + 1.0)))
 
 
-class Coverage:
+class Coverage(Design):
     """One model fed with what an item adds to the topics covered by the prefix.
 
     c̄ = (2c′-1)/√topics with c′_i = c_i(x)·∏_{y in prefix}(1 - c_i(y)) (paper `long-sequences`, Section 4).

@@ -2,8 +2,17 @@
 
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.items import Item
-from rankloop.engine.questions import UnknownDecision
+from rankloop.engine.questions import ConflictingDecision, UnknownDecision
 from rankloop.engine.ranker import Ranker
 from rankloop.engine.ranking import Listed, Ranking, Receipt
 
-__all__ = ["Item", "Listed", "Ranker", "RankerConfig", "Ranking", "Receipt", "UnknownDecision"]
+__all__ = [
+    "ConflictingDecision",
+    "Item",
+    "Listed",
+    "Ranker",
+    "RankerConfig",
+    "Ranking",
+    "Receipt",
+    "UnknownDecision",
+]

@@ -10,8 +10,9 @@ import numpy as np
 
 from rankloop import validate
 from rankloop.engine.config import RankerConfig
-from rankloop.engine.items import ItemTable, name
+from rankloop.engine.items import ItemTable, id_list, name
 from rankloop.engine.learners import Learners
+from rankloop.engine.limits import MAX_MAGNITUDE
 from rankloop.errors import MISSING, InvalidInput
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request
 
@@ -27,6 +28,7 @@ class Asked:
     draws: int
     chosen: bool  # the caller said which items may be listed
     order: IntArray | None  # [k] the caller's own list
+    ignored: tuple[str, ...] = ()  # ids that say nothing here, each once
 
 
 def read(
@@ -44,6 +46,7 @@ def read(
     propensity: Any = 0,
     order: Any = None,
     visitor: Any = None,
+    strict: Any = False,
 ) -> Asked:
     """Check what is asked; `Ranker.rank` says what each of these is."""
     draws = validate.integer("propensity", propensity, low=0, high=10_000) if propensity else 0
@@ -54,16 +57,42 @@ def read(
         name("segment", segment)
     if visitor is not None:
         name("visitor", visitor)
+    if not isinstance(strict, bool):
+        raise InvalidInput("strict", strict, "true or false")
+    ids = _Ids(table, strict)
     chosen = candidates is not None or bool(exclude)
-    allowed = _allowed(table, candidates, exclude) if chosen else table.enabled
+    allowed = _allowed(ids, candidates, exclude) if chosen else table.enabled
     pinned = _pins(table, size, pin, allowed) if pin else None
     visitor_context = _context(config, context)
     if chosen or pin or visitor_context is not None:
         request = learners.request(size, visitor_context, allowed=allowed, pinned=pinned)
     else:
         request = learners.usual(size)
-    own = None if order is None else _order(table, order, size, allowed)
-    return Asked(request, segment, visitor, tuple(sorted(pin)) if pin else (), draws, chosen, own)
+    own = None if order is None else _order(ids, order, size, allowed)
+    slots = tuple(sorted(pin)) if pin else ()
+    return Asked(request, segment, visitor, slots, draws, chosen, own, tuple(ids.ignored))
+
+
+class _Ids:
+    """Ids of a question as columns; those of no item are refused where the question is strict, and noted where not."""
+
+    def __init__(self, table: ItemTable, strict: bool) -> None:
+        self.table, self.strict = table, strict
+        self.ignored: dict[str, None] = {}  # each once, in the order given
+
+    def columns(self, field: str, ids: Any, allowed: BoolArray | None = None) -> IntArray:
+        """The columns of the items that are there, and that may be listed where `allowed` says which may."""
+        column, found = self.table.column, []
+        for i, id in enumerate(id_list(field, ids)):
+            at = column.get(id) if isinstance(id, str) else None
+            if at is not None and (allowed is None or allowed[at]):
+                found.append(at)
+            elif self.strict:
+                self.table.known(f"{field}[{i}]", id)
+                raise InvalidInput(f"{field}[{i}]", id, "an enabled item that may be listed")
+            else:
+                self.ignored[name(f"{field}[{i}]", id)] = None
+        return np.array(found, dtype=np.int64)
 
 
 def _context(config: RankerConfig, context: Any) -> FloatArray | None:
@@ -74,16 +103,16 @@ def _context(config: RankerConfig, context: Any) -> FloatArray | None:
         return None
     if context is None:
         raise InvalidInput("context", MISSING, f"{wanted} numbers, as ranker.context says")
-    return validate.vector("context", context, length=wanted)[None, :]
+    return validate.vector("context", context, low=-MAX_MAGNITUDE, high=MAX_MAGNITUDE, length=wanted)[None, :]
 
 
-def _allowed(table: ItemTable, candidates: Any, exclude: Any) -> BoolArray:
-    allowed = table.enabled.copy()
+def _allowed(ids: _Ids, candidates: Any, exclude: Any) -> BoolArray:
+    allowed = ids.table.enabled.copy()
     if candidates is not None:
         chosen = np.zeros_like(allowed)
-        chosen[table.columns("candidates", candidates)] = True
+        chosen[ids.columns("candidates", candidates)] = True
         allowed &= chosen
-    allowed[table.columns("exclude", exclude)] = False
+    allowed[ids.columns("exclude", exclude)] = False
     return allowed
 
 
@@ -103,13 +132,11 @@ def _pins(table: ItemTable, k: int, pin: Any, allowed: BoolArray) -> IntArray:
     return pinned
 
 
-def _order(table: ItemTable, order: Any, k: int, allowed: BoolArray) -> IntArray:
-    """The first k of the caller's order, EMPTY where it is shorter."""
-    columns = table.columns("order", order)
-    for i, column in enumerate(columns.tolist()):
-        if not allowed[column]:
-            raise InvalidInput(f"order[{i}]", order[i], "an enabled item that may be listed")
-    if len(set(columns.tolist())) < len(columns):
+def _order(ids: _Ids, order: Any, k: int, allowed: BoolArray) -> IntArray:
+    """The first k of the caller's order that may be listed, EMPTY where there are fewer."""
+    columns = ids.columns("order", order, allowed)
+    items = [id for id in order if ids.table.has(id)]
+    if len(set(items)) < len(items):
         raise InvalidInput("order", _few(order), "every item once")
     own = np.full(k, EMPTY, dtype=np.int64)
     own[: min(k, len(columns))] = columns[:k]

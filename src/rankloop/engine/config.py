@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,16 +16,22 @@ from rankloop.engine.guard import Guard
 from rankloop.engine.inside import belief_of, greedy
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
-from rankloop.policy import Ranks
-from rankloop.types import BetaPrior, FloatArray, Setting
+from rankloop.policy import Servable
+from rankloop.types import EMPTY, BetaPrior, FloatArray, Request, Setting
 
 OBJECTIVES = ("any-click", "clicks", "revenue", "amount")
 AGGREGATES = ("earliest", "sum")
 CLOSINGS = ("nothing", "ignore")
 COMMITS = ("feedback", "all")
 MODES = ("live", "shadow")
-ROLLOUT = ("commit", "mode", "traffic", "explore_from", "explore_daily", "guard")
-"""Settings that may change while a ranker runs: they say who sees its lists, not what it learns."""
+ADJUSTABLE = (
+    *("commit", "mode", "traffic", "explore_from", "explore_daily", "guard"),
+    *("window", "aggregate", "on_close", "seed"),
+)
+"""Settings that may change while a ranker runs: they say who sees its lists and when feedback settles, from now on.
+All others decide what was learned: to change one of them is to learn anew, from nothing or from the log."""
+SMALLEST, LARGEST = 1e-12, 1e12
+"""Magnitudes of parameters and of Beta priors, other than 0."""
 WIDEST = 5_000
 """Features of an item, or numbers of a context: a belief keeps the square of them for each learner."""
 
@@ -119,27 +125,69 @@ class RankerConfig:
             explore_daily=None if daily is None else validate.integer("ranker.explore_daily", daily, low=0),
             guard=Guard.of(fields.get("guard")),
         )
-        policy = made.build(2, np.zeros(2))
-        if made.discount < 1.0 and not can_forget(belief_of(policy, policy.init(1))[1]):
-            raise Unsupported(f"{made.policy} cannot forget; leave out ranker.discount or choose another policy.")
-        if made.guard is not None and made.mode == "live" and made.traffic in (0.0, 1.0):
-            raise Unsupported("a guard compares with a control group; set ranker.traffic between 0 and 1.")
-        if (made.explore_from or made.explore_daily is not None) and greedy(policy) is None:
-            raise Unsupported(f"{made.policy} has no estimates, and so no list that it believes best.")
+        made.check()
         return made
+
+    def check(self) -> None:
+        """Refuse settings that each are fine, and not together."""
+        try:
+            policy = self.build(2, np.zeros(2))
+        except ArithmeticError as error:
+            raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
+        if self.discount < 1.0 and not can_forget(belief_of(policy, policy.init(1))[1]):
+            raise Unsupported(f"{self.policy} cannot forget; leave out ranker.discount or choose another policy.")
+        if self.guard is not None and self.mode == "live" and self.traffic in (0.0, 1.0):
+            raise Unsupported("a guard compares with a control group; set ranker.traffic between 0 and 1.")
+        if (self.explore_from or self.explore_daily is not None) and greedy(policy) is None:
+            raise Unsupported(f"{self.policy} has no estimates, and so no list that it believes best.")
+        self._try()
+
+    def _try(self) -> None:
+        """Decide and learn one small list: parameters with which that cannot be computed are refused here."""
+        k = min(self.slots, 2)
+        first: dict[str, Any] = {name: getattr(self, name) for name in ("bias", "rewards", "losses")}
+        small: dict[str, Any] = {name: given and given[: k + (name == "losses")] for name, given in first.items()}
+        small |= {name: getattr(self, name) and 1 for name in ("dim", "context", "coverage")}
+        policy = replace(self, slots=k, **small).build(2, np.ones(2))
+        features, context, coverage = (
+            np.ones((rows, 1)) if small[name] else None for name, rows in (("dim", 2), ("context", 1), ("coverage", 2))
+        )
+        request = Request(1, 2, k, features, context, coverage)
+        state = policy.init(1)
+        try:
+            with np.errstate(all="ignore"):
+                decision = policy.decide(state, request, np.random.default_rng(0))
+                policy.learn(state, decision, policy.feedback.keep((decision.items != EMPTY).astype(np.float64)))
+                policy.decide(state, request, np.random.default_rng(0))
+        except (ArithmeticError, np.linalg.LinAlgError, ValueError) as error:
+            raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
+        if not all(np.isfinite(array).all() for _, array in state.arrays() if array.dtype.kind == "f"):
+            raise Unsupported(f"{self.policy} cannot compute with these parameters: they are too large or too small.")
 
     @property
     def forget_every(self) -> int:
         """Lessons after which the past is discounted, in one step for all of them: a twentieth of the memory."""
         return max(1, round(0.05 / (1.0 - self.discount))) if self.discount < 1.0 else 0
 
-    def build(self, items: int, prices: FloatArray, present: int | None = None) -> Ranks:
-        """The policy with room for so many items, so many of them present; `prices` [items] may change in place."""
+    def build(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Servable:
+        """The policy for a setting."""
+        return catalogue.build(self.policy, self.setting(items, prices, present, used), **self.params)
+
+    def setting(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Setting:
+        """What the policy is built for.
+
+        Args:
+            items: places for items.
+            prices: [items]; they may change in place.
+            present: items that are there.
+            used: places that an item has or had, the first of them.
+        """
         shape = (items,)
         prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
-        setting = Setting(
+        return Setting(
             items=items,
             present=present,
+            used=used,
             slots=self.slots,
             rounds=self.rounds,
             dim=self.dim,
@@ -151,25 +199,38 @@ class RankerConfig:
             losses=None if self.losses is None else np.array(self.losses),
             objective=self._objective(prices),
         )
-        return catalogue.build(self.policy, setting, **self.params)
 
     def as_mapping(self) -> dict[str, Any]:
         """The settings as plain values: what `of` accepts."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
-    def rolled_out_as(self, other: RankerConfig) -> Self:
-        """These settings of learning with another's of the rollout, checked."""
-        told = {name: value for name, value in self.as_mapping().items() if name not in ROLLOUT}
-        return self.of(told | {name: value for name, value in other.as_mapping().items() if name in ROLLOUT})
+    def plain(self) -> dict[str, Any]:
+        """The settings as JSON gives them back."""
+        told: dict[str, Any] = json.loads(json.dumps(self.as_mapping()))
+        return told
 
     def learning(self) -> dict[str, Any]:
         """The settings that decide what is learned from a log, as JSON gives them back."""
-        told: dict[str, Any] = json.loads(json.dumps(self.as_mapping()))
-        return {name: value for name, value in told.items() if name not in ROLLOUT}
+        return learning_of(self.plain())
+
+    def adjusted_as(self, settings: Mapping[str, Any]) -> Self:
+        """These settings of learning with the adjustable ones of other settings, which were checked before."""
+        plain: dict[str, Any] = {name: settings[name] for name in ADJUSTABLE if name in settings}
+        return replace(self, **{"explore_daily": None, **plain, "guard": Guard.of(settings.get("guard"))})
 
     def _objective(self, prices: FloatArray) -> Objective:
         made: dict[str, Objective] = {"any-click": AnyClick(), "clicks": Clicks(), "amount": Amount()}
         return Revenue(prices) if self.objective == "revenue" else made[self.objective]
+
+
+def learning_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of plain settings that decide what is learned from a log."""
+    return {name: value for name, value in settings.items() if name not in ADJUSTABLE}
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that differ, with their new values; None where one is gone."""
+    return {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
 
 
 def _params(policy: Any, value: Any) -> dict[str, Any]:
@@ -179,7 +240,16 @@ def _params(policy: Any, value: Any) -> dict[str, Any]:
         catalogue.resolve(policy, value)
     except InvalidInput as error:
         raise error.within("ranker.params") from None
+    for name, given in value.items():
+        _usable(f"ranker.params.{name}", given)
     return dict(value)
+
+
+def _usable(field: str, value: Any) -> None:
+    """Refuse numbers whose squares and sums a service could not compute with for years."""
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(one, int | float) and one != 0 and not SMALLEST <= abs(one) <= LARGEST:
+            raise InvalidInput(field, one, f"0, or a magnitude from {SMALLEST:g} to {LARGEST:g}")
 
 
 def _size(field: str, value: Any, high: int = 10**9) -> int | None:
@@ -191,7 +261,5 @@ def _numbers(field: str, value: Any, length: int, low: float = -math.inf, high: 
 
 
 def _pair(field: str, value: Any) -> tuple[float, float]:
-    found = validate.vector(field, value, low=0.0, open_low=True, length=2)
-    if not np.isfinite(found).all():
-        raise InvalidInput(field, value, "two finite numbers above 0")
+    found = validate.vector(field, value, low=SMALLEST, high=LARGEST, length=2)
     return float(found[0]), float(found[1])

@@ -55,16 +55,21 @@ class Explored:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An item: in which share of the lists it stands, how often it was clicked, what is believed of it."""
+    """An item: in which share of each arm's lists it stands, how often it was clicked there, what is believed of it."""
 
     item: str
     policy: float | None  # share of the policy's lists
     control: float | None
-    shown: int
+    shown: int  # in lists of the policy
     clicked: int
     click_through: float | None  # with a 95 % interval
     low: float | None
     high: float | None
+    control_shown: int
+    control_clicked: int
+    control_click_through: float | None
+    control_low: float | None
+    control_high: float | None
     estimate: float | None  # of the policy, in the first slot, with a 95 % interval
     estimate_low: float | None
     estimate_high: float | None
@@ -250,25 +255,35 @@ def _shifted(found: Evidence) -> tuple[list[int], list[int]]:
 
 
 def _told(found: Evidence, at: int) -> Told:
-    shown, hits = int(found.shown[:, at].sum()), int(found.hits[:, at].sum())
-    bounds = wilson(hits, shown)
+    shown, clicked = found.shown[:, at].tolist(), found.hits[:, at].tolist()
+    share = [n / lists if lists else None for n, lists in zip(shown, found.total[:, LISTS].tolist(), strict=True)]
+    rate = [_rate(*of) for of in zip(clicked, shown, strict=True)]
     middle = None if found.mean is None else _finite(found.mean[at])
     half = None if middle is None or found.half is None else _finite(found.half[at])
-    lists = found.total[:, LISTS].tolist()
-    shares = [float(found.shown[arm, at]) / n if n else None for arm, n in enumerate(lists)]
     return Told(
         item=found.ids[at],
-        policy=shares[0],
-        control=shares[1],
-        shown=shown,
-        clicked=hits,
-        click_through=hits / shown if shown else None,
-        low=None if bounds is None else bounds[0],
-        high=None if bounds is None else bounds[1],
+        policy=share[0],
+        control=share[1],
+        shown=shown[0],
+        clicked=clicked[0],
+        click_through=rate[0][0],
+        low=rate[0][1],
+        high=rate[0][2],
+        control_shown=shown[1],
+        control_clicked=clicked[1],
+        control_click_through=rate[1][0],
+        control_low=rate[1][1],
+        control_high=rate[1][2],
         estimate=middle,
         estimate_low=None if middle is None or half is None else middle - half,
         estimate_high=None if middle is None or half is None else middle + half,
     )
+
+
+def _rate(clicked: int, shown: int) -> tuple[float | None, float | None, float | None]:
+    """The share of clicks of one arm, with a 95 % interval."""
+    bounds = wilson(clicked, shown)
+    return (None, None, None) if bounds is None else (clicked / shown, *bounds)
 
 
 def _finite(value: Any) -> float | None:

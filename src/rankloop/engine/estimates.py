@@ -17,7 +17,10 @@ from rankloop.types import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What is believed of an item in the first slot, with a 95 % interval, and how often it was shown and clicked."""
+    """What is believed of an item in the first slot, with a 95 % interval, and how often it was shown and clicked.
+
+    `shown`, `clicked` and `click_through` are of the policy's lists; control's have names of their own.
+    """
 
     item: str
     enabled: bool
@@ -26,9 +29,10 @@ class Estimate:
     high: float | None
     shown: int
     clicked: int
-    click_through: float | None
+    click_through: float | None  # clicked of shown
     control_shown: int
     control_clicked: int
+    control_click_through: float | None
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Sheet:
         """Some of the items whose id has these letters, and how many those are.
 
         Args:
-            sort: a column; items of which it says nothing come last.
+            sort: a column, numbers of the policy's lists; items of which it says nothing come last.
             order: ascending or descending; names go from a to z, numbers from the largest, unless this says so.
             search: letters, large or small.
             limit: at most so many.
@@ -83,8 +87,8 @@ class Sheet:
             case "estimate":
                 return self.mean
             case "click_through":
-                shown, rate = self.shown.sum(axis=0), np.full(len(self.ids), np.nan)
-                np.divide(self.clicked.sum(axis=0), shown, out=rate, where=shown > 0)
+                shown, rate = self.shown[0], np.full(len(self.ids), np.nan)
+                np.divide(self.clicked[0], shown, out=rate, where=shown > 0)
                 return rate
             case "shown" | "clicked":
                 return np.asarray((self.shown if sort == "shown" else self.clicked)[0], dtype=float)
@@ -93,21 +97,17 @@ class Sheet:
     def _row(self, at: int) -> Estimate:
         middle, half = _finite(self.mean[at]), _finite(self.half[at])
         low, high = (None, None) if middle is None or half is None else (middle - half, middle + half)
-        shown, clicked = self.shown[:, at].tolist(), self.clicked[:, at].tolist()
-        rate = sum(clicked) / sum(shown) if sum(shown) else None
-        enabled = bool(self.enabled[at])
-        return Estimate(self.ids[at], enabled, middle, low, high, shown[0], clicked[0], rate, shown[1], clicked[1])
+        arms = zip(self.shown[:, at].tolist(), self.clicked[:, at].tolist(), strict=True)
+        policy, control = ((n, clicks, clicks / n if n else None) for n, clicks in arms)
+        return Estimate(self.ids[at], bool(self.enabled[at]), middle, low, high, *policy, *control)
 
 
 def sheet(replica: Replica, segment: str) -> Sheet:
     """What the learner of a segment believes of every item now, and how often each was shown and clicked."""
     table, tally, n = replica.table, replica.tally, len(replica.table.ids)
     mean, half = believed(replica, segment)
-    there = np.arange(n)
-    if len(table) < n:
-        there = np.array([at for at, id in enumerate(table.ids) if table.has(id)], dtype=np.int64)
     shown, clicked = (np.einsum("anp->an", counts[:, :n]).astype(np.int64) for counts in (tally.shown, tally.clicked))
-    return Sheet(list(table.ids), there, table.enabled[:n].copy(), mean[:n], half[:n], shown, clicked)
+    return Sheet(list(table.ids), table.there, table.enabled[:n].copy(), mean[:n], half[:n], shown, clicked)
 
 
 def believed(replica: Replica, segment: str) -> tuple[FloatArray, FloatArray]:

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from rankloop.engine.inside import belief_of
-from rankloop.engine.learners import Learners
-from rankloop.engine.records import Shown
 from rankloop.math.kernels import left_of_variance
 from rankloop.policy import Ranks
 from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Rows
@@ -38,15 +36,6 @@ def explain(policy: Ranks, state: Any, fresh: Any, decision: Decision) -> FloatA
     else:
         found[1:] = np.nan
     return found
-
-
-def estimates_of(learners: Learners, shown: Shown) -> FloatArray | None:
-    """What a learner believes of the items of a list that was shown, [k]; None where it has no estimates."""
-    _, belief = belief_of(learners.policy, learners.of(shown.segment))
-    if not hasattr(belief, "mean"):
-        return None
-    rows = _listed(learners.decision([shown]).rows)
-    return np.asarray(belief.mean(rows)[0])
 
 
 def exploration(

@@ -32,6 +32,7 @@ from rankloop.engine.records import (
     decode,
     encode,
 )
+from rankloop.engine.snapshots import excluded
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.files import replace_file
 from rankloop.store.base import Entry, Store
@@ -106,13 +107,13 @@ class Slate:
 def export(store: Store, ranker: str, config: RankerConfig, path: Path) -> int:
     """Write a ranker's decisions to a Parquet file, and what its items were; the number of decisions."""
     pa, pq = _arrow()
-    count = 0
+    count, skipped = 0, excluded(store, ranker)
     settled = Settled(config)
 
     def write(temporary: Path) -> None:
         nonlocal count
         with pq.ParquetWriter(temporary, _schema(pa)) as writer:
-            slates = settled.of(store.read(ranker))
+            slates = settled.of(entry for entry in store.read(ranker) if entry.position not in skipped)
             while chunk := list(islice(slates, CHUNK)):
                 count += len(chunk)
                 writer.write_table(_table(pa, chunk))
@@ -154,6 +155,9 @@ class Settled:
                     if item.id not in self._column:
                         self._column[item.id] = len(self._ids)
                         self._ids.append(item.id)
+            case ItemsRemoved(_, gone):
+                for item_id in gone:
+                    self._column.pop(item_id, None)  # where it comes back, it is another item
             case Shown() if len(record.items):
                 ids = [None if column == EMPTY else self._ids[column] for column in record.items.tolist()]
                 slate = self._open[record.id] = Slate(Waiting(record), self._next(), ids)

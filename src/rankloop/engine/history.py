@@ -61,6 +61,9 @@ class History:
     events: list[Event]
     words: str
     propensity: dict[str, Any] | None = None
+    position: int = 0  # in the log, of the state that it was made from
+    config: int = 0  # version of the configuration
+    numerics: str = ""  # what can change a last bit of it
 
 
 def history(records: Sequence[Record], shown: Shown, ids: Sequence[str], is_open: bool) -> History:
@@ -89,6 +92,9 @@ def history(records: Sequence[Record], shown: Shown, ids: Sequence[str], is_open
         events=events,
         words=_words(shown, events, state),
         propensity=None if shown.propensity is None else plain(shown.propensity),
+        position=shown.position,
+        config=shown.config,
+        numerics=shown.numerics,
     )
 
 
@@ -108,7 +114,7 @@ def _slots(shown: Shown, places: Sequence[Listed]) -> list[Slotted]:
 def reason(one: Listed) -> str:
     """Why an item stands where it stands, in a sentence."""
     if one.rule == "control":
-        return "The caller put it here: this visitor sees the caller's own order."
+        return "This visitor sees the control ranking: the caller's order, or the default order."
     if one.rule == "pinned":
         return "It was pinned to this slot."
     if one.rule == "random":
@@ -135,7 +141,7 @@ def reason(one: Listed) -> str:
 
 def _words(shown: Shown, events: Sequence[Event], state: str) -> str:
     length = int((shown.items != EMPTY).sum())
-    who = "the caller's own order" if shown.arm == "control" else f"{shown.policy}"
+    who = "the control ranking" if shown.arm == "control" else f"{shown.policy}"
     words = f"Decision {shown.number}: {length} item{'' if length == 1 else 's'}, by {who}."
     told = [event for event in events if event.outcome is not None]
     if state == "open" and not told:

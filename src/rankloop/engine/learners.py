@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.belief.weighting import believe, forget
+from rankloop.belief.weighting import believe, can_believe, forget
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.inside import belief_of, greedy, learns_from_others, unwrap
 from rankloop.engine.items import ItemTable
 from rankloop.engine.laws import law_of
 from rankloop.engine.records import Shown
-from rankloop.policy import Policy, Ranks, in_sequence, learn_in_sequence
+from rankloop.errors import Unsupported
+from rankloop.policy import Servable, catches_up, grow
 from rankloop.state import State
-from rankloop.types import Decision, FloatArray, Request, Rows
+from rankloop.types import Decision, FloatArray, IntArray, Request, Rows
 
 
 class Lesson(NamedTuple):
@@ -26,6 +27,7 @@ class Lesson(NamedTuple):
 
     shown: Shown
     outcome: FloatArray
+    position: int  # in the log, of what settled it
 
 
 class Learners:
@@ -34,26 +36,27 @@ class Learners:
     def __init__(self, config: RankerConfig, table: ItemTable) -> None:
         self._config, self._table = config, table
         self.segments: dict[str, int] = {}
-        self.items, self._present = table.capacity, len(table)
+        self.items, self._there = table.capacity, (len(table), len(table.ids))
         self._rows = 1
         self._built()
         self.fresh: Any = self.policy.init(1)  # one who has seen nobody, but knows what other rankers said
         self.state: State = self.policy.init(1)
 
     def _built(self) -> None:
-        self.policy: Ranks = self._config.build(self.items, self._table.prices, self._present)
+        self.policy: Servable = self._config.build(self.items, self._table.prices, *self._there)
         self.inner, _ = unwrap(self.policy, self.policy.init(1))
         self.greedy = greedy(self.policy)
         self.from_others = learns_from_others(self.policy)
         self.law = law_of(self.policy)
+        self._catches_up, self._checks_rows = catches_up(self.policy), self.policy.checks_rows
+        self.believes = self.inner is not None and can_believe(self.inner.belief)
         self._views: dict[int, Any] = {}
         self._usual: dict[tuple[int, bool], Request] = {}
         self._model: int | None = None  # of every slot of every list, where there is only one
 
-    @property
-    def binary(self) -> bool:
-        """Whether only clicks teach, not values."""
-        return self.inner is not None and self.inner.belief.binary
+    def outcome(self, told: FloatArray) -> FloatArray:
+        """What the policy learns from, [k]: where only clicks teach, anything but 0 is a click, and one click only."""
+        return (told != 0.0).astype(np.float64) if self.policy.binary else told
 
     def row(self, segment: str) -> int:
         """The row of a segment, a new one where it was not seen before."""
@@ -61,7 +64,9 @@ class Learners:
         if at is None:
             at = self.segments[segment] = len(self.segments)
             if at >= self._rows:
-                self.state = _larger(self.state, self.policy.init(2 * self._rows))
+                larger = self.policy.init(2 * self._rows)
+                larger.view(slice(0, self._rows)).assign(dict(self.state.arrays()))
+                self.state = larger
                 self._rows *= 2
                 self._views.clear()
             self.view(at).assign(dict(self.fresh.arrays()))
@@ -93,31 +98,39 @@ class Learners:
             kept = self._usual[k, enabled] = self.request(k, None, allowed=allowed)
         return kept
 
+    def check(self, shown: Shown, outcome: FloatArray) -> None:
+        """Refuse an outcome [k] of a list from which `learn` could not learn; what was learned so far has no say.
+
+        It changes nothing, what is kept for the next time included: any thread may call it while another learns.
+        """
+        if self.policy.binary and not ((outcome == 0.0) | (outcome == 1.0)).all():
+            raise Unsupported("this ranker's policy learns from clicks, not values; report clicked slots or items.")
+        if not self._checks_rows:  # the caller's outcome is of this list, and of numbers that can be
+            return
+        lists, x = shown.items[None, :], None if shown.x is None else self._laid_out(shown.x)[None]
+        request = self.request(len(shown.items), None if shown.context is None else shown.context[None, :])
+        decision = Decision(lists, self._scored_rows(request, lists, x), request)
+        self.policy.check(decision, self._kept(outcome[None, :]))
+
     def learn(self, lessons: Sequence[Lesson]) -> None:
         """Take in lists of one segment in their order, each [k] with what its slots were worth."""
         row = self.row(lessons[0].shown.segment)
         view = self.view(row)
-        if len(lessons) == 1 or self._config.forget_every or not in_sequence(self.policy):
-            for shown, outcome in lessons:
+        if len(lessons) == 1 or self._config.forget_every or not self._catches_up:
+            for shown, outcome, _ in lessons:
                 if self._config.forget_every:
                     self.forget(row)
-                self._take_in(view, self.decision([shown]), self._kept(outcome[None, :]))
+                self.policy.update(view, self.decision([shown]), self._kept(outcome[None, :]))
             return
         for _, alike in groupby(lessons, key=lambda lesson: len(lesson.shown.items)):
-            lists, outcomes = zip(*alike, strict=True)
+            lists, outcomes, _ = zip(*alike, strict=True)
             decision = self.decision(lists)
-            learn_in_sequence(self.policy, view, decision, self.policy.feedback.keep(_stacked(outcomes)))
+            in_order: Any = self.policy
+            in_order.catch_up(view, decision, self.policy.feedback.keep(_stacked(outcomes)))
 
     def _kept(self, clicks: FloatArray) -> FloatArray:
         """What the policy's log keeps of one list: all of it, where there is no more than one click."""
         return clicks if np.count_nonzero(clicks) <= 1 else self.policy.feedback.keep(clicks)
-
-    def _take_in(self, view: Any, decision: Decision, clicks: FloatArray) -> None:
-        """Learn; outcomes were checked when they were told."""
-        if isinstance(self.policy, Policy):
-            self.policy.take_in(view, decision, clicks)
-        else:
-            self.policy.learn(view, decision, clicks)
 
     def scored(self, shown: Shown) -> Shown:
         """A list of another policy, its rows as this one would have scored them: with the items as they are now."""
@@ -131,30 +144,49 @@ class Learners:
         lists = _stacked([one.items for one in shown])
         context = None if shown[0].context is None else _stacked([one.context for one in shown])
         k, T = lists.shape[1], len(shown)
-        x = None if shown[0].x is None else _stacked([one.x for one in shown])
+        x = None if shown[0].x is None else _stacked([self._laid_out(one.x) for one in shown])
         # Whatever is enabled now: what was listed then may not be.
         request = self.usual(k, enabled=False) if context is None and T == 1 else self.request(k, context, learners=T)
-        if x is not None and self._model is not None:
-            return Decision(lists, Rows(self._model, x), request)
-        if self.inner is None:
-            rows = self.policy.adopt(request, lists).rows
-        else:
-            rows = self.inner.design.pick(request, lists)
+        rows = self._scored_rows(request, lists, x)
+        if self.inner is not None:
             self._model = rows.model if isinstance(rows.model, int) else None
-        return Decision(lists, rows if x is None else Rows(rows.model, x), request)
+        return Decision(lists, rows, request)
+
+    def _scored_rows(self, request: Request, lists: IntArray, x: FloatArray | None) -> Rows:
+        """Rows of lists [T, k] with the features that they were scored with, if they had any."""
+        model = self._model
+        if x is not None and model is not None:
+            return Rows(model, x)
+        rows = self.policy.adopt(request, lists).rows if self.inner is None else self.inner.design.pick(request, lists)
+        return rows if x is None else Rows(rows.model, x)
+
+    def _laid_out(self, x: Any) -> FloatArray:
+        """Rows [k, d] of a list, which may have been decided when there was room for fewer items."""
+        layout = self.policy.layout(x.shape[-1])
+        return x if layout is None else layout.moved(x)
+
+    def predict(self, shown: Shown) -> FloatArray | None:
+        """Probability of a click in each slot of a list [k] by what its segment knows now; None without estimates."""
+        found = self.policy.predict(self.of(shown.segment), self.decision([shown]))
+        return None if found is None else found[0]
 
     def follow(self) -> None:
         """Make room for items that the table has got room for; some policies also care how many there are."""
         grown = self._table.capacity != self.items
-        if grown or len(self._table) != self._present:
-            self.items, self._present = self._table.capacity, len(self._table)
+        there = len(self._table), len(self._table.ids)
+        if grown or there != self._there:
+            self.items, self._there = self._table.capacity, there
             self._built()
         if grown:
-            self.state = _larger(self.state, self.policy.init(self._rows))
-            self.fresh = _larger(self.fresh, self.policy.init(1))
+            self.state, self.fresh = grow(self.policy, self.state), grow(self.policy, self.fresh)
 
     def believe(self, column: int, score: float, strength: float) -> None:
-        """Learn what another ranker says of an item, in every segment and those to come."""
+        """Learn what another ranker says of an item, in every segment and those to come.
+
+        Not where the policy takes no priors, or learns from clicks and the score is an amount.
+        """
+        if not self.believes or (self.policy.binary and not 0.0 <= score <= 1.0):
+            return
         decision = self.policy.adopt(self.request(1, self._no_context()), [[column]])
         for state in (self.fresh, *(self.view(row) for row in self.segments.values())):
             inner, belief = belief_of(self.policy, state)
@@ -198,10 +230,3 @@ def _stacked(arrays: Sequence[Any]) -> NDArray[Any]:
     if len(arrays) == 1:
         return np.asarray(arrays[0][None])
     return np.concatenate(arrays).reshape(len(arrays), *arrays[0].shape)  # a fifth of the time of `np.stack`
-
-
-def _larger(old: State, new: State) -> State:
-    """What was learned stands in the first rows and columns of a larger state."""
-    for (_, before), (_, after) in zip(old.arrays(), new.arrays(), strict=True):
-        after[tuple(slice(0, n) for n in before.shape)] = before
-    return new

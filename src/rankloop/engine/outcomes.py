@@ -1,4 +1,4 @@
-"""Feedback as callers give it: slots, items or values; and whether a policy can learn from it."""
+"""Feedback as callers give it: slots, items or numbers."""
 
 from __future__ import annotations
 
@@ -8,43 +8,44 @@ from typing import Any
 import numpy as np
 
 from rankloop import validate
-from rankloop.errors import InvalidInput, Unsupported
+from rankloop.engine.limits import MAX_MAGNITUDE
+from rankloop.errors import InvalidInput
 from rankloop.types import EMPTY, FloatArray
 
 
-def read(shown: Sequence[Any], clicked: Any = None, items: Any = None, values: Any = None) -> FloatArray:
+def read(
+    shown: Sequence[Any], clicked: Any = None, items: Any = None, values: Any = None, item_values: Any = None
+) -> FloatArray:
     """The outcome of every slot, [k]: 1 where something was clicked, or its value.
 
     Args:
         shown: the ids of the list, EMPTY where nothing stood.
         clicked: slots from 0.
         items: ids, instead.
-        values: numbers by slot or id, or a list of them, instead.
+        values: a number for each slot, instead.
+        item_values: numbers by id, instead.
     """
-    given = [name for name, value in (("clicked", clicked), ("items", items), ("values", values)) if value is not None]
+    told = {"clicked": clicked, "items": items, "values": values, "item_values": item_values}
+    given = [name for name, value in told.items() if value is not None]
     if len(given) > 1:
-        raise InvalidInput(
-            given[1], {"clicked": clicked, "items": items, "values": values}[given[1]], f"only {given[0]}"
-        )
+        raise InvalidInput(given[1], told[given[1]], f"only {given[0]}")
     outcome = np.zeros(len(shown))
     if values is not None:
-        for key, value in _by_slot(values, len(shown)).items():
-            field = f"values[{key}]"
-            slot = _of(field, key, shown) if isinstance(key, str) else _slot(field, key, shown)
-            outcome[slot] = validate.number(field, value)
-        return outcome
-    if items is not None:
+        for slot, value in enumerate(_by_slot(values, shown)):
+            outcome[slot] = _number(f"values[{slot}]", value)
+            if outcome[slot] and shown[slot] == EMPTY:
+                raise InvalidInput(f"values[{slot}]", value, "0, since nothing was shown in this slot")
+    elif item_values is not None:
+        if not isinstance(item_values, Mapping):
+            raise InvalidInput("item_values", item_values, "a mapping from items of this list to numbers")
+        for id, value in item_values.items():
+            outcome[_of(f"item_values.{id}", id, shown)] = _number(f"item_values.{id}", value)
+    elif items is not None:
         outcome[[_of(f"items[{i}]", id, shown) for i, id in enumerate(_list("items", items))]] = 1.0
-        return outcome
-    for i, slot in enumerate(_list("clicked", clicked or ())):
-        outcome[_slot(f"clicked[{i}]", slot, shown)] = 1.0
+    else:
+        for i, slot in enumerate(_list("clicked", clicked or ())):
+            outcome[_slot(f"clicked[{i}]", slot, shown)] = 1.0
     return outcome
-
-
-def check(binary: bool, outcome: FloatArray) -> None:
-    """Refuse values where the policy learns from clicks only."""
-    if binary and not ((outcome == 0.0) | (outcome == 1.0)).all():
-        raise Unsupported("this ranker's policy learns from clicks, not from values; tell clicked slots or items.")
 
 
 def _list(field: str, value: Any) -> Sequence[Any]:
@@ -53,15 +54,20 @@ def _list(field: str, value: Any) -> Sequence[Any]:
     return value
 
 
-def _by_slot(values: Any, k: int) -> Mapping[Any, Any]:
+def _by_slot(values: Any, shown: Sequence[Any]) -> Sequence[Any]:
+    """A number for each slot; empty slots at the end may be left out."""
+    k = len(shown)
+    accepted = f"a list of {k} numbers, one for each slot (numbers by item are item_values)"
     if isinstance(values, Mapping):
-        return values
+        raise InvalidInput("values", dict(values), accepted)
     found = _list("values", values)
-    if len(found) != k:
-        raise InvalidInput(
-            "values", values, f"{k} numbers, one for each slot, or a mapping from slots or items to numbers"
-        )
-    return dict(enumerate(found))
+    if len(found) > k or any(id != EMPTY for id in shown[len(found) :]):
+        raise InvalidInput("values", values, accepted)
+    return found
+
+
+def _number(field: str, value: Any) -> float:
+    return validate.number(field, value, low=-MAX_MAGNITUDE, high=MAX_MAGNITUDE)
 
 
 def _slot(field: str, slot: Any, shown: Sequence[Any]) -> int:
@@ -72,6 +78,6 @@ def _slot(field: str, slot: Any, shown: Sequence[Any]) -> int:
 
 
 def _of(field: str, id: Any, shown: Sequence[Any]) -> int:
-    if id not in shown or id == EMPTY:
+    if not isinstance(id, str) or id not in shown:
         raise InvalidInput(field, id, "an item of this list")
     return list(shown).index(id)

@@ -1,8 +1,8 @@
 """Bytes of an entry: a head of JSON that most entries have in common, then numbers, arrays and texts.
 
 The head says what follows, in this order: under `#` the numbers by name with their `struct` formats, under `` the
-arrays and texts by name with type and shape (a text is of type `s`). Most heads repeat, so they are written and read
-once and remembered. Whatever else stands in a head are values of its own.
+arrays and texts by name with type and shape (a text is of type `s`), under `v` the version of the format. Most heads
+repeat, so they are written and read once and remembered. Whatever else stands in a head are values of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 REMEMBERED, SHORT = 2048, 4096
 """Heads that are remembered, and their bytes at most: those of many items come once."""
 TEXT = "s"
+FORMAT = 2
+"""Version of the events: 2 since decisions say from which state they were made. Events of version 1 have no `v`."""
 Fixed = tuple[tuple[str, Any], ...]
 Formats = tuple[tuple[str, str], ...]
 Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
@@ -32,7 +34,7 @@ _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 def head(fixed: Mapping[str, Any], formats: Formats = (), shapes: Shapes = ()) -> bytes:
     """The head of an entry: JSON, spaces up to a multiple of eight bytes with the end of the line."""
     what = {"#": dict(formats)} if formats else {}
-    line = _json({**fixed, **what, "": shapes}).encode()
+    line = _json({"v": FORMAT, **fixed, **what, "": shapes}).encode()
     return line + b" " * (-(len(line) + 1) % 8) + b"\n"
 
 
@@ -115,6 +117,8 @@ def unpack_all(bodies: Sequence[bytes]) -> list[tuple[Head, Values]]:
 
 def _read_head(line: bytes) -> Head:
     fixed = json.loads(line)
+    if fixed.pop("v", 1) > FORMAT:
+        raise ValueError(f"an event of a newer format than {FORMAT}, the newest that this version reads")
     formats = fixed.pop("#", {})
     given: Sequence[Any] = fixed.pop("")
     packed = numbers(tuple(formats.items()))

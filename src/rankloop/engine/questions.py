@@ -16,11 +16,15 @@ from rankloop.engine.records import Shown, decode
 from rankloop.engine.replica import Replica
 from rankloop.engine.report import Overview, Places
 from rankloop.errors import RankloopError
-from rankloop.store import Store
+from rankloop.store import Entry, Store
 
 
 class UnknownDecision(RankloopError):
     """Feedback for a decision that this ranker never made."""
+
+
+class ConflictingDecision(RankloopError):
+    """A caller brought an id under which another request was decided."""
 
 
 class Questions(ABC):
@@ -62,7 +66,7 @@ class Questions(ABC):
             return sheet(self._replica, segment)
 
     def places(self, limit: int = 100) -> list[Places]:
-        """How often the items shown most stood in each place."""
+        """How often the items shown most stood in each place, in lists of the policy and of control."""
         with self._lock:
             return report.places(self._replica, limit)
 
@@ -76,10 +80,15 @@ class Questions(ABC):
         """What was shown and why, and what happened."""
         self._find(decision)
         self.flush()
-        records = [decode(entry) for entry in self.store.about(self.name, decision)]
+        records = [decode(entry) for entry in self.store.about(self.name, decision) if self._counts(entry)]
         shown = next(record for record in records if isinstance(record, Shown))
         with self._lock:
             return history(records, shown, self._replica.table.ids, self._replica.pending.get(decision) is not None)
+
+    @property
+    def takes_priors(self) -> bool:
+        """Whether items may bring scores of another ranker."""
+        return self._replica.learners.believes
 
     def counts(self) -> dict[str, int]:
         """Items, segments, decisions, open ones, and the position in the log."""
@@ -91,10 +100,10 @@ class Questions(ABC):
             return counts
 
     def room(self, ids: Sequence[str]) -> int:
-        """Items that there would be with these: places of removed ones stay taken."""
+        """Columns that there would be with these: those of removed items stay taken, also where the id comes back."""
         with self._lock:
             table = self._replica.table
-            return len(table.ids) + sum(id not in table.column for id in set(ids))
+            return len(table.ids) + sum(not table.has(id) for id in set(ids))
 
     def segments(self) -> set[str]:
         """Segments that have a learner, or will have one as soon as their first list is in the log."""
@@ -108,18 +117,30 @@ class Questions(ABC):
 
     def _find(self, decision: Any) -> Shown:
         """A decision that was made, open or not."""
-        if not isinstance(decision, str) or not decision.isprintable():  # half a pair cannot be looked up in a store
+        # Half a pair of surrogates cannot be looked up in a store.
+        found = self._made(decision) if isinstance(decision, str) and decision.isprintable() else None
+        if found is None:
             raise UnknownDecision(f"decision {decision!r} is not one that this ranker made.")
+        return found
+
+    def _made(self, decision: str) -> Shown | None:
+        """A decision that was made, open or not; None where there is none. May look into the log."""
         found = self._near(decision)
         if found is not None:
             return found
         entry = self.store.find(self.name, "shown", decision)
         if entry is None:
-            raise UnknownDecision(f"decision {decision!r} is not one that this ranker made.")
+            return None
+        if not self._counts(entry):
+            raise UnknownDecision(f"decision {decision!r} was excluded from the log.")
         record = decode(entry)
         if not isinstance(record, Shown):
             raise TypeError("the log holds something else under this key")
         return record
+
+    def _counts(self, entry: Entry) -> bool:
+        """Whether no operator has excluded an event."""
+        return entry.position not in self._replica.skipped
 
     def _near(self, decision: str) -> Shown | None:
         """A decision that is open, or on its way to the log.

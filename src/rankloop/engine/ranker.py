@@ -13,17 +13,20 @@ from typing import Any, Self
 import numpy as np
 
 from rankloop import validate
-from rankloop.belief.weighting import can_believe
-from rankloop.engine import asking, outcomes, rollout, snapshots
+from rankloop.engine import asking, outcomes, repeats, rollout, snapshots
 from rankloop.engine.asking import Asked
 from rankloop.engine.config import RankerConfig
+from rankloop.engine.configurable import Configurable
 from rankloop.engine.explain import explain, exploration
-from rankloop.engine.items import Item, name
+from rankloop.engine.items import Item, check_weight, name
+from rankloop.engine.limits import MAX_AMOUNT
 from rankloop.engine.propensity import Numbered, estimate
-from rankloop.engine.questions import Questions
+from rankloop.engine.quarantine import Quarantine
 from rankloop.engine.ranking import Ranking, Receipt
 from rankloop.engine.records import (
+    CannotReplay,
     Closed,
+    ConfigChanged,
     Guarded,
     Happened,
     ItemsPut,
@@ -34,15 +37,16 @@ from rankloop.engine.records import (
     encode,
 )
 from rankloop.engine.replica import Replica
-from rankloop.errors import InvalidInput, Unsupported
+from rankloop.errors import InvalidInput, RankloopError
+from rankloop.math import numerics
 from rankloop.store import MemoryStore, SqliteStore, Store, Writer
-from rankloop.types import EMPTY, Decision
+from rankloop.types import EMPTY, Decision, FloatArray
 from rankloop.version import __version__
 
 Clock = Callable[[], float]
 
 
-class Ranker(Questions):
+class Ranker(Configurable):
     """One ranker: its items, learners, open decisions and log. Any thread may call it.
 
     Everything that changes it is kept in the log first and applied after, in one order: the state is what the log
@@ -63,17 +67,23 @@ class Ranker(Questions):
         store: Store | None = None,
         writer: Writer | None = None,
         clock: Clock = clocks.time,
+        by: str | None = None,
+        after: int = 0,
     ) -> None:
-        self.config, self.name, self._clock = config, name, clock
+        self.name, self._clock = name, clock
         self.store: Store = store if store is not None else writer.store if writer is not None else MemoryStore()
         self._own_writer = writer is None
         self._lock = threading.RLock()
         self._numbered = Numbered()
         self._unkept = {}
+        self._repeats = repeats.Repeats()
         self._replica = snapshots.start(config, self.store, name)
-        self._other: Replica | None = None  # another policy that follows the same log
+        self._other = None
+        self.quarantine: Quarantine | None = None  # why it answers no more, if it does not
         self._drawn = self._replica.decided  # number of the last decision made, which may not have been kept
+        self._configuring = threading.Lock()
         self._writer = Writer(self.store) if writer is None else writer
+        self._configure(config, by, after)
 
     @classmethod
     def open(cls, path: str | Path, config: RankerConfig, **options: Any) -> Self:
@@ -84,19 +94,21 @@ class Ranker(Questions):
 
     def put_items(self, items: Sequence[Item | Mapping[str, Any]]) -> None:
         """Add items, or change those that are there: all of them, or none."""
-        dim, topics = self.config.dim, self.config.coverage
-        made = tuple(Item.of(item, dim, f"items[{i}]", topics) for i, item in enumerate(items))
+        dim, topics, amounts = self.config.dim, self.config.coverage, self.config.objective == "amount"
+        made = tuple(Item.of(item, dim, f"items[{i}]", topics, amounts=amounts) for i, item in enumerate(items))
         with self._lock:
-            self._replica.table.check(made)
-            inner = self._replica.learners.inner
-        for i, item in enumerate(made):
-            if item.prior is not None and (inner is None or not can_believe(inner.belief)):
-                accepted = f"no prior, since {self.config.policy} takes no scores of another ranker"
-                raise InvalidInput(f"items[{i}].prior", item.prior, accepted)
+            table = self._replica.table
+            table.check(made)
+            for i, item in enumerate(made):
+                prior = item.prior if item.prior is not None else table.prior(item.id)
+                if item.prior is not None and item.prior != table.prior(item.id) and not self.takes_priors:
+                    accepted = f"no prior, since {self.config.policy} takes no scores of another ranker"
+                    raise InvalidInput(f"items[{i}].prior", item.prior, accepted)
+                check_weight(f"items[{i}].prior.strength", item, prior)
         self._keep(ItemsPut(self._clock(), made)).result()
 
     def remove_items(self, ids: Sequence[str]) -> None:
-        """Never list these again; feedback that is still on its way settles."""
+        """List these no more; feedback that is still on its way settles, and an id that comes back starts anew."""
         with self._lock:
             self._replica.table.columns("ids", ids)
         self._keep(ItemsRemoved(self._clock(), tuple(ids))).result()
@@ -115,8 +127,11 @@ class Ranker(Questions):
             pin: slot, from 0, to the item that stands there.
             segment: whose learner decides; a new one starts from nothing.
             propensity: so many draws estimate how likely the list was, where that has no closed form (0: not asked).
-            order: the caller's own order, which is shown in shadow mode and to visitors of the control group.
+            order: the caller's own order, which is shown in shadow mode and to visitors of the control group; without
+                one they see the items by `default_position`.
             visitor: who is asking; the same one is always in the same group.
+            strict: refuse ids of no item; without it they are ignored, and named in the answer.
+            decision: an id of the caller's; the same request with the same id is answered with the same list again.
         """
         ranking, kept = self.rank_soon(**asked)
         if kept is not None:
@@ -129,16 +144,30 @@ class Ranker(Questions):
         Otherwise the list is in the log within milliseconds, and in any case before its feedback: after a crash in
         between, feedback for it is refused.
         """
+        id = asked.pop("decision", None)
+        if id is None:
+            return self._rank(None, None, asked)
+        request = repeats.fingerprint(asked)
+        with self._repeats.turn(name("decision", id)):
+            shown, kept = self._repeats.awaited(id) or (self._made(id), None)
+            if shown is None:
+                return self._rank(id, request, asked)
+        return repeats.answer(shown, request, self._replica.table.ids), kept
+
+    def _rank(self, id: str | None, request: str | None, asked: Any) -> tuple[Ranking, Future[Any] | None]:
         now = self._clock()
-        id = _new_id(now)  # whoever asks the system for chance waits in line, and had better not hold the lock then
+        # Reading entropy of the operating system can block, so it is done before the lock is taken.
+        id = _new_id(now) if id is None else id
         with self._lock:
+            self._serves()
             replica, config = self._replica, self.config
             question = asking.read(config, replica.table, replica.learners, **asked)
             number = max(self._drawn, replica.decided) + 1
             shown, ranking = self._decide(replica, question, number, id, now)
             self._drawn = number
+            shown.asked = repeats.noted(request, question.ignored)
             if config.commit == "all":
-                return ranking, self._keep(shown)
+                return ranking, self._repeats.wait_for(shown, self._keep(shown))
             self._unkept[shown.id] = shown
             try:
                 self._writer.post(self.name, encode(shown), self._apply, shown)
@@ -152,12 +181,12 @@ class Ranker(Questions):
         state, request = learners.of(asked.segment), asked.request
         who = id if asked.visitor is None else asked.visitor
         control = rollout.is_control(config, self.name, who, replica.guarded is not None)
-        own = rollout.own_order(asked) if control else None
+        own = rollout.own_order(asked, replica.table) if control else None
         seed = (config.seed, number)
-        proposed, explored, likely = None, False, None
+        proposed, explored, withheld, likely = None, False, False, None
         if own is None or config.mode == "shadow":
-            spent = 0 if config.explore_daily is None else self._explored(now)
-            decision, explored, likely = rollout.decide(replica, config, asked, self._numbered(*seed), spent)
+            withheld = config.explore_daily is not None and self._explored(now) >= config.explore_daily
+            decision, explored, likely = rollout.decide(replica, config, asked, self._numbered(*seed), withheld)
         if own is not None:
             proposed = decision.items[0] if config.mode == "shadow" else None
             rows = learners.policy.adopt(request, own[None, :]).rows
@@ -192,9 +221,13 @@ class Ranker(Questions):
             allowed=np.packbits(request.allowed) if asked.chosen and request.allowed is not None else None,
             exploring=sum(judged),
             judged=len(judged),
-            explored=explored,
+            explored=explored and not control,  # a proposal that is not shown explores nothing
+            position=replica.position,
+            config=replica.version,
+            numerics=numerics.version(),
+            withheld=withheld,
         )
-        return shown, Ranking(shown, replica.table.ids, shares)
+        return shown, Ranking(shown, replica.table.ids, shares, asked.ignored)
 
     def _explored(self, now: float) -> int:
         """Lists of today that exploring changed, those on their way to the log too."""
@@ -213,7 +246,8 @@ class Ranker(Questions):
         *,
         clicked: Sequence[int] | None = None,
         items: Sequence[str] | None = None,
-        values: Mapping[int | str, float] | Sequence[float] | None = None,
+        values: Sequence[float] | None = None,
+        item_values: Mapping[str, float] | None = None,
         event: str | None = None,
         final: bool = False,
         regret: float | None = None,
@@ -225,7 +259,8 @@ class Ranker(Questions):
             decision: the id of the list.
             clicked: slots, from 0, that were clicked; empty: it was seen, and nothing happened.
             items: ids that were clicked, instead.
-            values: amounts (of a purchase, seconds watched) as a list, or by slot or item, instead.
+            values: amounts (of a purchase, seconds watched), one for each slot, instead.
+            item_values: amounts by item id, instead.
             event: an id of the caller's; the same event twice counts once.
             final: nothing more will come for this list, do not wait for the window.
             regret: what the list lost against the best one, where the teller knows (simulated visitors do).
@@ -233,15 +268,29 @@ class Ranker(Questions):
         """
         shown = self._find(decision)
         replica = self._replica
-        known, binary = replica.table.ids, replica.learners.binary
+        known = replica.table.ids
         ids = [EMPTY if column == EMPTY else known[column] for column in shown.items.tolist()]
-        outcome = outcomes.read(ids, clicked, items, values)
-        if values is not None:
-            outcomes.check(binary, outcome)
+        outcome = outcomes.read(ids, clicked, items, values, item_values)
+        self._check(replica, shown, outcome)
         event = "" if event is None else name("event", event)
-        lost = None if regret is None else validate.number("regret", regret)
+        lost = None if regret is None else validate.number("regret", regret, low=-MAX_AMOUNT, high=MAX_AMOUNT)
         happened = Happened(self._clock(), event, shown.id, outcome, bool(final), lost)
         return self._keep(happened, lambda: self._again(event, shown.id), waits=waits)
+
+    def _check(self, replica: Replica, shown: Shown, outcome: FloatArray) -> None:
+        """Refuse, before anything is committed, what the policy that decided could not learn from.
+
+        Other policies convert the outcomes of its lists. Where that policy is gone, nothing is refused.
+        """
+        deciders = (one for one in (replica, self._other) if one is not None and not one.is_foreign(shown))
+        decider = next(deciders, None)
+        if decider is None:
+            return
+        try:
+            decider.learners.check(shown, outcome)
+        except RankloopError:
+            with self._lock:  # items may have come just now; what is refused again is refused
+                decider.learners.check(shown, outcome)
 
     def _again(self, event: str, decision: str) -> Receipt:
         """The answer to an event that was told before."""
@@ -258,6 +307,8 @@ class Ranker(Questions):
 
     def tick(self) -> int:
         """Close the windows that have run out, look at the guard; how many windows there were."""
+        if self.quarantine is not None:
+            return 0
         now = self._clock()
         with self._lock:
             # What is on its way to the log is there before the entry that closes it.
@@ -286,19 +337,33 @@ class Ranker(Questions):
 
     # Log and state
 
+    def _serves(self) -> None:
+        """Refuse where it is quarantined."""
+        if self.quarantine is not None:
+            raise self.quarantine.error()
+
     def _keep(self, record: Record, known: Callable[[], Any] | None = None, *, waits: bool = False) -> Future[Any]:
+        self._serves()
         light = isinstance(record, Shown | Happened)
         return self._writer.submit(self.name, encode(record), self._apply, record, known, waits=waits, light=light)
 
     def _apply(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
         """Become what is in the log now."""
         with self._lock:
-            told = self._replica.take_in(kept)
-            if self._other is not None:
-                self._other.take_in(kept)
-            for _, record in kept:
-                if isinstance(record, Shown):
-                    self._unkept.pop(record.id, None)
+            self._serves()
+            try:
+                told = self._replica.apply_all(kept)
+                self._other = self._followed(kept)
+                for _, record in kept:
+                    if isinstance(record, Shown):
+                        self._unkept.pop(record.id, None)
+                    elif isinstance(record, ConfigChanged):
+                        self._promote(record)
+            except Exception as error:
+                at = self._replica.position
+                known = error if isinstance(error, CannotReplay) else CannotReplay(at, "last", error)
+                self.quarantine = Quarantine(known.position, known.reason)
+                raise self.quarantine.error() from error
             return told
 
     def flush(self) -> None:
@@ -308,53 +373,13 @@ class Ranker(Questions):
     def snapshot(self) -> int:
         """Keep the state, so that a start need not replay the whole log; the position that it is of."""
         with self._lock:
+            self._serves()
             taken = snapshots.take(self._replica)
             other = None if self._other is None else snapshots.take(self._other)
         self.store.save_snapshot(self.name, snapshots.packed(taken))
         if other is not None:
             self.store.save_snapshot(snapshots.place(self.name, other=True), snapshots.packed(other))
         return taken.position
-
-    def adjust(self, config: RankerConfig) -> None:
-        """Other settings of the rollout from now on; what is learned stays."""
-        if config.learning() != self.config.learning():
-            raise Unsupported("only settings of the rollout can change while a ranker runs; replace it for others.")
-        with self._lock:
-            self.config = self._replica.config = config
-
-    # Another policy
-
-    def stand_by(self, other: Replica) -> None:
-        """Let a replica of this log under other settings catch up, and follow from now on."""
-        if not fits(other.config, self.config):
-            raise Unsupported("another policy must have the same dim, context, coverage and slots.")
-        other.follow(self.store.read(self.name, other.position))  # most of it, while others go on
-        self.flush()  # it may have read what is committed and not applied here yet
-        with self._lock:
-            other.follow(self.store.read(self.name, other.position), until=self._replica.position)
-            self._other = other
-
-    def switch(self) -> RankerConfig:
-        """Let the policy that stands by decide from now on, and this one stand by; the new settings."""
-        with self._lock:
-            if self._other is None:
-                raise Unsupported("no other policy stands by.")
-            # Who sees the lists is the ranker's affair, whichever policy makes them.
-            self._other.config = self._other.config.rolled_out_as(self.config)
-            self._replica, self._other = self._other, self._replica
-            self.config = self._replica.config
-            return self.config
-
-    def dismiss(self) -> None:
-        """The other policy follows no more."""
-        with self._lock:
-            self._other = None
-
-    @property
-    def other(self) -> RankerConfig | None:
-        """Settings of the policy that stands by."""
-        other = self._other
-        return None if other is None else other.config
 
     def close(self) -> None:
         """Write what is waiting and let go of the log."""
@@ -366,9 +391,3 @@ class Ranker(Questions):
 def _new_id(now: float) -> str:
     """Nobody can guess it; it begins with the time, so that neighbours in time are neighbours in an index."""
     return f"{int(1000 * now):011x}{secrets.token_urlsafe(9)}"
-
-
-def fits(other: RankerConfig, config: RankerConfig) -> bool:
-    """Whether a policy can learn from the log of another: items and visitors are told in the same way."""
-    same = ("dim", "context", "coverage", "slots")
-    return all(getattr(other, name) == getattr(config, name) for name in same)

@@ -22,7 +22,7 @@ class Listed(NamedTuple):
     """
 
     item: str
-    rule: str  # ranked, pinned, random, or control: the caller's own order
+    rule: str  # ranked, pinned, random, or control: the caller's order, or the default order
     score: float | None = None
     estimate: float | None = None
     uncertainty: float | None = None
@@ -33,10 +33,19 @@ class Listed(NamedTuple):
 class Ranking:
     """A decided list."""
 
-    __slots__ = ("_ids", "_listed", "_shares", "shown")
+    __slots__ = ("_ids", "_listed", "_shares", "ignored", "repeated", "shown")
 
-    def __init__(self, shown: Shown, ids: Sequence[str], shares: Sequence[float | None] | None = None) -> None:
+    def __init__(
+        self,
+        shown: Shown,
+        ids: Sequence[str],
+        shares: Sequence[float | None] | None = None,
+        ignored: tuple[str, ...] = (),
+        repeated: bool = False,
+    ) -> None:
         self.shown, self._ids, self._shares = shown, ids, shares
+        self.ignored = ignored  # ids of the request that said nothing: of no item, or of one that may not be listed
+        self.repeated = repeated  # decided before, and answered again to a caller who brought its id
         self._listed: tuple[Listed, ...] | None = None
 
     @property
@@ -56,7 +65,7 @@ class Ranking:
 
     @property
     def arm(self) -> str:
-        """`policy`, or `control`: the caller's own order."""
+        """`policy`, or `control`: the caller's order, or the default order."""
         return self.shown.arm
 
     @property

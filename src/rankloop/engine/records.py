@@ -26,6 +26,7 @@ from rankloop.engine.packing import (
     usual_head,
 )
 from rankloop.engine.propensity import Propensity
+from rankloop.errors import RankloopError
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray, IntArray
 
@@ -71,6 +72,11 @@ class Shown:
     exploring: float = 0.0  # shares of scores that explored, summed over `judged` slots
     judged: int = 0
     explored: bool = False  # exploring changed the list, where that was looked at
+    position: int = 0  # of the last event that the state had learned from when it decided
+    config: int = 0  # version of the configuration
+    numerics: str = ""  # what can change a last bit, see `math.numerics`
+    withheld: bool = False  # the day's exploration was spent, so the list is the one believed best
+    asked: str | None = None  # where the caller brought the id: a fingerprint of the request, then lines of ignored ids
 
     def alone(self) -> Shown:
         """The same with arrays of its own, that hold nothing else in memory."""
@@ -115,13 +121,51 @@ class Guarded:
     why: str
 
 
-Record = ItemsPut | ItemsRemoved | Shown | Happened | Closed | Withdrawn | Guarded
+@dataclass(frozen=True, slots=True)
+class ConfigChanged:
+    """The ranker has other settings from here on. The first event of a log says which it began with."""
+
+    time: float
+    version: int  # from 1
+    config: Mapping[str, Any]  # all settings, as plain values
+    changed: Mapping[str, Any]  # those that changed, with their new values
+    by: str | None = None  # name of the API key, where there was one
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An operator has excluded the event at a position: no replay applies it."""
+
+    time: float
+    position: int
+    because: str
+
+
+Record = ItemsPut | ItemsRemoved | Shown | Happened | Closed | Withdrawn | Guarded | ConfigChanged | Skipped
 ARRAYS = ("items", "x", "context", "scores", "why", "proposed", "allowed")
 """Of what was shown."""
-COUNTED = (("number", "q"), ("exploring", "d"), ("judged", "q"), ("explored", "?7x"))
+TEXTS = ("visitor", "asked")
+"""Of what was shown, too."""
+COUNTED = (
+    ("number", "q"),
+    ("position", "q"),
+    ("exploring", "d"),
+    ("judged", "q"),
+    ("explored", "?3x"),
+    ("withheld", "?3x"),
+)
 """Numbers of what was shown."""
 CHANCES = ("prefix", "slot", "prefix_error", "slot_error")
 """Arrays of a propensity."""
+
+
+class CannotReplay(RankloopError):
+    """An event of a log cannot be applied: the log is damaged, or was written by a version with a fault."""
+
+    def __init__(self, position: int, kind: str, cause: Exception) -> None:
+        self.position = position
+        self.reason = f"the {kind} event cannot be applied ({type(cause).__name__}: {cause})"
+        super().__init__(f"the log cannot be replayed at position {position}: {self.reason}.")
 
 
 def encode(record: Record) -> Entry:
@@ -141,6 +185,11 @@ def encode(record: Record) -> Entry:
             return Entry("withdrawn", decision, decision, time, head({}))
         case Guarded(time, tripped, why):
             return Entry("guarded", "", "", time, head({"tripped": tripped, "why": why}))
+        case ConfigChanged(time, version, config, changed, by):
+            what = {"config": dict(config), "changed": dict(changed), "by": by}
+            return Entry("config", str(version), "", time, head(what))
+        case Skipped(time, position, because):
+            return Entry("skip", str(position), "", time, head({"because": because}))
 
 
 def _shown(record: Shown) -> bytes:
@@ -149,13 +198,16 @@ def _shown(record: Shown) -> bytes:
         ("policy", record.policy),
         ("version", record.version),
         ("seed", record.seed),
+        ("config", record.config),
+        ("numerics", record.numerics),
     )
     if record.pinned:
         fixed += (("pinned", record.pinned),)
     if record.arm != "policy":
         fixed += (("arm", record.arm),)
     formats: Formats = COUNTED
-    values: tuple[float, ...] = (record.number, record.exploring, record.judged, record.explored)
+    counted = (record.number, record.position, record.exploring, record.judged, record.explored, record.withheld)
+    values: tuple[float, ...] = counted
     arrays = [(name, array) for name in ARRAYS if (array := getattr(record, name)) is not None]
     likely = record.propensity
     if likely is not None:
@@ -166,10 +218,10 @@ def _shown(record: Shown) -> bytes:
         arrays[1:1] = [(name, array) for name in CHANCES if (array := getattr(likely, name)) is not None]
     shapes = tuple((name, array.dtype.char, array.shape) for name, array in arrays)
     parts = [array.tobytes() for _, array in arrays]
-    if record.visitor is not None:
-        visitor = record.visitor.encode()
-        shapes += (("visitor", TEXT, (len(visitor),)),)
-        parts.append(visitor)
+    for name in TEXTS:
+        if (text := getattr(record, name)) is not None:
+            parts.append(text.encode())
+            shapes += ((name, TEXT, (len(parts[-1]),)),)
     return b"".join([usual_head(fixed, formats, shapes), numbers(formats).pack(*values), *parts])
 
 
@@ -182,8 +234,11 @@ def _happened(record: Happened) -> bytes:
 
 
 def decode(entry: Entry) -> Record:
-    """The record of an entry."""
-    return _record(entry, *unpack(entry.body))
+    """The record of an entry; one that is damaged, or of a newer version, says where it stands."""
+    try:
+        return _record(entry, *unpack(entry.body))
+    except Exception as error:  # whatever damaged bytes do to their reader
+        raise CannotReplay(entry.position, entry.kind, error) from error
 
 
 def decode_all(entries: Sequence[Entry]) -> list[Record]:
@@ -214,6 +269,10 @@ def _record(entry: Entry, head: Head, values: Values) -> Record:
             return Withdrawn(entry.time, entry.subject)
         case "guarded":
             return Guarded(entry.time, fixed["tripped"], fixed["why"])
+        case "config":
+            return ConfigChanged(entry.time, int(entry.key), fixed["config"], fixed["changed"], fixed["by"])
+        case "skip":
+            return Skipped(entry.time, int(entry.key), fixed["because"])
     raise ValueError(f"an entry of kind {entry.kind!r}, which this version does not know")
 
 
@@ -248,4 +307,5 @@ def _item(given: Mapping[str, Any]) -> Item:
         given["enabled"],
         None if prior is None else (prior["score"], prior["strength"]),
         None if coverage is None else tuple(coverage),
+        given.get("default_position"),
     )

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
 
-from rankloop.engine.config import RankerConfig
+from rankloop.engine.config import RankerConfig, learning_of
 from rankloop.engine.items import Item, ItemTable
 from rankloop.engine.learners import Learners, Lesson
 from rankloop.engine.pending import Pending, Waiting
 from rankloop.engine.ranking import Receipt
 from rankloop.engine.records import (
+    CannotReplay,
     Closed,
+    ConfigChanged,
     Guarded,
     Happened,
     ItemsPut,
     ItemsRemoved,
     Record,
     Shown,
+    Skipped,
     Withdrawn,
+    decode,
     decode_all,
 )
 from rankloop.engine.tally import Tally
@@ -30,6 +34,8 @@ from rankloop.types import FloatArray
 
 TOGETHER = 2000
 """Entries of a replay that are taken in at once."""
+CHANGES = 100
+"""Changes of settings that are remembered."""
 
 
 class Replica:
@@ -38,8 +44,12 @@ class Replica:
     Only `apply` and `follow` change it, and only by what entries say: equal logs give equal replicas, bit for bit.
     """
 
-    def __init__(self, config: RankerConfig) -> None:
-        self.config = config
+    def __init__(self, config: RankerConfig, skipped: Collection[int] = ()) -> None:
+        self.config, self.skipped = config, frozenset(skipped)  # positions that an operator has excluded
+        self.version = 0  # of the configuration; 0 before the log has said any
+        self.own: set[int] = set()  # versions under which this policy decided, with these settings of learning
+        self.settings: Mapping[str, Any] = {}  # as the log has said last, also where another policy decides
+        self.changes: list[tuple[float, str]] = []  # when the settings or the guard changed, and how
         self.table = ItemTable(config.dim, config.coverage)
         self.learners = Learners(config, self.table)
         self.pending = Pending(config.window)
@@ -57,13 +67,15 @@ class Replica:
             case Shown():
                 self.decided = max(self.decided, record.number)
                 self.learners.row(record.segment)
-                self.pending.add(self.learners.scored(record) if self._is_foreign(record) else record)
+                self.pending.add(self.learners.scored(record) if self.is_foreign(record) else record)
                 self.tally.listed(record)
             case Happened():
                 return self._happened(record)
             case ItemsPut(_, items):
                 self._put(items)
             case ItemsRemoved(_, ids):
+                for id in ids:
+                    self._believe(id, -1.0)
                 self.table.remove(ids)
                 self.learners.follow()
             case Closed(_, decisions):
@@ -71,13 +83,34 @@ class Replica:
                     self._close(self.pending.pop(id))
             case Withdrawn(_, id):
                 return self._withdrawn(id)
-            case Guarded(_, tripped, why):
+            case Guarded(time, tripped, why):
                 self.guarded = why if tripped else None
                 self.watched = [[0.0, 0.0], [0.0, 0.0]]
+                self._note(time, f"the guard fell back: {why}" if tripped else f"the guard was released: {why}")
+            case ConfigChanged():
+                self._configure(record)
+            case Skipped():
+                pass  # exclusions are read before a replay starts
         return None
 
-    def _is_foreign(self, shown: Shown) -> bool:
-        """Whether another policy decided: its rows are not what this one would have scored."""
+    def _configure(self, record: ConfigChanged) -> None:
+        """Go on with other settings; what is learned, and how, stays this replica's own."""
+        first = self.version == 0
+        self.version, self.settings = record.version, record.config
+        if learning_of(record.config) == self.config.learning():
+            self.own.add(record.version)
+        self.config = self.config.adjusted_as(record.config)
+        self.pending.window = self.config.window
+        if not first:
+            self._note(record.time, ", ".join(f"{name}: {value}" for name, value in record.changed.items()))
+
+    def _note(self, time: float, label: str) -> None:
+        self.changes = [*self.changes[1 - CHANGES :], (time, label)]
+
+    def is_foreign(self, shown: Shown) -> bool:
+        """Whether another policy decided, or this one with other parameters: its rows may be others."""
+        if shown.config and self.version:
+            return shown.config not in self.own
         return bool(shown.policy) and shown.policy != self.config.policy
 
     def follow(self, entries: Iterable[Entry], until: int | None = None, page: int = TOGETHER) -> None:
@@ -85,11 +118,13 @@ class Replica:
         wanted = entries if until is None else takewhile(lambda entry: entry.position <= until, entries)
         left = iter(wanted)
         while some := list(islice(left, page)):
-            records = decode_all(some)
-            self.take_in([(entry.position, record) for entry, record in zip(some, records, strict=True)])
+            read = [entry for entry in some if entry.position not in self.skipped]
+            records = decode_all(read)
+            self.apply_all([(entry.position, record) for entry, record in zip(read, records, strict=True)])
+            self.position = some[-1].position
             self.pending.part(record.id for record in records if isinstance(record, Shown))
 
-    def take_in(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
+    def apply_all(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
         """Apply records, each after its position: what one by one would give, with lessons of a segment together."""
         told: list[Receipt | None] = []
         self._later = {}
@@ -97,16 +132,31 @@ class Replica:
             for position, record in kept:
                 if isinstance(record, ItemsPut | ItemsRemoved):
                     self._catch_up()
-                told.append(self.apply(record))
                 self.position = position
-        finally:
+                told.append(self.apply(record))
             self._catch_up()
+        finally:
             self._later = None
         return told
 
+    def apply_carefully(self, entries: Iterable[Entry]) -> None:
+        """Apply entries one by one, and say which of them cannot be applied."""
+        for entry in entries:
+            try:
+                if entry.position not in self.skipped:
+                    self.apply(decode(entry))
+            except CannotReplay:
+                raise
+            except Exception as error:
+                raise CannotReplay(entry.position, entry.kind, error) from error
+            self.position = entry.position
+
     def _catch_up(self) -> None:
         for lessons in (self._later or {}).values():
-            self.learners.learn(lessons)
+            try:
+                self.learners.learn(lessons)
+            except Exception as error:
+                raise CannotReplay(lessons[0].position, "feedback", error) from error
         self._later = {}
 
     def _happened(self, record: Happened) -> Receipt:
@@ -139,7 +189,8 @@ class Replica:
     def _settle(self, waiting: Waiting) -> str:
         """The outcome of a list is known: count it, and learn from it where that is possible."""
         shown = waiting.shown
-        outcome = np.zeros(len(shown.items)) if waiting.outcome is None else waiting.outcome
+        told = np.zeros(len(shown.items)) if waiting.outcome is None else waiting.outcome
+        outcome = self.learners.outcome(told)
         clicked = self.tally.settled(shown, outcome, waiting.regret)
         control = shown.arm == "control"
         watched = self.watched[1 if control else 0]
@@ -147,9 +198,9 @@ class Replica:
         watched[1] += clicked
         if self.witness is not None:
             self.witness(shown, outcome)
-        if (control or self._is_foreign(shown)) and not self.learners.from_others:
+        if (control or self.is_foreign(shown)) and not self.learners.from_others:
             return "counted"
-        lesson = Lesson(shown, outcome)
+        lesson = Lesson(shown, outcome, self.position)
         if self._later is None:
             self.learners.learn([lesson])
         else:
@@ -157,13 +208,30 @@ class Replica:
         return "learned"
 
     def _put(self, items: Sequence[Item]) -> None:
-        new = [item for item in items if item.id not in self.table.column]
+        changed = [item for item in items if self._prior_changes(item)]
+        for item in changed:
+            self._believe(item.id, -1.0)  # with the features that it was believed with
         self.table.put(items)
         self.learners.follow()
         self.tally.grow(self.table.capacity)
-        for item in new:
-            if item.prior is not None:
-                self.learners.believe(self.table.column[item.id], *item.prior)
+        for item in changed:
+            self._believe(item.id, 1.0)
+
+    def _prior_changes(self, item: Item) -> bool:
+        """Whether what is believed of an item before the first click changes, or the features that stand for it."""
+        at = self.table.column.get(item.id) if self.table.has(item.id) else None
+        before = None if at is None else self.table.priors.get(at)
+        if before is None or item.prior not in (None, before):
+            return item.prior is not None
+        return item.features != self.table.get(item.id).features
+
+    def _believe(self, id: str, sign: float) -> None:
+        """Believe what another ranker said of an item, if anything, or take it back."""
+        at = self.table.column.get(id) if self.table.has(id) else None
+        prior = None if at is None else self.table.priors.get(at)
+        if at is not None and prior is not None:
+            score, strength = prior
+            self.learners.believe(at, score, sign * strength)
 
     def counts(self) -> dict[str, Any]:
         """How large it is, and how far."""

@@ -78,6 +78,14 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """Something about the ranker changed: charts mark it."""
+
+    time: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """A ranker at a glance."""
 
@@ -99,6 +107,7 @@ class Overview:
     lags: list[Lag]
     lag_seconds: float  # summed over them
     times: list[Bucket]
+    changes: list[Change]  # within those times, in their order
 
 
 def arm(counts: Sequence[float]) -> Arm:
@@ -133,7 +142,7 @@ def lift(counts: Counts) -> Lift | None:
 
 def overview(replica: Replica, hours: float = 2.0, points: int = 120) -> Overview:
     """A ranker at a glance, with the last hours in at most so many spans of time."""
-    tally, config = replica.tally, replica.config
+    tally, config, times = replica.tally, replica.config, _times(replica, hours, points)
     return Overview(
         policy=config.policy,
         mode=config.mode,
@@ -148,8 +157,17 @@ def overview(replica: Replica, hours: float = 2.0, points: int = 120) -> Overvie
         lift=lift(tally.total),
         lags=[Lag(within, lists) for within, lists in zip((*LAGS, None), tally.lags, strict=True)],
         lag_seconds=tally.lag_seconds,
-        times=_times(replica, hours, points),
+        times=times,
+        changes=_changes(replica, times),
     )
+
+
+def _changes(replica: Replica, times: Sequence[Bucket]) -> list[Change]:
+    """Changes from the beginning of the first span of time to the end of the last."""
+    if not times:
+        return []
+    start, end = times[0].start, times[-1].start + times[-1].seconds
+    return [Change(time, label) for time, label in sorted(replica.changes) if start <= time <= end]
 
 
 def _times(replica: Replica, hours: float, points: int) -> list[Bucket]:
@@ -180,21 +198,32 @@ def _together(minutes: int, points: int, least: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """How often an item stood in each place, and was clicked there."""
+class Placed:
+    """How often an item stood in each place of an arm's lists, and was clicked there."""
 
-    item: str
     shown: list[int]
     clicked: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where an item stood in lists of the policy, and in those of the control group."""
+
+    item: str
+    policy: Placed
+    control: Placed
+
+
 def places(replica: Replica, limit: int) -> list[Places]:
-    """The items shown most, of both arms; the last place counts for all that follow it."""
+    """The items shown most in either arm; the last place counts for all that follow it."""
     tally = replica.tally
     often = np.einsum("np->n", tally.shown[0] + tally.shown[1]).astype(np.int64)
     most = [at for at in np.argsort(-often, kind="stable")[:limit].tolist() if often[at]]
-    shown, clicked = tally.shown[:, most].sum(axis=0), tally.clicked[:, most].sum(axis=0)
-    return [Places(replica.table.ids[at], *of) for at, *of in zip(most, shown.tolist(), clicked.tolist(), strict=True)]
+    shown, clicked = tally.shown[:, most].tolist(), tally.clicked[:, most].tolist()
+    return [
+        Places(replica.table.ids[at], *(Placed(shown[arm][n], clicked[arm][n]) for arm in range(len(ARMS))))
+        for n, at in enumerate(most)
+    ]
 
 
 def _ratio(a: float, b: float) -> float | None:

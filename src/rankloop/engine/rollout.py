@@ -1,26 +1,27 @@
-"""Whose list is shown: the policy's, or the caller's own."""
+"""Whose list is shown: the policy's, or that of the control group."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from rankloop.engine.asking import Asked
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.inside import unwrap
+from rankloop.engine.items import ItemTable
 from rankloop.engine.propensity import Propensity, of
 from rankloop.engine.replica import Replica
-from rankloop.errors import MISSING, InvalidInput
-from rankloop.types import EMPTY, Decision
+from rankloop.types import EMPTY, BoolArray, Decision, IntArray
 
 Draws = np.random.Generator
+FIRST_BLOCK_COLUMNS = 256
+"""Columns of the default order that are looked at first."""
 
 
 def is_control(config: RankerConfig, name: str, who: str, guarded: bool) -> bool:
-    """Whether this visitor sees the caller's own order: always the same for the same visitor."""
+    """Whether this visitor sees the control ranking: always the same for the same visitor."""
     if config.mode == "shadow" or guarded:
         return True
     return config.traffic < 1.0 and share(name, who) >= config.traffic
@@ -28,21 +29,45 @@ def is_control(config: RankerConfig, name: str, who: str, guarded: bool) -> bool
 
 def share(name: str, who: str) -> float:
     """A number in [0, 1) that belongs to a visitor of a ranker."""
-    print_ = hashlib.blake2b(f"{name}\0{who}".encode(), digest_size=8).digest()
+    # A ranker that started anew has a log of another name, name#…, and the same visitors.
+    print_ = hashlib.blake2b(f"{name.partition('#')[0]}\0{who}".encode(), digest_size=8).digest()
     return int.from_bytes(print_) / 2.0**64
 
 
-def own_order(asked: Asked) -> Any:
-    """The caller's list [k], which must have been given."""
-    if asked.order is None:
-        raise InvalidInput("order", MISSING, "the ids in your own order, which visitors of the control group see")
-    return asked.order
+def own_order(asked: Asked, table: ItemTable) -> IntArray:
+    """The list [k] of the control group: the caller's order, or where none was given the default order with the pins.
+
+    EMPTY where there are too few items.
+    """
+    if asked.order is not None:
+        return asked.order
+    request = asked.request
+    own = np.full(request.k, EMPTY, dtype=np.int64) if request.pinned is None else request.pinned.copy()
+    may = table.enabled if request.allowed is None else request.allowed
+    if asked.pinned:
+        may = may.copy()
+        may[own[own != EMPTY]] = False
+    free = np.flatnonzero(own == EMPTY)
+    listed = _first(table.default_order, may, len(free))
+    own[free[: len(listed)]] = listed
+    return own
+
+
+def _first(order: IntArray, may: BoolArray, n: int) -> IntArray:
+    """The first n columns of an order that may be listed; of a long order, most need not be looked at."""
+    size = FIRST_BLOCK_COLUMNS + n
+    while True:
+        begin = order[:size]
+        listed = begin[may[begin]]
+        if len(listed) >= n or size >= len(order):
+            return listed[:n]
+        size *= 8
 
 
 def decide(
-    replica: Replica, config: RankerConfig, asked: Asked, rng: Draws, spent: int
+    replica: Replica, config: RankerConfig, asked: Asked, rng: Draws, withheld: bool
 ) -> tuple[Decision, bool, Propensity | None]:
-    """The policy's list, within what it may explore; `spent` lists of today were changed by exploring.
+    """The policy's list, within what it may explore: nothing today, where exploration is withheld.
 
     Also whether exploring changed it, where that is looked at, and its propensity where that has a closed form.
     """
@@ -54,7 +79,7 @@ def decide(
         return made, False, of(learners.policy, state, made, learners.law)
     _, inner = unwrap(learners.policy, state)
     best = learners.greedy.decide(inner, request, rng)
-    if config.explore_daily is not None and spent >= config.explore_daily:
+    if withheld:
         return best, False, of(learners.greedy, inner, best)
     if config.explore_from:
         pinned = np.full(request.k, EMPTY, dtype=np.int64) if request.pinned is None else request.pinned.copy()

@@ -12,10 +12,12 @@ import numpy as np
 
 from rankloop.engine.clicks import TABLES
 from rankloop.engine.config import RankerConfig
+from rankloop.engine.items import PER_COLUMN
 from rankloop.engine.records import Shown, decode, encode
 from rankloop.engine.replica import Replica
 from rankloop.engine.tally import FIELDS
-from rankloop.store.base import Entry, Snapshot, Store
+from rankloop.math import numerics
+from rankloop.store.base import Entry, Snapshot, Store, StoreUnavailable
 from rankloop.version import __version__
 
 
@@ -35,7 +37,15 @@ def take(replica: Replica) -> Taken:
     arrays = {f"{part}.{name}": array for part, own in parts.items() for name, array in own.arrays().items()}
     arrays["watched"] = np.array(replica.watched)
     waiting = [(one.shown, None if one.outcome is None else one.outcome.copy(), one.regret) for one in replica.pending]
-    head = {**_belongs(replica), "decided": replica.decided, "guarded": replica.guarded}
+    head = {
+        **_belongs(replica),
+        "decided": replica.decided,
+        "guarded": replica.guarded,
+        "version": replica.version,
+        "own": sorted(replica.own),
+        "settings": dict(replica.settings),
+        "changes": replica.changes,
+    }
     return Taken(replica.position, arrays, waiting, head)
 
 
@@ -74,6 +84,11 @@ def restore(replica: Replica, snapshot: Snapshot) -> bool:
     replica.tally.restore(_below("tally.", arrays))
     replica.watched, replica.guarded = arrays["watched"].tolist(), head["guarded"]
     replica.decided, replica.position = head["decided"], snapshot.position
+    replica.version, replica.settings, replica.own = head["version"], head["settings"], set(head["own"])
+    replica.changes = [(time, label) for time, label in head["changes"]]
+    if replica.version:  # a log that was imported does not say its settings
+        replica.config = replica.config.adjusted_as(replica.settings)
+    replica.pending.window = replica.config.window
     bodies, outcomes, at, told = arrays["pending.bodies"].tobytes(), arrays["pending.outcomes"], 0, 0
     sizes = arrays["pending.sizes"].tolist()
     for (key, time, known, regret), size in zip(head["pending"], sizes, strict=True):
@@ -88,12 +103,25 @@ def restore(replica: Replica, snapshot: Snapshot) -> bool:
 
 def start(config: RankerConfig, store: Store, name: str, *, other: bool = False) -> Replica:
     """The newest snapshot and the rest of the log; of the policy that stands by, where `other`."""
-    replica = Replica(config)
+    skipped = excluded(store, name)
+    replica = Replica(config, skipped)
     kept = store.load_snapshot(place(name, other))
-    if kept is not None:
-        restore(replica, kept)
-    replica.follow(store.read(name, replica.position))
+    try:
+        if kept is not None:
+            restore(replica, kept)
+        replica.follow(store.read(name, replica.position))
+    except StoreUnavailable:
+        raise
+    except Exception:
+        # The snapshot may be damaged; and many events at once do not say which of them cannot be applied.
+        replica = Replica(config, skipped)
+        replica.apply_carefully(store.read(name))
     return replica
+
+
+def excluded(store: Store, name: str) -> frozenset[int]:
+    """Positions of events that an operator has excluded from every replay."""
+    return frozenset(int(entry.key) for entry in store.of_kind(name, "skip"))
 
 
 def place(name: str, other: bool) -> str:
@@ -102,8 +130,15 @@ def place(name: str, other: bool) -> str:
 
 
 def _belongs(replica: Replica) -> dict[str, Any]:
-    """What a snapshot is of: it is of no use to another policy, nor to those who count something else."""
-    return {"config": replica.config.learning(), "version": __version__, "counts": [*FIELDS, *TABLES, "hits"]}
+    """What a snapshot is valid for: one policy, version, numerics and layout."""
+    return {
+        "learning": replica.config.learning(),
+        "rankloop": __version__,
+        "numerics": numerics.version(),
+        "skipped": sorted(replica.skipped),
+        "counts": [*FIELDS, *TABLES, "hits"],
+        "items": list(PER_COLUMN),
+    }
 
 
 def _below(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,18 @@ def add_rows(F: FloatArray, model: Model, x: FloatArray) -> FloatArray:
     return gain
 
 
+def remove_row(F: FloatArray, x: FloatArray) -> None:
+    """V -= x xᵀ in place, for F [B, d, d] and a row x [B, d] that was added before.
+
+    With f = Fᵀx and s = fᵀf < 1, V⁻¹ becomes F(I + f fᵀ/(1-s))Fᵀ, whose square root is F(I + c f fᵀ) with
+    c = (1/√(1-s) - 1)/s.
+    """
+    f = np.vecmat(x, F)
+    s = np.minimum(np.vecdot(f, f), 1.0 - 1e-12)
+    c = np.where(s > 0.0, (1.0 / np.sqrt(1.0 - s) - 1.0) / np.where(s > 0.0, s, 1.0), 0.0)
+    F += np.matvec(F, f)[:, :, None] * (c[:, None] * f)[:, None, :]
+
+
 def slot_models(model: Model, shape: tuple[int, ...]) -> IntArray:
     """The model of each slot of a list, [B, K], as an array of its own."""
     if isinstance(model, slice):
@@ -65,5 +77,22 @@ def width(F: FloatArray, x: FloatArray) -> FloatArray:
 
 
 def from_precision(V: FloatArray) -> FloatArray:
-    """F [..., d, d] of a precision matrix V [..., d, d]."""
-    return np.linalg.cholesky(np.linalg.inv(V))
+    """F [..., d, d] of a precision matrix V [..., d, d], also of one that is singular but for rounding."""
+    try:
+        return np.linalg.cholesky(np.linalg.inv(V))
+    except np.linalg.LinAlgError:
+        values, vectors = positive_eigen(V)
+        return np.asarray(vectors / np.sqrt(values)[..., None, :])
+
+
+def precision(F: FloatArray) -> FloatArray:
+    """V [..., d, d] of a factor F [..., d, d], however far its directions are apart."""
+    vectors, spread, _ = np.linalg.svd(F)
+    return np.asarray((vectors / (spread**2)[..., None, :]) @ np.swapaxes(vectors, -1, -2))
+
+
+def positive_eigen(V: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues [..., d], the smallest raised to where rounding begins, and eigenvectors [..., d, d]."""
+    values, vectors = np.linalg.eigh(V)
+    least = np.finfo(np.float64).eps * values[..., -1:]
+    return np.maximum(values, least), vectors

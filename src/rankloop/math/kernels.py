@@ -258,3 +258,26 @@ def _repeats(items: IntArray) -> bool:
 
 
 repeats = compiled(_repeats)
+
+
+def _possible(items: IntArray, clicks: FloatArray, single: bool, binary: bool) -> bool:
+    """Whether clicks [B, K] can have happened on lists [B, K]: finite, on items that are shown, none of them twice.
+
+    With `single` a list has one click at most, with `binary` a click is 1.
+    """
+    for b in range(items.shape[0]):
+        many = 0
+        for k in range(items.shape[1]):
+            value, item = clicks[b, k], items[b, k]
+            if value != 0.0:
+                many += 1
+                if item == -1 or not np.isfinite(value) or (binary and value != 1.0) or (single and many > 1):
+                    return False
+            if item >= 0:
+                for j in range(k):
+                    if items[b, j] == item:
+                        return False
+    return True
+
+
+possible = compiled(_possible)

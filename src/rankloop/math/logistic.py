@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit as sigmoid
 
+from rankloop.math.factor import positive_eigen
 from rankloop.math.kernels import gram
 from rankloop.math.linear import dot, stacked
 from rankloop.types import FloatArray
@@ -61,12 +62,21 @@ def fit(
         z = dot(xa, ta)
         gradient = _rows_times(sa - na * sigmoid(z), xa) - ridge * ta
         H = hessian(ta, xa, na, ridge)
-        step: FloatArray = np.linalg.solve(H, gradient[:, :, None])[:, :, 0].astype(np.float64, copy=False)
+        step = _solve(H, gradient)
         theta[active], loss[active] = _damped(ta, step, loss[active], xa, na, sa, ridge)
         active = active[np.abs(step).max(axis=1) > tolerance * (1.0 + np.abs(ta).max(axis=1))]
         if not active.size:
             break
     return theta, hessian(theta, x, n, ridge)
+
+
+def _solve(H: FloatArray, gradient: FloatArray) -> FloatArray:
+    """H⁻¹g, [B, d]; rows that are longer than the ridge can hold make H singular but for rounding."""
+    try:
+        return np.asarray(np.linalg.solve(H, gradient[:, :, None])[:, :, 0], dtype=np.float64)
+    except np.linalg.LinAlgError:
+        values, vectors = positive_eigen(H)
+        return np.asarray(np.matvec(vectors, np.vecmat(gradient, vectors) / values))
 
 
 def _rows_times(weights: FloatArray, x: FloatArray) -> FloatArray:

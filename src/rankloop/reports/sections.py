@@ -85,14 +85,18 @@ def items(facts: Facts) -> Section:
 
 
 def _told(name: str, told: Sequence[Told]) -> Table:
-    """Items with the shares of lists that they stand in, clicks and beliefs."""
-    believed = any(one.estimate is not None for one in told)
-    head = ["item", "in lists of the policy", "of control", "clicked of shown", "click-through"]
+    """Items with the share of each arm's lists that they stand in, clicks there, and beliefs."""
+    believed, both = any(one.estimate is not None for one in told), any(one.control is not None for one in told)
+    head = ["item", "policy: in lists", "clicked of shown", "click-through"]
+    head += ["control: in lists", "clicked of shown", "click-through"] if both else []
     head += ["believed"] if believed else []
     rows = []
     for one in told:
-        row = [one.item, percent(one.policy, 1), percent(one.control, 1), f"{one.clicked:,} of {one.shown:,}"]
+        row = [one.item, percent(one.policy, 1), f"{one.clicked:,} of {one.shown:,}"]
         row.append(_interval(one.click_through, one.low, one.high, shares=True))
+        if both:
+            row += [percent(one.control, 1), f"{one.control_clicked:,} of {one.control_shown:,}"]
+            row.append(_interval(one.control_click_through, one.control_low, one.control_high, shares=True))
         if believed:
             row.append(_interval(one.estimate, one.estimate_low, one.estimate_high, shares=False))
         rows.append(row)

@@ -71,7 +71,7 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(service.settings.cors_origins),
-            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
     made: dict[str, Any] = {}

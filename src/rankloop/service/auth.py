@@ -58,12 +58,12 @@ class Guard:
         self._secret = secrets.token_bytes(32)
         self._known: dict[bytes, Key] = {}
 
-    def admit(self, headers: Headers, role: str) -> None:
-        """Refuse a caller without the role: 401, 403, or 429 when it asks too often."""
+    def admit(self, headers: Headers, role: str) -> str | None:
+        """The name of the caller's key, if keys are needed; 401, 403 without the role, 429 when it asks too often."""
         if self._open:
             self._rate.spend(NOBODY)
             _same_machine(headers)
-            return
+            return None
         key = self._find(headers.get(b"authorization"))
         self._rate.spend(NOBODY if key is None else key.name)
         if key is None:
@@ -71,6 +71,7 @@ class Guard:
             raise Refused(401, told, headers={"WWW-Authenticate": "Bearer"})
         if role not in key.roles and "admin" not in key.roles:
             raise Refused(403, f"this key may not do that: the role {role} is needed.")
+        return key.name
 
     def _find(self, header: bytes | None) -> Key | None:
         scheme, _, given = (header or b"").partition(b" ")

@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 from rankloop.engine import Receipt
 from rankloop.engine.records import plain
 from rankloop.service import bodies
+from rankloop.service.hosted import Hosted
 from rankloop.service.problems import Refused, internal, refused, response
-from rankloop.service.rankers import Hosted
 from rankloop.service.schemas import FeedbackBody, ListedAnswer, RankAnswer, RankBody, ReceiptAnswer
 from rankloop.service.service import Service
 
@@ -63,12 +63,14 @@ async def rank(service: Service, hosted: Hosted, body: bytes) -> RankAnswer:
         raise Refused(422, f"propensity is {asked.propensity}; {accepted}.", field="propensity")
     hosted.has_room_for(asked.segment, service.limits.segments)
     question = {name: value for name in RankBody.__struct_fields__ if (value := getattr(asked, name)) != USUAL[name]}
-    # Draws for a propensity take their time, and so do thousands of candidates; a plain list does not.
-    slow = asked.propensity > 0 or (asked.candidates is not None and len(asked.candidates) > 1000)
+    # Draws for a propensity take their time, and so do thousands of candidates and a look into the log for an id.
+    slow = asked.propensity > 0 or asked.decision is not None
+    slow = slow or max(len(ids or ()) for ids in (asked.candidates, asked.exclude, asked.order)) > 1000
     ranking, kept = await run_sync(_decide, hosted, question) if slow else _decide(hosted, question)
     if kept is not None:
         await service.bridge.wait(kept)
-    service.metrics.listed(hosted.name)
+    if not ranking.repeated:
+        service.metrics.listed(hosted.name)
     likely = ranking.propensity
     return RankAnswer(
         ranking.id,
@@ -77,6 +79,7 @@ async def rank(service: Service, hosted: Hosted, body: bytes) -> RankAnswer:
         ranking.arm,
         [ListedAnswer(*one) for one in ranking.items],
         None if likely is None else plain(likely),
+        list(ranking.ignored),
     )
 
 
@@ -95,20 +98,14 @@ async def feedback(service: Service, hosted: Hosted, body: bytes) -> ReceiptAnsw
     return ReceiptAnswer(receipt.decision, receipt.status)
 
 
-def _slots(values: Any) -> Any:
-    """Amounts by slot where all keys are numbers of slots, by item where they are not."""
-    if isinstance(values, dict) and all(key.isdecimal() and len(key) < 4 for key in values):
-        return {int(key): value for key, value in values.items()}
-    return values
-
-
 def tell(hosted: Hosted, told: FeedbackBody) -> Any:
     """Hand feedback to its ranker."""
     return hosted.ranker.feedback_soon(
         told.decision,
         clicked=told.clicked,
         items=told.items,
-        values=_slots(told.values),
+        values=told.values,
+        item_values=told.item_values,
         event=told.event,
         final=told.final,
         regret=told.regret,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from rankloop.service.rankers import Hosted
+from rankloop.service.rankers import Rankers
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
@@ -18,7 +18,7 @@ QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5
 class Metrics:
     """Counters and histograms of one service."""
 
-    def __init__(self, rankers: Iterable[Hosted]) -> None:
+    def __init__(self, rankers: Rankers) -> None:
         self.registry = own = CollectorRegistry()
         self.seconds = Histogram("rankloop_request_seconds", "Time to answer", ["route"], buckets=QUICK, registry=own)
         self.answers = Counter("rankloop_answers", "Answers by status", ["route", "status"], registry=own)
@@ -65,7 +65,7 @@ class Metrics:
 class _Now(Collector):
     """How the rankers are when somebody asks."""
 
-    def __init__(self, rankers: Iterable[Hosted]) -> None:
+    def __init__(self, rankers: Rankers) -> None:
         self._rankers = rankers
 
     def collect(self) -> Iterator[Metric]:
@@ -87,4 +87,7 @@ class _Now(Collector):
             within = list(accumulate(one.lists for one in now.lags))
             bounds = ["+Inf" if one.within is None else f"{one.within}" for one in now.lags]
             lag.add_metric([hosted.name], list(zip(bounds, within, strict=True)), sum_value=now.lag_seconds)
-        yield from (pending, position, items, explored, lag)
+        aside = GaugeMetricFamily("rankloop_quarantined", "1 where a ranker is set aside", labels=["ranker"])
+        for hosted in self._rankers.all():
+            aside.add_metric([hosted.name], float(hosted.quarantine is not None))
+        yield from (pending, position, items, explored, lag, aside)

@@ -14,6 +14,7 @@ from rankloop.engine.config import AGGREGATES, CLOSINGS, COMMITS, MODES, OBJECTI
 from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.history import History
 from rankloop.service import problems, schemas
+from rankloop.service.changes import ChangeHistory
 from rankloop.service.replacing import Standing
 from rankloop.version import __version__
 
@@ -22,12 +23,13 @@ BODIES = (schemas.RankBody, schemas.FeedbackBody, schemas.BulkFeedbackBody, sche
 ANSWERS = (
     schemas.RankAnswer, schemas.ReceiptAnswer, schemas.BulkAnswers, schemas.ItemsAnswer, schemas.RankersAnswer,
     History, schemas.ReportAnswer, schemas.OverviewAnswer, schemas.SegmentsAnswer, schemas.PlacesAnswer,
-    schemas.Health, schemas.ItemBody, problems.Problem, Standing, Diagnosis, RankerConfig,
+    schemas.Health, schemas.Readiness, schemas.ItemBody, problems.Problem, ChangeHistory, Standing, Diagnosis,
+    RankerConfig,
 )  # fmt: skip
 ALWAYS = {401: "No key, or a wrong one", 403: "The key has not the role", 429: "Too many requests"}
 SOMETIMES = {
     404: "Unknown ranker, item or decision",
-    409: "Not now; the sentence says why",
+    409: "Not now, or not with this id; the sentence says why",
     422: "Not acceptable; the sentence says what is",
     503: "The log cannot be written now",
 }
@@ -70,8 +72,14 @@ def _json(type: Any) -> dict[str, Any]:
 
 
 HOT = {
-    "/v1/rankers/{name}/rank": ("rank", "Decide a list", schemas.RankBody, schemas.RankAnswer),
-    "/v1/rankers/{name}/feedback": ("feedback", "Tell what happened", schemas.FeedbackBody, schemas.ReceiptAnswer),
+    "/v1/rankers/{name}/rank": ("rank", "Decide a list", schemas.RankBody, schemas.RankAnswer, (404, 409)),
+    "/v1/rankers/{name}/feedback": (
+        "feedback",
+        "Tell what happened",
+        schemas.FeedbackBody,
+        schemas.ReceiptAnswer,
+        (404,),
+    ),
 }
 
 
@@ -79,8 +87,8 @@ def document(app: FastAPI) -> dict[str, Any]:
     """The whole document."""
     made = get_openapi(title="rankloop", version=__version__, openapi_version="3.1.0", routes=app.routes)
     paths: dict[str, Any] = {}
-    for path, (id, summary, body, answer) in HOT.items():
-        told = described(404, body=body, answer=answer)
+    for path, (id, summary, body, answer, statuses) in HOT.items():
+        told = described(*statuses, body=body, answer=answer)
         responses = {str(code): response for code, response in told["responses"].items()}
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
         operation = {"operationId": id, "summary": summary, "tags": ["hot"], "parameters": [name]}
@@ -88,9 +96,22 @@ def document(app: FastAPI) -> dict[str, Any]:
     made["paths"] = paths | made["paths"]
     _, components = msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=WHERE + "{name}")
     _narrow(components["RankerConfig"])
+    components["RankerChanges"] = _changed(components["RankerConfig"])
     made.setdefault("components", {})["schemas"] = components
     made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     return made
+
+
+def _changed(config: dict[str, Any]) -> dict[str, Any]:
+    """Some of a ranker's settings, each as it is there or null, and whether to learn anew."""
+    own = {name: {"anyOf": [one, {"type": "null"}]} for name, one in config["properties"].items()}
+    told = "Settings to change; null takes one back to its default. `reset: true` learns anew, with the same items."
+    return config | {
+        "title": "RankerChanges",
+        "description": told,
+        "required": [],
+        "properties": own | {"reset": {"type": "boolean", "default": False}},
+    }
 
 
 def _narrow(config: dict[str, Any]) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from rankloop.engine import UnknownDecision
+from rankloop.engine import ConflictingDecision, UnknownDecision
+from rankloop.engine.quarantine import Quarantined
+from rankloop.engine.records import CannotReplay
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.store import StoreUnavailable
 
@@ -44,8 +46,12 @@ def refused(error: Exception) -> Refused | None:
             return error
         case StoreUnavailable():
             return Refused(503, str(error), headers=RETRY)
+        case Quarantined() | CannotReplay():
+            return Refused(503, str(error))
         case UnknownDecision():
             return Refused(404, str(error))
+        case ConflictingDecision():
+            return Refused(409, str(error), field="decision")
         case InvalidInput():
             return Refused(422, str(error), field=error.field)
         case RankloopError():
@@ -75,6 +81,8 @@ def malformed(error: Exception) -> Refused:
     if isinstance(error, msgspec.ValidationError):
         told, _, at = str(error).partition(" - at ")
         field = _field(at) or "body"
+        if field.rpartition(".")[2] == "values" and told.endswith("got `object`"):
+            told += "; numbers by item are item_values"
         return Refused(422, f"{field} is not acceptable: {told[:1].lower()}{told[1:]}.", field=field)
     if isinstance(error, RecursionError):
         return Refused(400, "the body is nested too deeply.")

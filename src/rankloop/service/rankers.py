@@ -8,76 +8,52 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
-from rankloop.engine import Item, Ranker, RankerConfig, snapshots
-from rankloop.engine.ranker import fits
+from rankloop.engine import Ranker, RankerConfig, snapshots
+from rankloop.engine.config import ADJUSTABLE, changes, learning_of
+from rankloop.engine.configurable import fits
+from rankloop.engine.quarantine import Quarantine
+from rankloop.engine.records import CannotReplay, decode
+from rankloop.engine.verification import last_settings
 from rankloop.errors import InvalidInput, Words
+from rankloop.service.changes import DELETED, PUT, RESERVED
+from rankloop.service.hosted import Hosted
 from rankloop.service.problems import Refused
 from rankloop.service.replacing import Rebuild, Standing
 from rankloop.service.settings import Settings
 from rankloop.service.single import hold
-from rankloop.store import Entry, Store, Writer
+from rankloop.store import Entry, Store, StoreUnavailable, Writer
 from rankloop.store.opening import is_database, open_store
 from rankloop.store.writer import positions
 
-RESERVED = ""
-"""Under this name the log says which rankers there are."""
-PUT, DELETED = "ranker-put", "ranker-deleted"
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 log = logging.getLogger("rankloop.service")
 
 
-@dataclass(slots=True, eq=False)
-class Hosted:
-    """A ranker that the service answers for."""
-
-    name: str
-    ranker: Ranker
-    changing: threading.Lock = field(default_factory=threading.Lock)  # its items, one change after the other
-    rebuild: Rebuild | None = None  # of another policy
-
-    def has_room_for(self, segment: str, most: int) -> None:
-        """Refuse a segment for which there is no room."""
-        if self.ranker.has_segment(segment):
-            return
-        there = self.ranker.segments()
-        if segment not in there and len(there) >= most:
-            raise Refused(422, f"segment is a new one; accepted: the {most} that this ranker has.", field="segment")
-
-    def item(self, id: str) -> Item:
-        """One item; 404 where there is none."""
-        try:
-            return self.ranker.item(id)
-        except InvalidInput:
-            raise Refused(404, f"item {id!r} is not one of this ranker's.") from None
-
-
 class Rankers:
-    """Creates, replaces and deletes rankers; what it did survives a restart.
+    """Creates, changes and deletes rankers; what it did survives a restart.
 
-    A ranker that replaces another starts with its items, where they have the same features, and has learned nothing.
-    Its entries are in the log under a name of their own: those of its predecessor stay what they were.
+    A ranker that starts anew has its predecessor's items, where they have the same features, and has learned nothing.
+    Its entries are in the log under a name of their own: those of its predecessor stay what they were. A ranker whose
+    log cannot be replayed is set aside; all others serve.
     """
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self.limits, self.store = settings.limits, store
         self._hosted: dict[str, Hosted] = {}
-        self._used: set[str] = set()  # names of logs
+        self._used: set[str] = set()  # names of logs that a ranker has or had
         self._changing, self._opened = threading.Lock(), ExitStack()
         self.writer = Writer(store)
         for name, body in self._logged().items():
-            ranker = Ranker(RankerConfig.of(body["config"]), name=body["log"], writer=self.writer)
-            if body.get("other") is not None:
-                ranker.stand_by(snapshots.start(RankerConfig.of(body["other"]), store, body["log"], other=True))
-            self._hosted[name] = Hosted(name, ranker)
+            self._hosted[name] = self._started(name, body)
         for name, config in settings.rankers.items():
             if name not in self._hosted:
                 self.put(name, config)
-            elif _plain(self.config(name, config)) != _plain(self._hosted[name].ranker.config):
+            elif self.config(name, config).plain() != self._hosted[name].settings:
                 log.warning("ranker %s is in the log with other settings, which are kept", name)
 
     @classmethod
@@ -97,18 +73,58 @@ class Rankers:
         there: dict[str, dict[str, Any]] = {}
         for entry in self.store.read(RESERVED):
             if entry.kind == PUT:
-                body = json.loads(entry.body)
-                there[entry.subject] = body
-                self._used.add(body["log"])
+                try:
+                    body = json.loads(entry.body)
+                    self._used.add(body["log"])
+                    there[entry.subject] = {"log": body["log"], "config": body["config"], "other": body.get("other")}
+                except (ValueError, KeyError, TypeError) as error:
+                    there[entry.subject] = {"log": entry.subject, "config": {}, "damaged": (entry.position, str(error))}
             elif entry.kind == DELETED:
                 there.pop(entry.subject, None)
         return there
 
-    def __iter__(self) -> Any:
-        return iter(list(self._hosted.values()))
+    def _started(self, name: str, body: dict[str, Any]) -> Hosted:
+        """A ranker as its log says, or set aside."""
+        place, settings, other = body["log"], body["config"], body.get("other")
+        if "damaged" in body:
+            position, told = body["damaged"]
+            settings = _last_settings(self.store, place)  # perhaps the log itself is whole
+            return Hosted(name, place, settings, None, Quarantine(position, f"its entry cannot be read ({told})"))
+        at = 0
+        try:
+            if said := self.store.of_kind(place, "config"):
+                at = said[-1].position
+                last: Any = decode(said[-1])
+                if other is not None and learning_of(other) == learning_of(last.config):
+                    other = settings  # the process ended between a switch and its note
+                settings = last.config
+            ranker = Ranker(RankerConfig.of(settings), name=place, writer=self.writer)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            at = error.position if isinstance(error, CannotReplay) else at
+            reason = error.reason if isinstance(error, CannotReplay) else f"its settings cannot be used ({error})"
+            log.error("ranker %s is quarantined at log position %d: %s", name, at, reason)
+            return Hosted(name, place, settings, None, Quarantine(at, reason))
+        if other is not None:
+            try:
+                config = RankerConfig.of(learning_of(other)).adjusted_as(ranker.config.plain())
+                ranker.stand_by(snapshots.start(config, self.store, place, other=True))
+            except Exception as error:
+                log.error("the policy that stood by for ranker %s cannot be rebuilt, and is left out: %s", name, error)
+        return Hosted(name, place, settings, ranker)
 
-    def __len__(self) -> int:
-        return len(self._hosted)
+    def __iter__(self) -> Iterator[Hosted]:
+        return iter([hosted for hosted in self.all() if hosted.quarantine is None])
+
+    def all(self) -> list[Hosted]:
+        """All rankers, also those that are quarantined."""
+        return list(self._hosted.values())
+
+    @property
+    def quarantined(self) -> dict[str, Quarantine]:
+        """Those that are set aside, by name."""
+        return {hosted.name: hosted.quarantine for hosted in self.all() if hosted.quarantine is not None}
 
     @property
     def writes(self) -> bool:
@@ -136,51 +152,109 @@ class Rankers:
             raise InvalidInput("ranker.dim", rows, f"at most {self.limits.features}, times ranker.context")
         return RankerConfig.of(given)
 
-    def put(self, name: str, given: Any) -> bool:
-        """Create or replace a ranker; whether it is new. The same settings again change nothing."""
-        config = self.config(name, given)
+    def put(self, name: str, given: Any, by: str | None = None) -> bool:
+        """Create a ranker, or adjust it; whether it is new. The same settings again change nothing.
+
+        Adjustable settings that are not given stay as they are. Other settings would learn anew: 409.
+        """
         with self._changing:
             before = self._hosted.get(name)
-            if before is not None and _plain(before.ranker.config) == _plain(config):
-                return False
-            if before is not None and before.ranker.config.learning() == config.learning():
-                before.ranker.adjust(config)
-                self._remember(before)
-                return False
-            if before is None and len(self._hosted) >= self.limits.rankers:
-                raise Refused(422, f"the service has {len(self._hosted)} rankers; accepted: no more.", field="name")
-            place = name if name not in self._used else f"{name}#{secrets.token_hex(6)}"
-            self._used.add(place)
-            ranker = Ranker(config, name=place, writer=self.writer)
-            if before is not None:
-                self._drop(before)  # or it would be remembered after its successor
-                if (before.ranker.config.dim, before.ranker.config.coverage) == (config.dim, config.coverage):
-                    with before.changing:
-                        ranker.put_items(before.ranker.items())
-            hosted = Hosted(name, ranker)
-            self._remember(hosted)
-            self._hosted[name] = hosted
-        return before is None
+            if before is None:
+                config = self.config(name, given)
+                if len(self._hosted) >= self.limits.rankers:
+                    raise Refused(422, f"the service has {len(self._hosted)} rankers; accepted: no more.", field="name")
+                made = self._created(name, config, by)
+                self._remember(made, by)
+                self._hosted[name] = made
+                return True
+            now = before.ranker.config.plain()
+            kept = {field: now[field] for field in ADJUSTABLE if field in now}
+            self._adjust(before, self.config(name, {**kept, **given} if isinstance(given, Mapping) else given), by)
+            return False
 
-    def _remember(self, hosted: Hosted) -> None:
-        """Keep what a ranker is, for the next start."""
+    def patch(self, name: str, given: Mapping[str, Any], by: str | None = None) -> Hosted:
+        """Change named settings: null takes one back to its default. `reset: true` learns anew, with the items."""
+        with self._changing:
+            before = self.find(name)
+            named = {field: value for field, value in given.items() if field != "reset"}
+            for field, value in named.items():
+                if field not in RankerConfig.__dataclass_fields__:
+                    raise InvalidInput(f"ranker.{field}", value, "a setting of a ranker, or reset")
+            reset = given.get("reset", False)
+            if not isinstance(reset, bool):
+                raise InvalidInput("reset", reset, "true or false")
+            now = dict(before.settings) if before.held is None else before.held.config.plain()
+            merged = {field: value for field, value in (now | named).items() if value is not None}
+            config = self.config(name, merged)
+            if not reset:
+                self._adjust(before, config, by)
+                return before
+            return self._reset(before, config, by)
+
+    def _adjust(self, hosted: Hosted, config: RankerConfig, by: str | None) -> None:
+        """Change what can change while it runs; 409 where it would have to learn anew."""
+        told = changes(hosted.ranker.config.learning(), config.learning())
+        if told:
+            raise Refused(
+                409,
+                f"{', '.join(told)}: {'this setting decides' if len(told) == 1 else 'these settings decide'} what was "
+                "learned, so nothing was changed. To keep what was learned, rebuild another policy from the log (PUT "
+                f"/v1/rankers/{hosted.name}/other) and switch to it; to learn anew, PATCH with reset: true.",
+            )
+        hosted.ranker.adjust(config, by)
+
+    def _created(self, name: str, config: RankerConfig, by: str | None, after: int = 0) -> Hosted:
+        """A ranker with a log of its own, which is not in the registry until it is remembered.
+
+        A log of its name that no ranker had goes on where it fits: the process ended before it was remembered, or the
+        ranker was in process before.
+        """
+        said = _last_settings(self.store, name)
+        free = name not in self._used and (name not in self.store.rankers() or fits(said, config.plain()))
+        place = name if free else f"{name}#{secrets.token_hex(6)}"
+        self._used.add(place)
+        return Hosted(name, place, config.plain(), Ranker(config, name=place, writer=self.writer, by=by, after=after))
+
+    def _reset(self, before: Hosted, config: RankerConfig, by: str | None) -> Hosted:
+        """The same items and other settings, with nothing learned. Nothing changes where it cannot be done."""
+        versions = [int(entry.key) for entry in self.store.of_kind(before.log, "config")]
+        with before.changing:  # until items go to the new one
+            made = self._created(before.name, config, by, max(versions, default=0))
+            items = [] if before.held is None else before.held.items()
+            old = None if before.held is None else before.held.config
+            if old is not None and (old.dim, old.coverage) == (config.dim, config.coverage):
+                same = made.ranker.takes_priors and (old.objective == "amount") == (config.objective == "amount")
+                made.ranker.put_items([one if same else replace(one, prior=None) for one in items])
+            self._drop(before)  # a rebuild that went on could write a later note
+            self._remember(made, by)
+            self._hosted[before.name] = made
+        return made
+
+    def _remember(self, hosted: Hosted, by: str | None = None) -> None:
+        """Note which log a ranker has, and which policy stands by, for the next start."""
         ranker = hosted.ranker
-        other = None if ranker.other is None else _plain(ranker.other)
-        self._note(PUT, hosted.name, {"log": ranker.name, "config": _plain(ranker.config), "other": other})
+        other = None if ranker.other is None else ranker.other.plain()
+        self._note(PUT, hosted.name, {"log": ranker.name, "config": ranker.config.plain(), "other": other, "by": by})
 
     # Another policy
 
-    def put_other(self, name: str, given: Any) -> Hosted:
+    def put_other(self, name: str, given: Any, by: str | None = None) -> Hosted:
         """Rebuild another policy from the ranker's log, in the background."""
         config = self.config(name, given)
         with self._changing:
             hosted = self.find(name)
-            config = config.rolled_out_as(hosted.ranker.config)
-            if not fits(config, hosted.ranker.config):
+            now, asked = hosted.ranker.config.plain(), config.plain()
+            for field in ADJUSTABLE:
+                if field in given and asked.get(field) != now.get(field):
+                    accepted = f"{now.get(field)!r}, as the ranker has it, whichever policy decides: PATCH the ranker"
+                    raise InvalidInput(f"ranker.{field}", given[field], accepted)
+            config = config.adjusted_as(now)
+            config.check()
+            if not fits(config.plain(), hosted.ranker.config.plain()):
                 accepted = "the dim, context, coverage and slots of the ranker that it is to replace"
                 raise InvalidInput("ranker", Words("of another shape"), accepted)
             self._drop(hosted)
-            hosted.rebuild = Rebuild(hosted.ranker, config, lambda: self._remember(hosted))
+            hosted.rebuild = Rebuild(hosted.ranker, config, lambda: self._remember(hosted, by))
             return hosted
 
     def standing(self, name: str) -> Standing:
@@ -189,45 +263,47 @@ class Rankers:
         if rebuild is not None and (ranker.other is None or ranker.other.learning() == rebuild.config.learning()):
             return rebuild.standing()
         if ranker.other is not None:
-            return Standing("ready", ranker.other.as_mapping(), ranker.position, None, None)
+            return Standing("ready", ranker.other.as_mapping(), ranker.position, None)
         raise Refused(404, f"ranker {name[:100]!r} has no other policy.")
 
-    def drop_other(self, name: str) -> None:
+    def drop_other(self, name: str, by: str | None = None) -> None:
         """The other policy follows no more."""
         with self._changing:
             hosted = self.find(name)
             self.standing(name)
             self._drop(hosted)
-            self._remember(hosted)
+            self._remember(hosted, by)
 
     def _drop(self, hosted: Hosted) -> None:
         if hosted.rebuild is not None:
             hosted.rebuild.stop()
             hosted.rebuild = None
-        hosted.ranker.dismiss()
+        if hosted.held is not None:
+            hosted.held.dismiss()
 
-    def switch(self, name: str) -> Hosted:
+    def switch(self, name: str, by: str | None = None) -> Hosted:
         """Let the other policy decide; the one that did stands by. 409 where it is not ready."""
         with self._changing:
             hosted = self.find(name)
             standing = self.standing(name)
             if standing.state != "ready":
                 raise Refused(409, standing.problem or "the other policy is still being rebuilt; ask again.")
-            hosted.ranker.switch()
-            self._remember(hosted)
+            hosted.ranker.switch(by)
+            self._remember(hosted, by)
             return hosted
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, by: str | None = None) -> None:
         """The ranker answers no more; its log stays."""
         with self._changing:
-            self._drop(self.find(name))  # or it would be remembered after its end
-            self._note(DELETED, name, {})
-            del self._hosted[name]
+            hosted = self.find(name)
+            with hosted.changing:
+                self._drop(hosted)  # a rebuild that went on could write a later note
+                self._note(DELETED, name, {"by": by})
+                del self._hosted[name]
 
     def put_items(self, name: str, items: list[dict[str, Any]]) -> None:
         """Add or change items of a ranker."""
-        hosted = self.find(name)
-        with hosted.changing:
+        with self._changing_items(name) as hosted:
             there = hosted.ranker.room([item["id"] for item in items])
             if there > self.limits.items:
                 raise Refused(422, f"the ranker would have {there} items; accepted: at most {self.limits.items}.")
@@ -235,10 +311,19 @@ class Rankers:
 
     def remove_item(self, name: str, id: str) -> None:
         """Never list an item again; 404 where there is none."""
-        hosted = self.find(name)
-        with hosted.changing:
+        with self._changing_items(name) as hosted:
             hosted.item(id)
             hosted.ranker.remove_items([id])
+
+    @contextmanager
+    def _changing_items(self, name: str) -> Iterator[Hosted]:
+        """The ranker of a name under its item lock; never one that was replaced in the meantime."""
+        while True:
+            hosted = self.find(name)
+            with hosted.changing:
+                if self._hosted.get(name) is hosted:
+                    yield hosted
+                    return
 
     def _note(self, kind: str, name: str, body: dict[str, Any]) -> None:
         entry = Entry(kind, "", name, time.time(), json.dumps(body).encode())
@@ -257,6 +342,9 @@ class Rankers:
         self._opened.close()
 
 
-def _plain(config: RankerConfig) -> Any:
-    """As JSON gives it back."""
-    return json.loads(json.dumps(config.as_mapping()))
+def _last_settings(store: Store, log: str) -> Mapping[str, Any]:
+    """What a log said last of its ranker's settings; nothing where that cannot be read."""
+    try:
+        return last_settings(store, log) or {}
+    except Exception:
+        return {}

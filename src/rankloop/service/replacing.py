@@ -1,4 +1,4 @@
-"""Another policy for a ranker: rebuilt from the log in the background, compared, and ready to take over."""
+"""A challenger for a ranker: a policy rebuilt from the log in the background, compared, and ready to take over."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.comparison import Judgement, judged
+from rankloop.engine.comparison import Comparison, compared
 from rankloop.engine.replica import Replica
+from rankloop.engine.snapshots import excluded
 from rankloop.errors import RankloopError
 
 PAUSE = 0.005
@@ -22,23 +22,23 @@ log = logging.getLogger("rankloop.service")
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far another policy is: `rebuilding`, `ready` or `failed`; and both on the same log, once it is there."""
+    """How far a challenger is: `rebuilding`, `ready` or `failed`; and beside the active policy, once it is there."""
 
     state: str
     config: dict[str, Any]
     position: int
-    now: Judgement | None  # the policy that decides
-    other: Judgement | None  # the one that stands by
+    comparison: Comparison | None  # with the policy that decided while it was rebuilt
     problem: str | None = None
 
 
 class Rebuild:
-    """Follows the log in a thread of its own, judges both policies, and lets the other one stand by."""
+    """Follows the log in a thread of its own, compares both policies, and lets the challenger stand by."""
 
     def __init__(self, ranker: Ranker, config: RankerConfig, then: Callable[[], None]) -> None:
         self._ranker, self.config, self._then = ranker, config, then
-        self._other = Replica(config)
-        self._judgements: list[Judgement] = []
+        self._skipped = excluded(ranker.store, ranker.name)
+        self._other = Replica(config, self._skipped)
+        self._comparison: Comparison | None = None
         self._problem: str | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rankloop-rebuild", daemon=True)
@@ -48,9 +48,8 @@ class Rebuild:
         ranker = self._ranker
         try:
             ranker.flush()
-            now = Replica(ranker.config)
-            read = partial(ranker.store.read, ranker.name)
-            self._judgements = judged([self._other, now], read, self._pause)
+            active = Replica(ranker.config, self._skipped)
+            self._comparison = compared(active, self._other, ranker.store.read(ranker.name), self._pause)
             ranker.stand_by(self._other)
             self._then()
         except _Stopped:
@@ -75,8 +74,8 @@ class Rebuild:
 
     def standing(self) -> Standing:
         """How far it is."""
-        other, now = [*self._judgements, None, None][:2]
-        return Standing(self.state, self.config.as_mapping(), self._other.position, now, other, self._problem)
+        told = self._comparison
+        return Standing(self.state, self.config.as_mapping(), self._other.position, told, self._problem)
 
     def stop(self) -> None:
         """Give up."""

@@ -14,10 +14,11 @@ from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.history import History
 from rankloop.service import bodies, hot, schemas
 from rankloop.service.auth import Guard
+from rankloop.service.changes import ChangeHistory, changes
+from rankloop.service.hosted import Hosted
 from rankloop.service.metrics import MEDIA
 from rankloop.service.openapi import described
 from rankloop.service.problems import Refused, refused
-from rankloop.service.rankers import Hosted
 from rankloop.service.readiness import Readiness
 from rankloop.service.replacing import Standing
 from rankloop.service.service import Service
@@ -38,8 +39,7 @@ def needs(guard: Guard, role: str | None, *query: str) -> Any:
     """Let in only keys with a role, if one is needed, and no parameters but these."""
 
     async def admit(request: Request) -> None:
-        if role is not None:
-            guard.admit(dict(request.scope["headers"]), role)
+        request.state.by = None if role is None else guard.admit(dict(request.scope["headers"]), role)
         bodies.no_more(request.scope["query_string"], query)
 
     return Depends(admit)
@@ -63,8 +63,8 @@ def of_rankers(service: Service) -> APIRouter:
 
     @router.get("/v1/rankers", dependencies=[reads], **described(answer=schemas.RankersAnswer))
     def list_rankers() -> Response:
-        """All rankers."""
-        return bodies.answer({"rankers": [_shown(hosted) for hosted in rankers]})
+        """All rankers, also those that are quarantined."""
+        return bodies.answer({"rankers": [_shown(hosted) for hosted in rankers.all()]})
 
     @router.get("/v1/rankers/{name}", dependencies=[reads], **described(404, answer=schemas.RankerAnswer))
     def show_ranker(name: str) -> Response:
@@ -74,17 +74,32 @@ def of_rankers(service: Service) -> APIRouter:
     @router.put(
         "/v1/rankers/{name}",
         dependencies=[administers],
-        **described(201, body="RankerConfig", answer=schemas.RankerAnswer),
+        **described(201, 409, body="RankerConfig", answer=schemas.RankerAnswer),
     )
-    def put_ranker(name: str, config: Any = config_given) -> Response:
-        """Create a ranker, or replace it: the new one keeps the items and has learned nothing."""
-        new = rankers.put(name, config)
+    def put_ranker(request: Request, name: str, config: Any = config_given) -> Response:
+        """Create a ranker, or adjust it: what was learned stays, and so do adjustable settings that are not named."""
+        new = rankers.put(name, config, request.state.by)
         return bodies.answer(_shown(rankers.find(name)), 201 if new else 200)
 
+    @router.patch(
+        "/v1/rankers/{name}",
+        dependencies=[administers],
+        **described(404, 409, body="RankerChanges", answer=schemas.RankerAnswer),
+    )
+    def patch_ranker(request: Request, name: str, changed: Any = config_given) -> Response:
+        """Change named settings; those that would learn anew need `reset: true`."""
+        return bodies.answer(_shown(rankers.patch(name, changed, request.state.by)))
+
+    @router.get("/v1/rankers/{name}/history", dependencies=[reads], **described(404, answer=ChangeHistory))
+    def ranker_history(name: str) -> Response:
+        """Every change of its settings, oldest first: when, by which key, and what."""
+        rankers.find(name)
+        return bodies.answer(changes(rankers.store, name))
+
     @router.delete("/v1/rankers/{name}", dependencies=[administers], **described(404, status=204))
-    def delete_ranker(name: str) -> Response:
+    def delete_ranker(request: Request, name: str) -> Response:
         """Delete a ranker; its log stays."""
-        rankers.delete(name)
+        rankers.delete(name, request.state.by)
         return Response(status_code=204)
 
     @router.post(
@@ -110,37 +125,40 @@ def of_replacing(service: Service) -> APIRouter:
         dependencies=[administers],
         **described(404, body="RankerConfig", answer=Standing, status=202),
     )
-    def put_other(name: str, config: Any = config_given) -> Response:
+    def put_other(request: Request, name: str, config: Any = config_given) -> Response:
         """Rebuild another policy from the log in the background; one that was there before goes."""
-        rankers.put_other(name, config)
+        rankers.put_other(name, config, request.state.by)
         return bodies.answer(rankers.standing(name), 202)
 
     @router.get("/v1/rankers/{name}/other", dependencies=[reads], **described(404, answer=Standing))
     def show_other(name: str) -> Response:
-        """How far it is, and both policies on the same log."""
+        """How far it is, and how well both policies predicted the clicks of the same log."""
         return bodies.answer(rankers.standing(name))
 
     @router.delete("/v1/rankers/{name}/other", dependencies=[administers], **described(404, status=204))
-    def drop_other(name: str) -> Response:
+    def drop_other(request: Request, name: str) -> Response:
         """The other policy goes."""
-        rankers.drop_other(name)
+        rankers.drop_other(name, request.state.by)
         return Response(status_code=204)
 
     @router.post(
         "/v1/rankers/{name}/switch", dependencies=[administers], **described(404, 409, answer=schemas.RankerAnswer)
     )
-    def switch(name: str) -> Response:
+    def switch(request: Request, name: str) -> Response:
         """The other policy decides from now on, and this one stands by: the same again switches back."""
-        return bodies.answer(_shown(rankers.switch(name)))
+        return bodies.answer(_shown(rankers.switch(name, request.state.by)))
 
     return router
 
 
 def _shown(hosted: Hosted) -> schemas.RankerAnswer:
+    aside = hosted.quarantine
+    if aside is not None:
+        return schemas.RankerAnswer(hosted.name, dict(hosted.settings), 0, 0, 0, 0, aside.position, quarantine=aside)
     ranker = hosted.ranker
     now = ranker.overview(hours=0.0)
     told: dict[str, Any] = {**ranker.counts(), "guarded": now.guarded, "arms": now.arms, "lift": now.lift}
-    return schemas.RankerAnswer(hosted.name, ranker.config.as_mapping(), **told)
+    return schemas.RankerAnswer(hosted.name, ranker.config.as_mapping(), **told, version=ranker.version)
 
 
 def of_items(service: Service) -> APIRouter:
@@ -184,7 +202,7 @@ def of_items(service: Service) -> APIRouter:
 
     @router.delete("/v1/rankers/{name}/items/{id:path}", dependencies=[administers], **described(404, status=204))
     def remove_item(name: str, id: str) -> Response:
-        """Never list an item again; its id is not used again."""
+        """List an item no more; where its id is put again, it is a new item, of which nothing was learned."""
         rankers.remove_item(name, id)
         return Response(status_code=204)
 
@@ -194,12 +212,14 @@ def of_items(service: Service) -> APIRouter:
 def _fields(body: schemas.ItemBody, id: str) -> dict[str, Any]:
     prior = {} if body.prior is None else {"prior": {"score": body.prior.score, "strength": body.prior.strength}}
     told = {"id": id, "features": body.features, "price": body.price, "enabled": body.enabled, **prior}
-    return told if body.coverage is None else {**told, "coverage": body.coverage}
+    more = {"coverage": body.coverage, "default_position": body.default_position}
+    return told | {name: value for name, value in more.items() if value is not None}
 
 
 def _item(item: Item) -> schemas.ItemAnswer:
     features, coverage = (None if one is None else list(one) for one in (item.features, item.coverage))
-    return schemas.ItemAnswer(item.id, features, item.price, item.enabled, coverage)
+    prior, position = item.as_mapping()["prior"], item.default_position
+    return schemas.ItemAnswer(item.id, features, item.price, item.enabled, coverage, prior, position)
 
 
 def of_decisions(service: Service) -> APIRouter:
@@ -293,7 +313,7 @@ def of_decisions(service: Service) -> APIRouter:
         **described(404, answer=schemas.PlacesAnswer),
     )
     def places(request: Request, name: str, limit: Limit = 50, age: Age = 0.0) -> Response:
-        """How often the items shown most stood in each place, and were clicked there."""
+        """How often the items shown most stood in each place and were clicked there, by policy and control."""
         hosted = rankers.find(name)
 
         def look() -> schemas.PlacesAnswer:
@@ -335,6 +355,15 @@ async def _settled(service: Service, hosted: Hosted, told: schemas.FeedbackBody,
     return schemas.BulkAnswer(receipt.decision, receipt.status)
 
 
+def _may_read(service: Service, request: Request) -> bool:
+    """Whether a caller of an open route may see names: every caller where no keys are needed."""
+    try:
+        service.guard.admit(dict(request.scope["headers"]), "read")
+    except Refused:
+        return False
+    return True
+
+
 def of_health(service: Service) -> APIRouter:
     """Whether it lives, whether it can work, and numbers."""
     router, open_to_all = APIRouter(tags=["health"]), needs(service.guard, None)
@@ -345,11 +374,14 @@ def of_health(service: Service) -> APIRouter:
         """The process answers."""
         return bodies.answer(schemas.Health("ok"))
 
-    @router.get("/readyz", dependencies=[open_to_all], **described(422, 503, answer=schemas.Health, guarded=False))
-    async def ready() -> Response:
-        """The log can be read, and somebody writes it."""
+    @router.get("/readyz", dependencies=[open_to_all], **described(422, 503, answer=schemas.Readiness, guarded=False))
+    async def ready(request: Request) -> Response:
+        """The log can be read and is being written. Quarantined rankers are named to keys with the role read."""
         await readiness.check()
-        return bodies.answer(schemas.Health("ok"))
+        aside = [schemas.SetAside(name, one.position, one.reason) for name, one in service.rankers.quarantined.items()]
+        if aside and not _may_read(service, request):
+            aside = [schemas.SetAside("", 0, "send a key with the role read to see which and why")] * len(aside)
+        return bodies.answer(schemas.Readiness("ok", aside))
 
     @router.get("/metrics", dependencies=[needs(service.guard, "read")], **described(text=True))
     def metrics() -> Response:

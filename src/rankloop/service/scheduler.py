@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 
 from rankloop.errors import RankloopError
-from rankloop.service.rankers import Hosted, Rankers
+from rankloop.service.hosted import Hosted
+from rankloop.service.rankers import Rankers
 from rankloop.service.settings import Snapshots
 
 log = logging.getLogger("rankloop.service")

@@ -8,12 +8,15 @@ from msgspec import Meta, Struct
 
 from rankloop.engine.estimates import Estimate
 from rankloop.engine.items import ID_LENGTH
+from rankloop.engine.limits import MAX_AMOUNT, MAX_MAGNITUDE, MAX_POSITION
+from rankloop.engine.quarantine import Quarantine
 from rankloop.engine.report import Arm, Lift, Overview, Places
 
 Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH)]
-Number = Annotated[float, Meta(ge=-1e6, le=1e6)]
+Number = Annotated[float, Meta(ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE)]
 Slot = Annotated[int, Meta(ge=0, le=999)]
-BySlot = dict[Id, Number]
+Position = Annotated[float, Meta(ge=-MAX_POSITION, le=MAX_POSITION, description="in the default order, smaller first")]
+Regret = Annotated[float, Meta(ge=-MAX_AMOUNT, le=MAX_AMOUNT, description="lost against the best list, where known")]
 
 
 class Body(Struct, forbid_unknown_fields=True):
@@ -33,18 +36,21 @@ class RankBody(Body):
     propensity: Annotated[int, Meta(ge=0, le=10_000, description="draws that estimate how likely the list was")] = 0
     order: Annotated[list[Id], Meta(description="your own order, which the control group sees")] | None = None
     visitor: Annotated[Id, Meta(description="who asks; the same one is always in the same group")] | None = None
+    strict: Annotated[bool, Meta(description="refuse ids of no item; default: ignore them and say so")] = False
+    decision: Annotated[Id, Meta(description="your id: the same request with it gets the same list")] | None = None
 
 
 class FeedbackBody(Body):
-    """What happened to a list: clicked slots, or items, or values; an empty list: seen, and nothing happened."""
+    """What happened to a list: clicked slots, or items, or numbers; an empty list: seen, and nothing happened."""
 
     decision: Id
     clicked: list[Slot] | None = None
     items: list[Id] | None = None
-    values: list[Number] | BySlot | None = None
+    values: Annotated[list[Number], Meta(description="a number for each slot")] | None = None
+    item_values: Annotated[dict[Id, Number], Meta(description="numbers by item of the list")] | None = None
     event: Annotated[Id, Meta(description="the same event twice counts once")] | None = None
     final: Annotated[bool, Meta(description="nothing more will come for this list")] = False
-    regret: Annotated[float, Meta(ge=-1e9, le=1e9, description="lost against the best list, where known")] | None = None
+    regret: Regret | None = None
 
 
 class BulkFeedbackBody(Body):
@@ -60,9 +66,9 @@ class WithdrawBody(Body):
 
 
 class PriorBody(Body):
-    """What another ranker says of an item: its mean outcome, worth so many observations."""
+    """What another ranker says of an item: its mean outcome in the objective's units, worth so many observations."""
 
-    score: Annotated[float, Meta(ge=0, le=1)]
+    score: Number
     strength: Annotated[float, Meta(ge=0, le=1e6)]
 
 
@@ -70,10 +76,11 @@ class ItemBody(Body):
     """An item, its id apart."""
 
     features: list[Number] | None = None
-    price: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    price: Annotated[float, Meta(ge=0, le=MAX_AMOUNT)] = 0.0
     enabled: bool = True
     prior: PriorBody | None = None
     coverage: list[Annotated[float, Meta(ge=0, le=1)]] | None = None
+    default_position: Position | None = None
 
 
 class NamedItemBody(ItemBody, kw_only=True):
@@ -106,9 +113,10 @@ class RankAnswer(Struct):
     decision: str
     segment: str
     policy: str
-    arm: str  # policy, or control: your own order
+    arm: str  # policy, or control: your own order, or the default order
     items: list[ListedAnswer]
     propensity: dict[str, Any] | None = None
+    ignored: list[str] = []  # ids of the request that said nothing: of no item, or of one that may not be listed
 
 
 class ReceiptAnswer(Struct):
@@ -140,6 +148,8 @@ class ItemAnswer(Struct):
     price: float
     enabled: bool
     coverage: list[float] | None = None
+    prior: dict[str, float] | None = None
+    default_position: float | None = None
 
 
 class ItemsAnswer(Struct):
@@ -159,9 +169,11 @@ class RankerAnswer(Struct):
     decisions: int
     pending: int
     position: int
-    guarded: str | None  # why the guard fell back to the control order, if it did
-    arms: dict[str, Arm]
-    lift: Lift | None
+    guarded: str | None = None  # why the guard fell back to the control order, if it did
+    arms: dict[str, Arm] = {}
+    lift: Lift | None = None
+    version: int = 0  # of the configuration
+    quarantine: Quarantine | None = None  # where and why it was set aside, if it was
 
 
 class RankersAnswer(Struct):
@@ -195,7 +207,7 @@ class ReportAnswer(Struct):
 
 
 class PlacesAnswer(Struct):
-    """How often items stood in each place."""
+    """How often items stood in each place, in lists of the policy and of control."""
 
     ranker: str
     items: list[Places]
@@ -205,3 +217,18 @@ class Health(Struct):
     """Whether it is well."""
 
     status: str
+
+
+class SetAside(Struct):
+    """A ranker whose log cannot be replayed."""
+
+    ranker: str
+    position: int
+    reason: str
+
+
+class Readiness(Struct):
+    """Whether it can work, and which rankers cannot."""
+
+    status: str
+    quarantined: list[SetAside]

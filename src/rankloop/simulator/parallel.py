@@ -68,7 +68,8 @@ def run_all(tasks: Sequence[Task], jobs: int, report: Report) -> list[ChunkResul
         with _watching(path, report):
             calls = (joblib.delayed(_in_worker)(task, path, i) for i, task in enumerate(tasks))
             try:
-                return list(joblib.Parallel(n_jobs=jobs, backend="loky", max_nbytes=None)(calls))
+                with _quiet_tracker():
+                    return list(joblib.Parallel(n_jobs=jobs, backend="loky", max_nbytes=None)(calls))
             except KeyboardInterrupt:
                 _stop_workers()
                 raise
@@ -117,7 +118,8 @@ def _backend(engine: str, jobs: int) -> Iterator[dict[str, Any]]:
     """What joblib is told: processes of this machine, or a Dask cluster that lasts as long as the block."""
     if engine == "local":
         # Arrays go to the workers as they are: shared memory would outlive an interrupted run.
-        yield {"n_jobs": jobs, "backend": "loky", "max_nbytes": None}
+        with _quiet_tracker():
+            yield {"n_jobs": jobs, "backend": "loky", "max_nbytes": None}
         return
     try:
         import joblib
@@ -135,6 +137,24 @@ def _backend(engine: str, jobs: int) -> Iterator[dict[str, Any]]:
     finally:
         if not isinstance(cluster, str):
             cluster.close()
+
+
+@contextmanager
+def _quiet_tracker() -> Iterator[None]:
+    """Start worker processes without warnings of their resource tracker.
+
+    When a run is interrupted, the tracker may find that semaphores of killed workers are gone already, and would warn.
+    """
+    before = os.environ.get("PYTHONWARNINGS")
+    quiet = "ignore:resource_tracker:UserWarning"
+    os.environ["PYTHONWARNINGS"] = quiet if not before else f"{before},{quiet}"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("PYTHONWARNINGS", None)
+        else:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 def _numbered(index: int, task: Task) -> tuple[int, ChunkResult]:

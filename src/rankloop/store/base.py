@@ -51,6 +51,12 @@ class Store(Protocol):
     def about(self, ranker: str, subject: str) -> list[Entry]:
         """All entries that concern a decision, in order."""
 
+    def rankers(self) -> list[str]:
+        """The names of all rankers that have entries, sorted; costs one step for each name, however long the log is."""
+
+    def of_kind(self, ranker: str, kind: str) -> list[Entry]:
+        """All entries of a kind that have a key, in order."""
+
     def save_snapshot(self, ranker: str, snapshot: Snapshot) -> None:
         """Keep a snapshot; older ones may go."""
 

@@ -42,6 +42,14 @@ class MemoryStore:
         """Entries of a decision."""
         return [entry for entry in self.read(ranker) if entry.subject == subject]
 
+    def rankers(self) -> list[str]:
+        """The names of all rankers that have entries."""
+        return sorted({ranker for ranker, _ in self._entries})
+
+    def of_kind(self, ranker: str, kind: str) -> list[Entry]:
+        """Entries of a kind that have a key."""
+        return [entry for entry in self.read(ranker) if entry.kind == kind and entry.key]
+
     def save_snapshot(self, ranker: str, snapshot: Snapshot) -> None:
         """Keep the newest."""
         self._snapshots[ranker] = snapshot

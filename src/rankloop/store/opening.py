@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rankloop.errors import InvalidInput
 from rankloop.store.base import Store
 from rankloop.store.postgres import PostgresStore
 from rankloop.store.sqlite import SqliteStore
@@ -14,6 +15,13 @@ SCHEMES = ("postgresql://", "postgres://")
 def is_database(place: str | Path) -> bool:
     """Whether this names a database, not a file."""
     return isinstance(place, str) and place.startswith(SCHEMES)
+
+
+def open_existing(place: str) -> Store:
+    """A log that is there: looking at one must not create it."""
+    if not is_database(place) and not Path(place).is_file():
+        raise InvalidInput("log", place, "a log that is there")
+    return open_store(place)
 
 
 def open_store(place: str | Path, *, exclusive: bool = False) -> Store:

@@ -53,6 +53,15 @@ EXISTING = """
     WHERE EXISTS (SELECT FROM log WHERE log.ranker = given.ranker AND log.kind = given.kind
                   AND log.key = given.key AND log.key <> '')
 """
+RANKERS = """
+    WITH RECURSIVE name (ranker) AS (
+      SELECT min(ranker) FROM log
+      UNION ALL
+      SELECT (SELECT min(log.ranker) FROM log WHERE log.ranker > name.ranker) FROM name WHERE name.ranker IS NOT NULL
+    )
+    SELECT ranker FROM name WHERE ranker IS NOT NULL
+"""
+"""Goes from each name to the next one in the index, and reads none of the entries in between."""
 COPY = "COPY log (position, ranker, kind, key, subject, time, body) FROM STDIN (FORMAT BINARY)"
 TYPES = ("int8", "text", "text", "text", "text", "float8", "bytea")
 Row = tuple[int, str, str, str, str, float, bytes]  # as COPY names the columns
@@ -73,15 +82,8 @@ class PostgresStore:
     """
 
     def __init__(self, dsn: str, *, patience: float = 5.0, exclusive: bool = False) -> None:
-        self._pg, pool = _psycopg()
-        try:
-            given = self._pg.conninfo.conninfo_to_dict(dsn)
-        except self._pg.Error:
-            raise InvalidInput("log", "a text with postgresql://", "an address that libpq understands") from None
-        self.place = f"{given.get('dbname', 'postgres')} on {given.get('host', 'this machine')}"  # and no password
-        # A server that is cut off is noticed in seconds, not in the hours of TCP's defaults.
-        defaults = {"connect_timeout": max(2, round(patience)), "keepalives_idle": 5, "tcp_user_timeout": 10_000}
-        self._info = self._pg.conninfo.make_conninfo(**(defaults | given))
+        self._pg, pool = psycopg_modules()
+        self._info, self.place = address(self._pg, dsn, patience)
         self._patience, self._closed, self._exclusive = patience, False, exclusive
         self._writing, self._watch = threading.Lock(), Watch(2.0 * patience)
         self._writer: Connection[Any] | None = None
@@ -206,6 +208,16 @@ class PostgresStore:
         """Entries of a decision."""
         return self._select("ranker = %s AND subject = %s AND subject <> '' ORDER BY position", ranker, subject)
 
+    def rankers(self) -> list[str]:
+        """The names of all rankers that have entries, in Python's order: the database may have another."""
+        with self._reader("read") as connection:
+            return sorted(ranker for (ranker,) in connection.execute(RANKERS, binary=True))
+
+    def of_kind(self, ranker: str, kind: str) -> list[Entry]:
+        """Entries of a kind that have a key: by the index of keys, then sorted."""
+        rows = self._select("ranker = %s AND kind = %s AND key <> ''", ranker, kind)
+        return sorted(rows, key=lambda entry: entry.position)
+
     def load_snapshot(self, ranker: str) -> Snapshot | None:
         """The newest snapshot."""
         with self._reader("read") as connection:
@@ -292,8 +304,7 @@ class PostgresStore:
         try:
             yield
         except self._pg.Error as error:
-            reason = str(error).strip().split("\n")[0].rstrip(".:") or type(error).__name__
-            raise StoreUnavailable(f"the log {self.place} cannot be {what} now ({reason}).") from None
+            raise StoreUnavailable(f"the log {self.place} cannot be {what} now ({reason(error)}).") from None
 
     def _migrate(self, connection: Connection[Any]) -> None:
         with self._locked(watched=False):  # an index of a long log takes its time
@@ -354,7 +365,25 @@ def _storable(value: str | int) -> bool:
     return "\0" not in value
 
 
-def _psycopg() -> tuple[Any, Any]:
+def address(pg: Any, dsn: str, patience: float) -> tuple[str, str]:
+    """How to connect, and what the log is called in a sentence: its database and host, and no password."""
+    try:
+        given = pg.conninfo.conninfo_to_dict(dsn)
+    except pg.Error:
+        raise InvalidInput("log", "a text with postgresql://", "an address that libpq understands") from None
+    # A server that is cut off is noticed in seconds, not in the hours of TCP's defaults.
+    defaults = {"connect_timeout": max(2, round(patience)), "keepalives_idle": 5, "tcp_user_timeout": 10_000}
+    place = f"{given.get('dbname', 'postgres')} on {given.get('host', 'this machine')}"
+    return pg.conninfo.make_conninfo(**(defaults | given)), place
+
+
+def reason(error: Exception) -> str:
+    """The first line of what a server says went wrong."""
+    return str(error).strip().split("\n")[0].rstrip(".:") or type(error).__name__
+
+
+def psycopg_modules() -> tuple[Any, Any]:
+    """The driver and its pool, or the sentence that says what to install."""
     try:
         import psycopg
         import psycopg_pool

@@ -41,6 +41,16 @@ MIGRATIONS = (
 """Each is applied once, its change and the number of the last one in the same transaction."""
 COLUMNS = "kind, key, subject, time, body, position"
 INSERTED = "ranker, kind, key, subject, time, body"
+RANKERS = """
+    WITH RECURSIVE name (ranker) AS (
+      SELECT min(ranker) FROM log
+      UNION ALL
+      SELECT (SELECT min(log.ranker) FROM log WHERE log.ranker > name.ranker) FROM name WHERE name.ranker IS NOT NULL
+    )
+    SELECT ranker FROM name WHERE ranker IS NOT NULL
+"""
+"""Goes from each name to the next one in the index, and reads none of the entries in between."""
+OF_KIND = "ranker = ? AND kind = ? AND key <> '' ORDER BY +position"  # the sign: by the index of keys, then sorted
 NEWEST = "SELECT position, ranker, kind, key FROM log WHERE position <= ? ORDER BY position DESC LIMIT ?"
 PAGE = 2000
 PAGE_BYTES, ENDS = 4096, 4
@@ -49,7 +59,7 @@ SIZES = 600
 
 
 class SqliteStore:
-    """One file, one connection for writing, one for reading."""
+    """One file and, while it is open, its write-ahead log; one connection for writing, one for reading."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -103,6 +113,15 @@ class SqliteStore:
         shown = self.find(ranker, "shown", subject)
         where = "ranker = ? AND subject = ? AND subject <> '' AND kind <> 'shown' ORDER BY position"
         return ([] if shown is None else [shown]) + self._select(where, ranker, subject)
+
+    def rankers(self) -> list[str]:
+        """The names of all rankers that have entries; SQLite compares texts as Python does."""
+        with self._reading, _told("read", self.path):
+            return [ranker for (ranker,) in self._reader.execute(RANKERS).fetchall()]
+
+    def of_kind(self, ranker: str, kind: str) -> list[Entry]:
+        """Entries of a kind that have a key."""
+        return self._select(OF_KIND, ranker, kind)
 
     def _select(self, where: str, *values: str | int) -> list[Entry]:
         with self._reading, _told("read", self.path):

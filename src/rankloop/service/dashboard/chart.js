@@ -1,13 +1,15 @@
 // Lines over time with a band around them, drawn as SVG, with a table for those who would rather read.
 import { el, fill, fresh, svg } from "./dom.js";
-import { clock, day } from "./format.js";
+import { clock, day, moment } from "./format.js";
 import { linear, ticks, timeTicks } from "./scale.js";
+import { sentence } from "./words.js";
 
 const TOP = 10;
 const BOTTOM = 24;
 const RIGHT = 8;
 const LOW = 90; // without data
 const CHARACTER = 6.6; // of a label, in pixels
+const NEAR = 6; // pixels from a change within which the pointer is at it
 
 /** A chart. Options: title, format, height, floor (the least that the axis shows), empty (what is said without data). */
 export class LineChart {
@@ -37,14 +39,16 @@ export class LineChart {
 
   /**
    * Show series: [{name, kind, points: [{x, y, low, high, seconds}]}], and a sentence that says the same. Points
-   * without y take part in the axis of time, so that charts of the same times stand below each other.
+   * without y take part in the axis of time, so that charts of the same times stand below each other. Marks
+   * [{time, label}] are changes of the ranker: thin vertical lines.
    */
-  update(series, words) {
+  update(series, words, marks = []) {
     const all = series.flatMap((one) => one.points);
     const points = all.filter((point) => point.y !== null);
     const from = Math.min(...all.map((point) => point.x - point.seconds / 2));
     const to = Math.max(...all.map((point) => point.x + point.seconds / 2));
-    this.#data = { series, words, points, from, to };
+    const changes = marks.filter((mark) => mark.time >= from && mark.time <= to);
+    this.#data = { series, words: [words, ...changes.map(changed)].join(" "), points, from, to, changes };
     this.#details.hidden = points.length === 0;
     this.#draw();
     this.#list();
@@ -53,7 +57,7 @@ export class LineChart {
   #draw() {
     const width = Math.floor(this.#plot.clientWidth);
     if (this.#data === null || width === 0) return;
-    const { series, words, points, from, to } = this.#data;
+    const { series, words, points, from, to, changes } = this.#data;
     const { format, title } = this.#options;
     const height = points.length === 0 ? LOW : this.#options.height;
     this.#svg.setAttribute("width", width);
@@ -79,7 +83,9 @@ export class LineChart {
     const drawn = svg("g", { "clip-path": `url(#${inside})` },
       series.map((one) => band(one, x, y)), series.map((one) => line(one, x, y)));
     const cross = svg("line", { class: "cross", y1: TOP, y2: height - BOTTOM, visibility: "hidden" });
-    fill(this.#svg, told, clip, this.#grid(marks, y, left, width), this.#times(from, to, x, left, width), drawn, cross);
+    const lines = changes.map((one) => svg("line", { class: "change", x1: x(one.time), x2: x(one.time), y1: TOP, y2: height - BOTTOM },
+      svg("title", {}, changed(one))));
+    fill(this.#svg, told, clip, this.#grid(marks, y, left, width), this.#times(from, to, x, left, width), lines, drawn, cross);
     this.#point(this.#hover);
   }
 
@@ -132,7 +138,8 @@ export class LineChart {
       return el("div", {}, el("span", { class: `dot ${one.kind}` }), `${one.name} `, el("b", {}, this.#options.format(point.y, true)));
     });
     const point = this.#data.points.find((one) => one.x === near);
-    fill(this.#tip, el("div", { class: "when" }, when(point)), rows);
+    const nearby = this.#data.changes.filter((one) => Math.abs(one.time - near) <= point.seconds / 2 || Math.abs(x(one.time) - at) < NEAR);
+    fill(this.#tip, el("div", { class: "when" }, when(point)), rows, nearby.map((one) => el("div", { class: "note" }, changed(one))));
     this.#tip.hidden = false;
     const wide = this.#tip.offsetWidth;
     this.#tip.style.left = `${Math.round(x(near) + 12 + wide > width ? x(near) - 12 - wide : x(near) + 12)}px`;
@@ -141,7 +148,7 @@ export class LineChart {
   /** The same as a table, while somebody looks at it. */
   #list() {
     if (!this.#details.open || this.#data === null) return;
-    const { series } = this.#data;
+    const { series, changes } = this.#data;
     const places = [...new Set(this.#data.points.map((point) => point.x))].sort((a, b) => b - a);
     const cell = (one, place) => {
       const point = one.points.find((candidate) => candidate.x === place);
@@ -153,9 +160,13 @@ export class LineChart {
     const at = (place) => this.#data.points.find((point) => point.x === place);
     fill(this.#table, el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Time"), series.map((one) => el("th", { scope: "col" }, one.name)))),
-      el("tbody", {}, places.map((place) => el("tr", {}, el("th", { scope: "row" }, when(at(place))), series.map((one) => cell(one, place)))))));
+      el("tbody", {}, places.map((place) => el("tr", {}, el("th", { scope: "row" }, when(at(place))), series.map((one) => cell(one, place)))))),
+    changes.length === 0 ? null : el("ul", { class: "changes", "aria-label": "Changes" }, changes.map((one) => el("li", {}, changed(one)))));
   }
 }
+
+/** A change of the ranker, as a sentence. */
+const changed = (mark) => sentence(`${moment(mark.time)}: ${mark.label}`);
 
 /** The span of time that a point stands for. */
 function when(point) {

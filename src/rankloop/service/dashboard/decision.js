@@ -58,7 +58,8 @@ function facts(told) {
     told.visitor ? ["Visitor", told.visitor] : null,
     told.candidates ? ["Chosen from", many(told.candidates.length, "item")] : null,
     told.context ? ["Context", told.context.map(number).join(", ")] : null,
-    ["Version", told.version], ["Seed", String(told.seed)],
+    ["Version", told.version], ["Seed", String(told.seed)], ["From log position", String(told.position)],
+    ["Configuration", String(told.config)],
     told.propensity ? ["Propensity", propensity(told.propensity)] : null];
   return el("dl", { class: "counts" }, rows.filter(Boolean).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }

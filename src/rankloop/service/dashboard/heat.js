@@ -1,25 +1,53 @@
 // Which item stood where, how often: a table whose cells have the more colour, the larger they are.
-import { el, fill } from "./dom.js";
+import { el, fill, fresh } from "./dom.js";
 import { compact, count, percent } from "./format.js";
 
 const LAST = 10; // places that the service tells apart
+const ARMS = { policy: "Policy", control: "Control" };
+const total = (counts) => counts.reduce((all, one) => all + one, 0);
 
-/** Items by place. */
+/** Items by place, in lists of one arm: the policy's, or control's where there are any. */
 export class Heat {
-  element = el("div", { class: "heat" });
+  #arm = "policy";
+  #told = null;
 
-  /** Show places: [{item, shown: [by place], clicked: [by place]}]. */
+  constructor() {
+    const name = fresh("arm");
+    const one = (arm) => el("label", {},
+      el("input", { type: "radio", name, value: arm, checked: arm === this.#arm, onchange: () => this.#choose(arm) }),
+      el("span", {}, ARMS[arm]));
+    this.switch = el("fieldset", { class: "segments", hidden: true }, el("legend", { class: "hidden" }, "Whose lists"), Object.keys(ARMS).map(one));
+    this.element = el("div", { class: "heat" });
+  }
+
+  #choose(arm) {
+    this.#arm = arm;
+    this.#draw();
+  }
+
+  /** Show places: [{item, policy: {shown: [by place], clicked: [by place]}, control: the same}]. */
   update(items, slots) {
-    if (items.length === 0) {
-      fill(this.element, el("p", { class: "nothing-known" }, "Nothing was shown yet."));
+    this.#told = { items, slots };
+    this.switch.hidden = items.every((one) => total(one.control.shown) === 0);
+    this.#draw();
+  }
+
+  #draw() {
+    const { items, slots } = this.#told;
+    const arm = this.switch.hidden ? "policy" : this.#arm;
+    const rows = items.map((one) => ({ item: one.item, ...one[arm], often: total(one[arm].shown) }))
+      .filter((one) => one.often > 0).sort((a, b) => b.often - a.often);
+    const whose = `lists of ${arm === "policy" ? "the policy" : "control"}`;
+    if (rows.length === 0) {
+      fill(this.element, el("p", { class: "nothing-known" }, `Nothing was shown in ${whose} yet.`));
       return;
     }
-    const most = Math.max(...items.flatMap((one) => one.shown));
-    const places = items[0].shown.map((_, i) => (i === LAST - 1 && slots > LAST ? `${LAST}+` : String(i + 1)));
-    fill(this.element, el("table", {},
-      el("caption", { class: "hidden" }, "How often each item was shown in each place"),
+    const most = Math.max(...rows.flatMap((one) => one.shown));
+    const places = rows[0].shown.map((_, i) => (i === LAST - 1 && slots > LAST ? `${LAST}+` : String(i + 1)));
+    fill(this.element, el("table", { class: arm },
+      el("caption", {}, `In ${whose}`),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Item"), places.map((place) => el("th", { scope: "col" }, place)))),
-      el("tbody", {}, items.map((one) => el("tr", {}, el("th", { scope: "row", title: one.item }, one.item),
+      el("tbody", {}, rows.map((one) => el("tr", {}, el("th", { scope: "row", title: one.item }, one.item),
         one.shown.map((shown, i) => cell(shown, one.clicked[i], most, places[i])))))));
   }
 }

@@ -10,9 +10,9 @@ const TYPING = 250; // a pause after which somebody is thought to have typed all
 const COLUMNS = [
   { sort: "item", name: "Item", first: "ascending" },
   { sort: "estimate", name: "Estimate", first: "descending", class: "estimate" },
-  { sort: "shown", name: "Shown", first: "descending", class: "number" },
-  { sort: "clicked", name: "Clicked", first: "descending", class: "number less" },
-  { sort: "click_through", name: "Rate", first: "descending", class: "number", title: "Clicks of those shown, in both arms" },
+  { sort: "shown", name: "Shown", first: "descending", class: "number", title: "In lists of the policy" },
+  { sort: "clicked", name: "Clicked", first: "descending", class: "number less", title: "In lists of the policy" },
+  { sort: "click_through", name: "Rate", first: "descending", class: "number", title: "Clicked of shown, in lists of the policy" },
 ];
 
 /** A page of items, and what can be asked of it. */
@@ -143,7 +143,7 @@ export class Items {
       el("td", { class: "number" }, count(item.shown)),
       el("td", { class: "number less" }, count(item.clicked)),
       el("td", { class: "number" }, percent(item.click_through)),
-      this.#control ? el("td", { class: "number less" }, item.control_shown === 0 ? NONE : `${count(item.control_clicked)} of ${count(item.control_shown)}`) : null);
+      this.#control ? el("td", { class: "number less" }, inControl(item)) : null);
   }
 
   /** More segments than before: ask which. */
@@ -159,4 +159,10 @@ export class Items {
       this.#segments = 0; // the next poll tries again
     }
   }
+}
+
+/** Clicked of shown in lists of control, and the rate that follows. */
+function inControl(item) {
+  if (item.control_shown === 0) return NONE;
+  return `${count(item.control_clicked)} of ${count(item.control_shown)} (${percent(item.control_click_through)})`;
 }

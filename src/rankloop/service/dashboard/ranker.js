@@ -11,7 +11,7 @@ import { SPANS, toRanker } from "./route.js";
 import { AGE, Seldom } from "./seldom.js";
 import { clickThrough, exploring, regret } from "./series.js";
 import { Tiles } from "./tiles.js";
-import { armWords, badge, rollout, sentence } from "./words.js";
+import { armWords, badge, quarantined, rollout, sentence } from "./words.js";
 
 const [FEW, MANY] = [30, 60]; // points of a chart, on a phone and on a desk
 const LABELS = { "1h": "1 h", "24h": "24 h", "7d": "7 d", all: "All" };
@@ -51,6 +51,7 @@ class Page {
     this.tiles = new Tiles();
     this.facts = el("p", { class: "facts" });
     this.guard = el("div", { class: "guard", hidden: true });
+    this.quarantine = el("div", { class: "quarantine", role: "status", hidden: true });
     this.clicks = new LineChart({ title: "Click-through over time", format: share, height: 260, empty: "No outcome yet." });
     this.explored = new LineChart({ title: "Exploration share over time", format: share, height: 190, floor: 0, empty: "This policy has no share of exploring." });
     this.lost = new LineChart({ title: "Cumulative regret", format: plain, height: 190, floor: 0 });
@@ -58,7 +59,7 @@ class Page {
     this.head = el("div", { class: "title" },
       el("div", {}, el("h1", { tabindex: -1 }, name), this.facts), this.#spans());
     this.body = el("div", { class: "stack", "aria-busy": "true" }, el("p", { class: "loading" }, "Loading…"));
-    this.element = el("div", { class: "stack" }, this.head, this.guard, this.body);
+    this.element = el("div", { class: "stack" }, this.head, this.quarantine, this.guard, this.body);
   }
 
   #spans() {
@@ -78,17 +79,36 @@ class Page {
     const at = ["rankers", this.#name];
     const points = window.innerWidth < 600 ? FEW : MANY;
     const { items, places } = this.#seldom;
-    const [told, shown, listed, ranker] = await Promise.all([
-      get([...at, "overview"], { hours: SPANS[this.#span], points }, signal),
-      places.due ? get([...at, "places"], { limit: 20, age: AGE }, signal) : null,
-      items.due ? this.items.ask(signal) : null,
-      this.#config === null ? get(at, {}, signal) : null,
-    ]);
-    return { overview: told.overview, places: shown?.items, items: listed, config: ranker?.config };
+    // Whether it is quarantined is asked as seldom as its items are.
+    const asked = this.#config === null || items.due ? get(at, {}, signal) : null;
+    try {
+      const [told, shown, listed, ranker] = await Promise.all([
+        get([...at, "overview"], { hours: SPANS[this.#span], points }, signal),
+        places.due ? get([...at, "places"], { limit: 20, age: AGE }, signal) : null,
+        items.due ? this.items.ask(signal) : null,
+        asked,
+      ]);
+      return { overview: told.overview, places: shown?.items, items: listed, ranker };
+    } catch (error) {
+      const ranker = await asked?.catch(() => null);
+      if (!ranker?.quarantine) throw error;
+      return { overview: null, ranker }; // a quarantined ranker may have nothing else to say
+    }
   }
 
-  show({ overview, places, items, config }) {
-    if (config) this.#config = config;
+  show({ overview, places, items, ranker }) {
+    if (ranker) {
+      this.#config = ranker.config;
+      this.quarantine.hidden = !ranker.quarantine;
+      if (ranker.quarantine) fill(this.quarantine, el("h2", {}, "Quarantined"), el("p", {}, quarantined(ranker.quarantine)));
+    }
+    if (overview === null) {
+      this.#config = null; // ask again
+      this.#position = null;
+      this.body.removeAttribute("aria-busy");
+      fill(this.body);
+      return;
+    }
     if (this.#config.policy !== overview.policy) this.#config = null; // it was replaced a moment ago
     if (places) {
       this.heat.update(places, this.#config?.slots ?? 1);
@@ -110,7 +130,7 @@ class Page {
   /** What the page is made of, with and without lists. */
   #lay(overview) {
     this.body.removeAttribute("aria-busy");
-    const items = card("Items", { class: "wide", tools: this.items.tools, hint: "What it believes of each item in the first place, with a 95 % interval." }, this.items.element);
+    const items = card("Items", { class: "wide", tools: this.items.tools, hint: "What it believes of each item in the first place, with a 95 % interval; how often its lists showed the item, and clicks on it there." }, this.items.element);
     if (overview.decisions === 0) {
       fill(this.body, empty(this.#name, overview.items), overview.items > 0 ? items : null);
       return;
@@ -125,7 +145,7 @@ class Page {
         this.regretCard),
       items,
       el("div", { class: "pair" },
-        card("Places", { hint: "How often the items shown most stood where; the stronger the colour, the more often." }, this.heat.element),
+        card("Places", { tools: this.heat.switch, hint: "How often the items shown most stood where; the stronger the colour, the more often." }, this.heat.element),
         el("div", { class: "stack" },
           card("Feedback", { hint: "How long after a list its first feedback came." }, this.feedback.element),
           card("Look up a decision", { hint: "Why a list was as it was, and what became of it." }, finder(this.#name)))));
@@ -148,9 +168,10 @@ class Page {
   }
 
   #draw(overview) {
-    this.clicks.update(clickThrough(overview.times), armWords(overview.arms));
+    const changes = overview.changes ?? [];
+    this.clicks.update(clickThrough(overview.times), armWords(overview.arms), changes);
     const arm = overview.arms.policy;
-    this.explored.update(exploring(overview.times), `Exploration share: ${percent(arm.exploration_share)} over all lists.`);
+    this.explored.update(exploring(overview.times), `Exploration share: ${percent(arm.exploration_share)} over all lists.`, changes);
     const known = arm.regret !== null;
     if (this.regretCard.dataset.known !== String(known)) {
       this.regretCard.dataset.known = String(known);
@@ -162,7 +183,7 @@ class Page {
       const per = arm.regret / arm.regretted;
       const words = `${number(arm.regret)} over ${many(arm.regretted, "list")}, ${number(per)} a list.`;
       say(this.regretCard.children[1], `What its lists lost against the best ones: ${words}`);
-      this.lost.update(regret(overview.times, arm.regret), `Cumulative regret: ${words}`);
+      this.lost.update(regret(overview.times, arm.regret), `Cumulative regret: ${words}`, changes);
     }
   }
 }

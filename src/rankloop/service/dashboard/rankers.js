@@ -3,7 +3,7 @@ import { get } from "./api.js";
 import { el, fill } from "./dom.js";
 import { count, large, many, percent } from "./format.js";
 import { toRanker } from "./route.js";
-import { badge, between, lifted, rollout, sentence } from "./words.js";
+import { badge, between, lifted, quarantined, rollout, sentence } from "./words.js";
 
 /** The first view: a card for each ranker. */
 export function rankersView() {
@@ -28,6 +28,7 @@ export function rankersView() {
   };
 }
 
+const STOPPED = { word: "Quarantined", kind: "warn", sentence: "An entry of its log cannot be applied." };
 const sum = (rankers, field) => rankers.reduce((all, one) => all + one[field], 0);
 
 function glance(ranker) {
@@ -35,8 +36,9 @@ function glance(ranker) {
   const { mode = "live", traffic = 1, guard = null } = ranker.config;
   const lift = lifted(ranker.lift);
   return el("a", { class: "card glance", href: toRanker(ranker.name) },
-    el("div", { class: "glance-head" }, el("h2", {}, ranker.name), badge(rollout(mode, traffic, ranker.guarded))),
+    el("div", { class: "glance-head" }, el("h2", {}, ranker.name), badge(ranker.quarantine ? STOPPED : rollout(mode, traffic, ranker.guarded))),
     el("p", { class: "policy-id" }, ranker.config.policy),
+    ranker.quarantine ? el("p", { class: "quarantine" }, quarantined(ranker.quarantine)) : null,
     el("dl", { class: "figures" },
       figure("Click-through", percent(policy.click_through), policy.settled ? between(policy.low, policy.high) : control.settled ? "not shown" : "no outcome yet"),
       figure("Lift", lift.value, control.settled ? `control ${percent(control.click_through)}` : "no control", lift.kind),

@@ -10,6 +10,11 @@ export function rollout(mode, traffic, guarded) {
   return { word: "Live", kind: "live", sentence: "Everybody sees its lists." };
 }
 
+/** Why a ranker stands still while all others go on. */
+export function quarantined({ position, reason }) {
+  return `Quarantined at position ${count(position)}: ${sentence(reason)} All other rankers serve.`;
+}
+
 /** A small label of a state. */
 export function badge({ word, kind, sentence }) {
   return el("span", { class: `badge ${kind}`, title: sentence }, word);

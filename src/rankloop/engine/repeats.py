@@ -1,0 +1,83 @@
+"""Decision ids that callers bring: the same request with the same id is answered with the same list."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from rankloop.engine.questions import ConflictingDecision
+from rankloop.engine.ranking import Ranking
+from rankloop.engine.records import Shown
+
+LOCK_STRIPES = 64
+"""At most as many requests that bring their ids are decided concurrently."""
+ABSENT_WHERE_EMPTY = ("exclude", "pin", "segment", "propensity", "strict")
+"""Options that say nothing where they are empty."""
+
+
+def fingerprint(options: Mapping[str, Any]) -> str:
+    """16 hexadecimal digits that equal requests have in common, however their lists and numbers are typed."""
+    told: dict[str, Any] = {}
+    for option, value in options.items():
+        value = value.tolist() if isinstance(value, np.ndarray) else value
+        if value is None or (option in ABSENT_WHERE_EMPTY and not value):
+            continue
+        if isinstance(value, Mapping):
+            told[option] = {str(key): _plain(one) for key, one in value.items()}
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            told[option] = [_plain(one) for one in value]
+        else:
+            told[option] = _plain(value)
+    return hashlib.blake2b(json.dumps(told, sort_keys=True, default=repr).encode(), digest_size=8).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """A number as JSON has it, whole ones without a point; anything else as it is."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def noted(request: str | None, ignored: Sequence[str]) -> str | None:
+    """What a decision records of its request: the fingerprint, then the ids that were ignored."""
+    return None if request is None else "\n".join([request, *ignored])
+
+
+def answer(shown: Shown, request: str, ids: Sequence[str]) -> Ranking:
+    """The answer to a repeated request: the decision made before; ids are those of the table's columns."""
+    first, *ignored = (shown.asked or "").split("\n")
+    if first != request:
+        raise ConflictingDecision(f"decision is {shown.id!r}; accepted: an id that no other request had.")
+    return Ranking(shown, ids, ignored=tuple(ignored), repeated=True)
+
+
+class Repeats:
+    """Whose turn it is to decide under an id, and the lists that wait for their commit.
+
+    Requests with one id take turns: the second finds the decision of the first, on its way to the log, open or settled,
+    and the log is never read under the ranker's lock.
+    """
+
+    def __init__(self) -> None:
+        self._turns = [threading.Lock() for _ in range(LOCK_STRIPES)]
+        self._awaited: dict[str, tuple[Shown, Future[Any]]] = {}
+
+    def turn(self, id: str) -> threading.Lock:
+        """The lock under which the decision of an id is looked up, and made if there is none."""
+        return self._turns[hash(id) % LOCK_STRIPES]
+
+    def wait_for(self, shown: Shown, kept: Future[Any]) -> Future[Any]:
+        """Track a decision until its commit succeeds or fails."""
+        if shown.asked is not None:
+            self._awaited[shown.id] = shown, kept
+            kept.add_done_callback(lambda _: self._awaited.pop(shown.id, None))
+        return kept
+
+    def awaited(self, id: str) -> tuple[Shown, Future[Any]] | None:
+        """A list on its way to the log, and what to wait for before it is answered."""
+        return self._awaited.get(id)

@@ -1,0 +1,148 @@
+"""A backup of a log in PostgreSQL is a SQLite file with the same log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postgres_server import Server, database, server  # noqa: F401
+from rankloop.cli.main import main
+from rankloop.engine import Ranker
+from rankloop.errors import InvalidInput
+from rankloop.store import Entry, SqliteStore, Store, StoreUnavailable, postgres_copy
+from rankloop.store.backup import Backup, back_up
+from rankloop.store.opening import open_store
+from test_backup import entry, names, rows, without_pause
+from test_engine import Clock, config, contents, items, live
+
+pytestmark = pytest.mark.slow
+
+
+def lived(place: str, rounds: int) -> Store:
+    """A log of a database with two rankers, a snapshot and the entries of a ranker's life."""
+    clock, store = Clock(), open_store(place)
+    store.append([("", entry("config", bytes(range(256))))])
+    ranker = Ranker(config("cascade-lin-ts"), store=store, clock=clock)
+    ranker.put_items(items(6))
+    live(ranker, clock, rounds)
+    ranker.snapshot()
+    live(ranker, clock, rounds, seed=2)
+    ranker.flush()
+    store.append([("Ärger 😀", Entry("k", "ключ", "∑", 1234567.1234567891, b"\0"))])
+    return store
+
+
+def test_a_backup_of_a_database_is_its_log(
+    database: str,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(postgres_copy, "PAGE", 7)
+    with closing(lived(database, 20)) as store, closing(restored(tmp_path, database)) as copy:
+        assert copy.rankers() == store.rankers() == ["", "ranker", "Ärger 😀"]
+        for name in store.rankers():
+            assert list(copy.read(name)) == list(store.read(name))
+            assert copy.load_snapshot(name) == store.load_snapshot(name)
+        assert copy.load_snapshot("ranker") is not None
+        positions = [row[0] for row in rows(tmp_path / "out.db")]
+        assert positions == list(range(1, len(positions) + 1))
+        with closing(Ranker(config("cascade-lin-ts"), store=store, clock=Clock())) as ranker:
+            expected = contents(ranker)
+    with closing(Ranker.open(tmp_path / "out.db", config("cascade-lin-ts"), clock=Clock())) as ranker:
+        assert contents(ranker) == expected
+    capsys.readouterr()
+    assert main(["log", "verify", str(tmp_path / "out.db")]) == 0
+    out = capsys.readouterr().out
+    assert "lists decided again, bit for bit" in out
+    assert "equal a replay of all of it" in out
+
+
+def restored(folder: Path, place: str) -> SqliteStore:
+    """The backup of a database, opened."""
+    assert main(["log", "backup", place, str(folder / "out.db")]) == 0
+    assert names(folder) == ["out.db"]
+    assert (folder / "out.db").read_bytes()[18:20] == b"\1\1"
+    return SqliteStore(folder / "out.db")
+
+
+def test_a_backup_of_a_database_under_writes_has_no_gaps(
+    database: str,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(postgres_copy, "PAGE", 50)
+    with closing(open_store(database)) as store:
+        store.append([("r", entry(f"first-{i}")) for i in range(400)])
+        made: list[Backup] = []
+        with without_pause(lambda n: store.append([("r", entry(f"{n}-{i}", bytes(300))) for i in range(3)])):
+            for n in range(4):
+                made.append(back_up(database, tmp_path / f"{n}.db"))
+        source = list(store.read("r"))
+    assert made[-1].position > made[0].position
+    for n, one in enumerate(made):
+        assert one.entries == one.position
+        with closing(SqliteStore(tmp_path / f"{n}.db")) as copy:
+            assert list(copy.read("r")) == source[: one.position]
+
+
+def test_a_database_without_a_log_is_refused_and_a_failure_leaves_nothing(
+    database: str,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import psycopg
+
+    with pytest.raises(InvalidInput, match=r"^log is 'log_\d+ on .*; accepted: a database with a log"):
+        back_up(database, tmp_path / "out.db")
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
+    with pytest.raises(InvalidInput, match="an address that libpq understands"):
+        back_up("postgresql://[", tmp_path / "out.db")
+    with pytest.raises(StoreUnavailable, match=r"^the log nothing on .* cannot be read now \(.*\)\.$"):
+        back_up(database.replace(database.split("/")[3].split("?")[0], "nothing"), tmp_path / "out.db")
+    with closing(open_store(database)) as store:
+        store.append([("r", entry(str(i))) for i in range(100)])
+        for error, told in ((KeyboardInterrupt, KeyboardInterrupt), (psycopg.OperationalError, StoreUnavailable)):
+            with monkeypatch.context() as patch:
+                entries = postgres_copy._entries
+
+                def broken(*given: Any, error: Any = error, entries: Any = entries) -> Iterator[Any]:
+                    yield next(entries(*given))
+                    raise error("the server is gone")
+
+                patch.setattr(postgres_copy, "_entries", broken)
+                with pytest.raises(told):
+                    back_up(database, tmp_path / "out.db")
+            assert names(tmp_path) == []
+        (tmp_path / "out.db").write_text("kept")
+        with pytest.raises(InvalidInput, match="a path where no file is yet"):
+            back_up(database, tmp_path / "out.db")
+        assert back_up(database, tmp_path / "out.db", force=True) == Backup(
+            100, 100, (tmp_path / "out.db").stat().st_size
+        )
+
+
+def test_a_server_that_hangs_is_cut_off(
+    server: Server,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = server.database()
+    with closing(open_store(place)) as store:
+        store.append([("r", entry(str(i))) for i in range(100)])
+    entries = postgres_copy._entries
+
+    def hanging(*given: Any) -> Iterator[Any]:
+        with server.hangs():
+            yield from entries(*given)
+
+    monkeypatch.setattr(postgres_copy, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(postgres_copy, "_entries", hanging)
+    with pytest.raises(StoreUnavailable, match="cannot be read now"):
+        back_up(place, tmp_path / "out.db")
+    assert names(tmp_path) == []
