@@ -267,6 +267,12 @@ class PostgresStore:
         if not held:
             raise StoreUnavailable(f"the log {self.place} is being served by another process.")
 
+    def _release(self, connection: Connection[Any]) -> None:
+        """Let the next process serve at once: the server frees a claim only some time after its connection is gone."""
+        if self._exclusive and not connection.closed:
+            with contextlib.suppress(self._pg.Error), self._watch.over(connection):
+                connection.execute("SELECT pg_advisory_unlock(%s)", (HELD,))
+
     def _prepare_session(self, connection: Connection[Any]) -> None:
         """A commit that is told is on the disk, whatever the server's default; keys are looked up by their index."""
         connection.execute(
@@ -323,6 +329,7 @@ class PostgresStore:
         with self._writing:
             self._closed = True
             if self._writer is not None:
+                self._release(self._writer)
                 self._writer.close()
         self._readers.close()
         self._watch.close()
