@@ -17,7 +17,6 @@ from helpers import RARE, Log, agree, build, feed, inverse, make_log
 from rankloop import catalogue
 from rankloop.belief import Beta, Gaussian, LogisticMAP, OnlineNewton, Ridge, SelfWeightedRidge
 from rankloop.belief.order import blocks
-from rankloop.belief.weighting import believe, forget
 from rankloop.design import PerItem, Shared
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade, PositionBased
@@ -539,7 +538,7 @@ def test_a_ridge_that_forgets_is_a_weighted_regression() -> None:
     for _ in range(30):
         decision = policy.adopt(request, draws.permutation(6)[None, :2])
         clicked = float(draws.random() < 0.3)
-        forget(state.belief, fresh.belief, 0.9)
+        policy.forget(state, fresh, 0.9)
         policy.learn(state, decision, [[clicked, 0.0]])
         V, b = np.eye(3) + 0.9 * (V - np.eye(3)), 0.9 * b
         for k in range(1 if clicked else 2):
@@ -555,11 +554,10 @@ def test_pseudo_observations_are_observations(id: str) -> None:
     """Four of them with mean ½ are two clicks and two passes."""
     x = np.random.default_rng(1).standard_normal((4, 3))
     policy = catalogue.build(id, Setting(4, 1, 100, 3, BetaPrior(np.ones(4), np.full(4, 2.0))))
-    assert isinstance(policy, Policy)
     request = Request(1, 4, 1, x)
     decision = policy.adopt(request, [[2]])
     told, seen = policy.init(1), policy.init(1)
-    believe(policy.belief, told.belief, decision.rows, 0.5, 4.0)
+    policy.believe(told, request, 2, 0.5, 4.0)
     for clicked in (1.0, 0.0, 1.0, 0.0):
         policy.learn(seen, decision, [[clicked]])
     for (name, a), (_, b) in zip(told.belief.arrays(), seen.belief.arrays(), strict=True):

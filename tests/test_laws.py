@@ -81,9 +81,9 @@ class CatchesUpInItsOwnWay(Gaussian):
     def update(self, state: Any, decision: Decision, evidence: Evidence) -> None:
         super().update(state, decision, evidence)
 
-    def catch_up(self, state: Any, decisions: Decision, evidence: Evidence) -> None:
+    def catch_up(self, state: Any, decisions: Decision, evidence: Evidence) -> bool:
         super().catch_up(state, decisions, evidence)
-        super().catch_up(state, decisions, evidence)
+        return super().catch_up(state, decisions, evidence)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from helpers import RARE, agree, assert_uniform, build, inverse, snapshot
 from rankloop import catalogue
 from rankloop.belief import NewtonState, OnlineNewton
 from rankloop.errors import Unsupported
-from rankloop.policy import Policy
+from rankloop.policy import Policy, PolicyState
 from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray, Request, Rows, Setting
 from rankloop.wrappers import RandomLists
 
@@ -265,7 +265,7 @@ def test_dep_learns_from_what_an_item_added_when_it_was_shown() -> None:
 # ---------------------------------------------------------------------------- eps-ind
 
 
-def eps_ind(setting: Setting, **params: Any) -> RandomLists[Policy[NewtonState]]:
+def eps_ind(setting: Setting, **params: Any) -> RandomLists[PolicyState[NewtonState]]:
     policy = catalogue.build("eps-ind", setting, **params)
     assert isinstance(policy, RandomLists)
     return policy

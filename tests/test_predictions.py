@@ -16,7 +16,7 @@ from helpers import snapshot
 from rankloop import catalogue
 from rankloop.feedback import Cascade, Choice, Feedback, LastClick, PositionBased, SemiBandit
 from rankloop.math.logistic import sigmoid
-from rankloop.policy import Servable
+from rankloop.ranking_policy import RankingPolicy
 from rankloop.types import EMPTY, BetaPrior, FloatArray, IntArray, Request, Setting
 
 BIAS = np.array([0.9, 0.6, 0.3, 0.1])
@@ -86,7 +86,7 @@ def request(learners: int) -> Request:
 
 
 @cache
-def taught(id: str) -> tuple[Servable, Any]:
+def taught(id: str) -> tuple[RankingPolicy[Any], Any]:
     """A policy, and its state of two learners after forty rounds with different clicks."""
     policy = catalogue.build(id, setting())
     state, rng = policy.init(2), np.random.default_rng(9)

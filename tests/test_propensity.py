@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, permutations, product
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,34 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from rankloop import catalogue
-from rankloop.belief import Fixed, FixedState, PairwiseOrder
+from rankloop.belief import PairwiseOrder
+from rankloop.belief.base import EstimateState, Estimating, HasMean
 from rankloop.design import PerItem
-from rankloop.engine.laws import DETERMINISTIC, EXACT, MONTE_CARLO, law_of
-from rankloop.engine.propensity import ONLY, Propensity, estimate, of
 from rankloop.engine.records import Shown, decode, encode
 from rankloop.errors import InvalidInput
 from rankloop.explore import Blocks, EpsilonList, Greedy, Thompson
 from rankloop.feedback import Cascade, SemiBandit
 from rankloop.math.assignment import assign
 from rankloop.objective import Amount
-from rankloop.plan import Assignment, BestLength, BySlotBias, GreedyBySlot, Planner, TopK, Uniform
-from rankloop.policy import Policy, PolicyState, Ranks
-from rankloop.types import EMPTY, BetaPrior, Decision, FloatArray, IntArray, Request, Rows, Setting
-from rankloop.wrappers import RandomLists, before, with_chance
+from rankloop.plan import Assignment, BestLength, BySlotBias, GreedyBySlot, Plan, Planner, TopK, Uniform
+from rankloop.policy import Policy, PolicyState
+from rankloop.propensity import DETERMINISTIC, EXACT, MONTE_CARLO, ONLY, Propensity, estimate, of
+from rankloop.ranking_policy import RankingPolicy
+from rankloop.types import (
+    EMPTY,
+    BetaPrior,
+    BoolArray,
+    Decision,
+    Evidence,
+    FloatArray,
+    IntArray,
+    Request,
+    Rows,
+    Score,
+    Setting,
+    SlotScore,
+)
+from rankloop.wrappers import RandomLists, When, before, with_chance
 
 MANY = 20_000
 """Decisions that a probability is compared with; it is off by more than 4 standard errors for one in 16,000."""
@@ -119,9 +133,9 @@ def every_list(request: Request) -> list[List]:
     return [row for row in rows if len(shown := [i for i in row if i != EMPTY]) == len(set(shown))]
 
 
-def table(policy: Ranks, state: Any, request: Request) -> dict[List, Propensity]:
+def table(policy: RankingPolicy[Any], state: Any, request: Request) -> dict[List, Propensity]:
     """The propensity of every list."""
-    law, found = law_of(policy), {}
+    law, found = policy.list_distribution(), {}
     for row in every_list(request):
         shown = np.array(row, dtype=np.int64)[None, :]
         likely = of(policy, state, policy.adopt(request, shown), law)
@@ -130,7 +144,9 @@ def table(policy: Ranks, state: Any, request: Request) -> dict[List, Propensity]
     return found
 
 
-def assert_law(policy: Ranks, state: Any, request: Request, expected: Chance | None = None) -> dict[List, float]:
+def assert_law(
+    policy: RankingPolicy[Any], state: Any, request: Request, expected: Chance | None = None
+) -> dict[List, float]:
     """The chances of all lists are as expected, add up to 1, and prefixes and slots are sums of them."""
     found = table(policy, state, request)
     chance = {row: 1.0 if one.list is None else one.list for row, one in found.items()}
@@ -180,14 +196,14 @@ def assert_drawn(lists: IntArray, chance: Chance) -> None:
         assert abs(counts[row] / len(lists) - p) <= 4 * error + 1e-12, row
 
 
-def repeated(policy: Ranks, state: Any, times: int) -> Any:
+def repeated(policy: RankingPolicy[Any], state: Any, times: int) -> Any:
     """So many learners in the same state."""
     many = policy.init(times)
     many.assign({name: np.repeat(array, times, axis=0) for name, array in state.arrays()})
     return many
 
 
-def many_lists(policy: Ranks, state: Any, request: Request, seed: int = 1) -> IntArray:
+def many_lists(policy: RankingPolicy[Any], state: Any, request: Request, seed: int = 1) -> IntArray:
     """What 20,000 learners in this state show."""
     context = None if request.context is None else np.repeat(request.context, MANY, axis=0)
     asked = replace(request, learners=MANY, context=context)
@@ -216,13 +232,38 @@ def requests(draw: st.DrawFn, items: int = L) -> Request:
     return Request(1, items, k, allowed=allowed, pinned=pinned)
 
 
+@dataclass
+class GivenState(EstimateState):
+    """Numbers that never change."""
+
+    estimate: FloatArray  # [B, L]
+
+    def mean(self, rows: Rows) -> FloatArray:
+        return self.estimate[:, rows.model]
+
+
+@dataclass(frozen=True)
+class GivenEstimates(Estimating[GivenState]):
+    """Learns nothing."""
+
+    items: int
+    binary = False
+    fractional = True
+
+    def init(self, learners: int) -> GivenState:
+        return GivenState(np.zeros((learners, self.items)))
+
+    def update(self, state: GivenState, decision: Decision, evidence: Evidence) -> None:
+        return None
+
+
 def by_estimate(
     estimates: Sequence[float], plan: Planner | None = None, explore: Any = None
-) -> tuple[Policy[Any], PolicyState[FixedState]]:
+) -> tuple[Policy[Any], PolicyState[GivenState]]:
     """A policy without doubt whose estimates are these."""
-    n = len(estimates)
-    belief = Fixed(BetaPrior(np.ones(n), np.ones(n)), n)
-    policy = Policy(PerItem(), belief, Greedy() if explore is None else explore, plan or TopK(), Cascade())
+    policy = Policy(
+        PerItem(), GivenEstimates(len(estimates)), Greedy() if explore is None else explore, plan or TopK(), Cascade()
+    )
     state = policy.init(1)
     state.belief.estimate[0] = estimates
     return policy, state
@@ -336,9 +377,9 @@ def test_epsilon_lists_are_mixtures(request: Request, estimates: list[float], ep
     expected = mixture(epsilon, even, own)
     assert_law(policy, state, request, expected)
     inner, _ = by_estimate(estimates)
-    wrapped: Ranks = RandomLists(inner, with_chance(epsilon))
+    wrapped: RankingPolicy[Any] = RandomLists(inner, with_chance(epsilon))
     assert_law(wrapped, state, request, expected)
-    short: Ranks = RandomLists(inner, with_chance(epsilon), any_length=True)
+    short: RankingPolicy[Any] = RandomLists(inner, with_chance(epsilon), any_length=True)
     assert_law(short, state, request, mixture(epsilon, every_length(request), own))
     for made, seed in product((policy, wrapped, short), range(5)):
         decision = made.decide(state, request, rng(seed))
@@ -397,7 +438,24 @@ def test_what_is_filled_slot_by_slot_is_certain_unless_it_ties(request: Request,
 
 
 class Own(TopK):
-    """Somebody's planner."""
+    """Somebody's planner, which no longer does what its base class knows of."""
+
+    def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
+        return super().__call__(score, request, rng)
+
+
+class OwnRule(Greedy):
+    """Somebody's exploration rule."""
+
+    def __call__(self, state: HasMean, t: IntArray, rng: np.random.Generator) -> Score:
+        return state.mean
+
+
+class Sometimes(When):
+    """Somebody's warm-up, who does not say how likely it is."""
+
+    def __call__(self, t: IntArray, rng: np.random.Generator) -> BoolArray:
+        return np.asarray(t < 5)
 
 
 @pytest.mark.parametrize(
@@ -406,16 +464,16 @@ class Own(TopK):
         lambda policy: replace(policy, plan=Own()),
         lambda policy: replace(policy, plan=BestLength(Uniform(), np.ones(2), np.zeros(3))),
         lambda policy: replace(policy, plan=BestLength(BySlotBias(np.ones(2)), np.ones(2), np.zeros(3))),
-        lambda policy: replace(policy, explore=lambda state, t, rng: state.mean),
+        lambda policy: replace(policy, explore=OwnRule()),
         lambda policy: replace(policy, explore=EpsilonList(Greedy(), 0.5), plan=Assignment(Amount())),
         lambda policy: replace(policy, explore=EpsilonList(Thompson(), 0.5)),
-        lambda policy: RandomLists(policy, lambda t, rng: t < 5),
+        lambda policy: RandomLists(policy, Sometimes()),
     ],
 )
-def test_nothing_is_said_of_what_is_not_known(change: Callable[[Policy[Any]], Ranks]) -> None:
+def test_nothing_is_said_of_what_is_not_known(change: Callable[[Policy[Any]], RankingPolicy[Any]]) -> None:
     policy, state = by_estimate([0.1, 0.2, 0.3])
     changed = change(policy)
-    assert law_of(changed).kind == MONTE_CARLO
+    assert changed.list_distribution().kind == MONTE_CARLO
     shown = policy.adopt(Request(1, 3, 2), [[2, 1]])
     assert of(changed, state, shown) is None
 
@@ -432,7 +490,7 @@ def test_counting_where_ties_decided_comes_to_the_exact_numbers() -> None:
     policy = catalogue.build("cascade-ucb1", Setting(3, 2))
     state = policy.init(1)
     decision = policy.decide(state, Request(1, 3, 2), rng())
-    exact, counted = of(policy, state, decision), estimate(policy, state, decision, (7, 1), 4000)
+    exact, counted = of(policy, state, decision), estimate(policy, state, decision, rng(71), 4000)
     assert exact is not None
     assert (exact.kind, counted.kind) == (EXACT, MONTE_CARLO)
     assert exact.prefix == pytest.approx([1 / 3, 1 / 6])
@@ -442,7 +500,7 @@ def test_counting_where_ties_decided_comes_to_the_exact_numbers() -> None:
     assert (np.abs(counted.slot - 1 / 3) < 4 * counted.slot_error).all()
     state.belief.exposure[0] = state.belief.shown[0] = [4.0, 4.0, 4.0]
     state.belief.clicks[0] = [3.0, 2.0, 1.0]
-    assert estimate(policy, state, policy.decide(state, Request(1, 3, 2), rng()), (7, 1), 10) is ONLY
+    assert estimate(policy, state, policy.decide(state, Request(1, 3, 2), rng()), rng(71), 10) is ONLY
 
 
 # ---------------------------------------------------------------------------- every policy of the catalogue
@@ -474,7 +532,7 @@ REQUESTS = {
 }
 
 
-def taught(id: str, rounds: int, **params: Any) -> tuple[Ranks, Any]:
+def taught(id: str, rounds: int, **params: Any) -> tuple[RankingPolicy[Any], Any]:
     """A policy of the catalogue after some random lists, clicked at random."""
     policy = catalogue.build(id, SETTING, **params)
     state, draw = policy.init(1), rng(rounds)
@@ -491,7 +549,7 @@ def taught(id: str, rounds: int, **params: Any) -> tuple[Ranks, Any]:
 def test_every_policy_says_what_is_true(id: str, rounds: int) -> None:
     """Exact chances are those of 20,000 decisions, certain lists those of any luck, and the rest is not said."""
     policy, state = taught(id, rounds)
-    law = law_of(policy)
+    law = policy.list_distribution()
     for name, request in REQUESTS.items():
         decisions = [policy.decide(state, request, rng(seed)) for seed in range(20)]
         said = [of(policy, state, decision, law) for decision in decisions]
@@ -521,7 +579,7 @@ def _spread(policy: Any, state: Any) -> bool:
 def test_every_policy_is_in_the_table_as_the_code_has_it(id: str) -> None:
     page = (Path(__file__).parent.parent / "docs" / "propensity.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([a-z0-9-]+)` \| (.*) \|$", page.split("propensities:start")[1], flags=re.MULTILINE))
-    law = law_of(catalogue.build(id, SETTING))
+    law = catalogue.build(id, SETTING).list_distribution()
     assert rows[id] == f"{law.kind} | {law.ties or '–'} | {law.why}"
     assert set(rows) == {entry.id for entry in catalogue.entries()}
 
@@ -575,7 +633,7 @@ def test_equal_biases_of_a_policy_are_fair_draws() -> None:
     state.belief.shown[0] = 4.0
     lists = np.concatenate([policy.decide(state, asked(), rng(seed)).items for seed in range(4000)])
     assert_drawn(lists, assert_law(policy, state, asked()))
-    assert law_of(policy).kind == DETERMINISTIC
+    assert policy.list_distribution().kind == DETERMINISTIC
 
 
 @pytest.mark.parametrize("request_", [asked(), asked(k=0)], ids=["list", "empty"])

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from rankloop.engine import packing
 from rankloop.engine.items import Item
-from rankloop.engine.propensity import Propensity
 from rankloop.engine.records import (
     Closed,
     Guarded,
@@ -25,6 +24,7 @@ from rankloop.engine.records import (
     decode_all,
     encode,
 )
+from rankloop.propensity import Propensity
 from rankloop.store.base import Entry
 
 numbers = st.floats(allow_nan=False, width=64)

@@ -39,8 +39,8 @@ def ranker(clock: Clock) -> Ranker:
     ranker = Ranker(RankerConfig.of(config), clock=clock)
     ranker.put_items([{"id": id} for id in ("Tea", "coffee", "cocoa", "water", "juice", "milk", "Ice tea", "gone")])
     rng = np.random.default_rng(5)
-    for _ in range(60):
-        made = ranker.rank(order=["coffee", "cocoa"], exclude=["milk"])
+    for n in range(60):
+        made = ranker.rank(order=["coffee", "cocoa"], exclude=["milk"], visitor=f"visitor-{n}")
         ranker.feedback(made.id, clicked=[slot for slot in range(2) if rng.random() < 0.3])
     ranker.remove_items(["gone"])
     return ranker

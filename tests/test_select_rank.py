@@ -29,7 +29,8 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def select_rank(id: str, setting: Setting, **params: Any) -> RandomLists[Any]:
+def select_rank(id: str, setting: Setting, **params: Any) -> Any:
+    """A warm-up of random lists around a composition."""
     policy = catalogue.build(id, setting, **params)
     assert isinstance(policy, RandomLists)
     return policy
@@ -345,7 +346,7 @@ def test_random_lists_are_learned_from() -> None:
 def assert_batches(inner: Any, every: int, dim: int, visits: Visits) -> None:
     """Nothing is learned before n rounds, then what learning them one by one gives."""
     _, B, K = visits.items.shape
-    batched = EveryN(inner, every, K, dim)
+    batched = EveryN(inner, every, K)
     state, plain = batched.init(B), inner.init(B)
     assert not state.x.size or state.x.shape == (B, every, K, dim)
     held = plain.copy()
@@ -378,13 +379,13 @@ def test_every_n_without_features(id: str) -> None:
 def test_every_n_keeps_shorter_lists_than_it_has_slots_for() -> None:
     visits = make_visits(8, seed=19, K=2)
     inner = select_rank("ucr", replace(ucr_setting(visits), slots=4)).policy
-    batched: EveryN[Any] = EveryN(inner, every=4, slots=4, dim=3)
+    batched: EveryN[Any] = EveryN(inner, every=4, slots=4)
     assert snapshot(feed(batched, visits).inner) == snapshot(feed(inner, visits))
 
 
 def test_every_n_decides_without_changing_its_state() -> None:
     visits = make_visits(5, seed=20)
-    batched: EveryN[Any] = EveryN(select_rank("ucr", ucr_setting(visits)).policy, 3, 2, 3)
+    batched: EveryN[Any] = EveryN(select_rank("ucr", ucr_setting(visits)).policy, 3, 2)
     state = feed(batched, visits)
     before = snapshot(state)
     batched.decide(state, visits.request(0), rng())

@@ -15,7 +15,6 @@ import numpy as np
 
 from rankloop import catalogue
 from rankloop.cli.listing import describe
-from rankloop.engine.laws import law_of
 from rankloop.types import BetaPrior, Setting
 from rankloop.worlds import KINDS
 
@@ -52,7 +51,7 @@ def propensity_page() -> str:
     """The page of propensities with the kind of every policy's."""
     rows = ["| policy | kind | where a tie decided | how a list comes about |", "|---|---|---|---|"]
     for entry in catalogue.entries():
-        law = law_of(catalogue.build(entry.id, ANYTHING))
+        law = catalogue.build(entry.id, ANYTHING).list_distribution()
         rows.append(f"| `{entry.id}` | {law.kind} | {law.ties or '–'} | {law.why} |")
     return between("docs/propensity.md", "propensities", rows)
 

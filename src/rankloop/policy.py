@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop import explore as rules
 from rankloop import feedback as reading
-from rankloop.belief.base import Belief, check_rows, defines_both, expected_outcomes, has_row_check
+from rankloop.belief.base import Belief
 from rankloop.design import Design
-from rankloop.errors import InvalidInput, Words
+from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.explore.base import Explore
 from rankloop.feedback import Feedback
 from rankloop.math.arrays import take
+from rankloop.math.kernels import left_of_variance
 from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
+from rankloop.propensity.list_distribution import ListDistribution
+from rankloop.ranking_policy import Greedy, RankingPolicy
 from rankloop.state import State
-from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Layout, Request, SlotScore
+from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Layout, Read, Request, Rows, SlotScore
 
 S = TypeVar("S", bound=State)
 
@@ -52,64 +56,30 @@ class Ranks(Protocol):
         """The decision that shows lists made elsewhere."""
 
 
-@runtime_checkable
-class Servable(Ranks, Protocol):
-    """What a service needs as well: it checks feedback before it is committed, and items come while it runs."""
-
-    @property
-    def binary(self) -> bool:
-        """True where outcomes must be 0 or 1; otherwise any finite number teaches."""
-
-    @property
-    def checks_rows(self) -> bool:
-        """True where `check` may refuse a decision whatever its clicks are, so that each must be checked as a whole."""
-
-    def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
-        """The clicks as floats [B, K]; everything that learning from them could refuse is refused here."""
-
-    def update(self, state: Any, decision: Decision, clicks: FloatArray) -> None:
-        """Learn from clicks that `check` has returned, in any state; this never refuses."""
-
-    def layout(self, width: int) -> Layout | None:
-        """Where the features of a row of this width, made for fewer items, stand now; None: they stay in place."""
-
-    def predict(self, state: Any, decision: Decision) -> FloatArray | None:
-        """Probability of a click in each slot of a decision, [B, K]; None where the policy has no estimates."""
-
-
-class CheckedLearning(ABC):
-    """`learn` in two steps. What `check` has accepted can be applied in any state, also by a replay."""
-
-    @property
-    def checks_rows(self) -> bool:
-        """Unless a policy knows better, every decision is checked as a whole."""
-        return True
-
-    @abstractmethod
-    def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
-        """The clicks as floats [B, K], or an error. It depends on the decision and the policy, never on the state."""
-
-    @abstractmethod
-    def update(self, state: Any, decision: Decision, clicks: FloatArray) -> None:
-        """Learn from clicks [B, K] that were checked."""
-
-    def learn(self, state: Any, decision: Decision, clicks: ArrayLike) -> None:
-        """Check the clicks, then update. Clicks that cannot be are refused, nothing changed."""
-        B = len(decision.items)
-        if len(state.t) != B:
-            raise InvalidInput("decision", Words(f"a decision of {B} learners"), f"one of {len(state.t)}")
-        self.update(state, decision, self.check(decision, clicks))
-
-
 @dataclass(frozen=True)
-class Policy(CheckedLearning, Generic[S]):
-    """The composition. Equal seeds give equal lists; `decide` changes nothing, `learn` changes in place."""
+class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
+    """The composition. Parts that do not fit are refused when it is built."""
 
     design: Design
     belief: Belief[S]
     explore: Explore[S]
     plan: Planner
     feedback: Feedback
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit."""
+        features, wanted = self.design.row_features, self.belief.row_features
+        if features is not None and features != wanted and not self.plan.explores_itself:
+            raise Unsupported(
+                f"the design {_name(self.design)} makes rows of {features} features, and the belief "
+                f"{_name(self.belief)} takes rows of {wanted}."
+            )
+        for what, where in (("slot", "the slot"), ("prefix", "the items above")):
+            if what in self.design.reads - self.plan.offers:
+                raise Unsupported(
+                    f"the design {_name(self.design)} scores items by {where}, and the planner {_name(self.plan)} "
+                    "asks for one score of each item; choose a planner that asks slot by slot."
+                )
 
     def init(self, learners: int) -> PolicyState[S]:
         """The state of B learners who have seen nothing."""
@@ -135,20 +105,18 @@ class Policy(CheckedLearning, Generic[S]):
 
         return score_slot
 
-    @property
-    def binary(self) -> bool:
-        """As the belief says."""
-        return self.belief.binary
+    def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
+        """Rows of all items for a slot after a prefix."""
+        return self.design.rows(request, prefix, slot)
 
-    @property
-    def checks_rows(self) -> bool:
-        """As the belief; a subclass with a check of its own is always asked."""
-        return type(self).check is not Policy.check or has_row_check(self.belief)
+    def rows_of_lists(self, request: Request, lists: IntArray) -> Rows:
+        """Rows of lists [B, K]."""
+        return self.design.pick(request, lists)
 
     def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
         """What the feedback and the belief could refuse."""
         y = reading.check(decision, clicks, single=self.feedback.single, binary=self.binary)
-        check_rows(self.belief, decision)
+        self.belief.check(decision)
         return y
 
     def update(self, state: PolicyState[S], decision: Decision, clicks: FloatArray) -> None:
@@ -156,18 +124,12 @@ class Policy(CheckedLearning, Generic[S]):
         self.belief.update(state.belief, decision, self.feedback.read(decision.items, clicks))
         state.t += 1
 
-    def catch_up(self, state: PolicyState[S], decisions: Decision, clicks: FloatArray) -> None:
-        """Learn from T lists [T, K] of one learner in their order: the same, bit for bit, as T updates.
-
-        Only for beliefs that can; see `catches_up`.
-        """
-        belief: Any = self.belief
-        belief.catch_up(state.belief, decisions, self.feedback.read(decisions.items, clicks))
-        state.t += len(decisions.items)
-
-    def layout(self, width: int) -> Layout | None:
-        """As the design says."""
-        return self.design.layout(width)
+    def catch_up(self, state: PolicyState[S], decisions: Decision, clicks: FloatArray) -> bool:
+        """Learn from T lists [T, K] of one learner in their order, if the belief has a quick way."""
+        done = self.belief.catch_up(state.belief, decisions, self.feedback.read(decisions.items, clicks))
+        if done:
+            state.t += len(decisions.items)
+        return done
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
         """The decision that shows these lists [B, k], made elsewhere, so that it can be learned from."""
@@ -184,19 +146,139 @@ class Policy(CheckedLearning, Generic[S]):
                 raise InvalidInput("items", lists.tolist(), "items that the request allows")
         return Decision(lists, self.design.pick(request, lists), request)
 
+    # Capabilities: the parts answer
+
+    @property
+    def binary(self) -> bool:
+        """As the belief says."""
+        return self.belief.binary
+
+    @property
+    def fractional(self) -> bool:
+        """As the belief says."""
+        return self.belief.fractional
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """As the design says."""
+        return self.design.reads
+
+    @property
+    def checks_rows(self) -> bool:
+        """As the belief says; a subclass with a check of its own is always asked."""
+        return type(self).check is not Policy.check or self.belief.checks_rows
+
+    @property
+    def learns_off_policy(self) -> bool:
+        """As the belief says."""
+        return self.belief.learns_off_policy
+
+    @property
+    def ignores_slots(self) -> bool:
+        """Whether neither rows nor the belief depend on where an item stood."""
+        return not self.reads & {"slot", "prefix"} and self.belief.learns_off_policy
+
+    @property
+    def estimates_rates(self) -> bool:
+        """As the belief says, where nothing but the item counts."""
+        return not self.reads and self.belief.estimates_rates
+
+    def layout(self, width: int) -> Layout | None:
+        """As the design says."""
+        return self.design.layout(width)
+
     def predict(self, state: PolicyState[S], decision: Decision) -> FloatArray | None:
         """Probability of a click in each slot of a decision, [B, K]; None where the belief has no estimates."""
-        expected = expected_outcomes(state.belief, decision)
+        expected = self.belief.expected_outcomes(state.belief, decision)
         return None if expected is None else self.feedback.click_probability(expected)
 
+    def estimates(self, state: PolicyState[S], request: Request) -> tuple[FloatArray, FloatArray | None] | None:
+        """Mean and width of every item in the first slot, as the belief's state has them."""
+        means, widths = self.belief.estimates(state.belief), self.belief.uncertainty(state.belief)
+        if means is None:
+            return None
+        rows = self.design.rows(request, np.empty((request.learners, 0), dtype=np.int64), 0)
+        shape = (request.learners, request.items)
+        width = None if widths is None else np.broadcast_to(widths.width(rows), shape)
+        return np.broadcast_to(means.mean(rows), shape), width
 
-def catches_up(policy: Any) -> bool:
-    """Whether `policy.catch_up` is the same as its updates: the classes that define `update` define both."""
-    return defines_both(policy) and defines_both(policy.belief)
+    def explain(self, state: PolicyState[S], fresh: PolicyState[S], decision: Decision) -> FloatArray | None:
+        """Mean, width and what is left of the prior's variance."""
+        means, widths = self.belief.estimates(state.belief), self.belief.uncertainty(state.belief)
+        before = self.belief.uncertainty(fresh.belief)
+        if means is None:
+            return None
+        found, rows = np.full((3, decision.items.shape[1]), np.nan), decision.rows.of_learner(0)
+        found[0] = means.mean(rows)[0]
+        if widths is not None and before is not None:
+            found[1] = widths.width(rows)[0]
+            left_of_variance(found[1], before.width(rows)[0], found[2])
+        return found
+
+    def greedy(self) -> Greedy[PolicyState[S]] | None:
+        """The same parts with the greedy rule, where the belief has estimates and the planner heeds scores."""
+        if self.plan.explores_itself or self.belief.estimates(self.belief.init(1)) is None:
+            return None
+        return self.with_rule(rules.Greedy())
+
+    def list_distribution(self) -> ListDistribution:
+        """What the exploration rule makes of the planner's closed forms."""
+        return self.plan.list_distribution(self.explore, self)
+
+    def without_doubt(self) -> Policy[S] | None:
+        """As the exploration rule says."""
+        rule = self.explore.without_doubt()
+        return None if rule is None else self.with_rule(rule)
+
+    def with_rule(self, rule: Explore[Any]) -> Policy[S]:
+        """The same policy with another exploration rule."""
+        return replace(self, explore=rule)
+
+    @property
+    def forgets(self) -> bool:
+        """As the belief says."""
+        return self.belief.forgets
+
+    def forget(self, state: PolicyState[S], prior: PolicyState[S], share: float) -> None:
+        """The belief forgets; rounds are counted on."""
+        self.belief.forget(state.belief, prior.belief, share)
+
+    @property
+    def takes_priors(self) -> bool:
+        """As the belief says."""
+        return self.belief.takes_priors
+
+    @property
+    def replaces_priors(self) -> bool:
+        """As the belief says."""
+        return self.belief.replaces_priors
+
+    def believe(self, state: PolicyState[S], request: Request, item: int, score: float, strength: float) -> None:
+        """Pseudo-observations in every model that the item feeds."""
+        self.belief.believe(state.belief, self._alone(request, item), score, strength)
+
+    def disbelieve(self, state: PolicyState[S], request: Request, item: int, score: float, strength: float) -> None:
+        """Take them back."""
+        self.belief.disbelieve(state.belief, self._alone(request, item), score, strength)
+
+    def _alone(self, request: Request, item: int) -> Decision:
+        """A list that shows an item once for each model that it feeds."""
+        lists = np.full((1, self.design.models_of_item(request.k)), item, dtype=np.int64)
+        return Decision(lists, self.design.pick(request, lists), request)
+
+    @property
+    def takes_feedback(self) -> bool:
+        """Any reading of clicks fits a composition."""
+        return True
+
+    def with_feedback(self, feedback: Feedback) -> Policy[S]:
+        """The same parts with another reading of clicks."""
+        return replace(self, feedback=feedback)
+
+    def in_batches(self, collect: Callable[[Any], RankingPolicy[Any]]) -> RankingPolicy[Any]:
+        """This composition, collected."""
+        return collect(self)
 
 
-def grow(policy: Servable, state: Any) -> Any:
-    """The state of the same policy built for fewer items, with the room that `policy` has; nothing learned changes."""
-    larger = policy.init(len(state.t))
-    state.grow_into(larger, policy.layout)
-    return larger
+def _name(part: object) -> str:
+    return type(part).__name__

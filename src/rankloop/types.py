@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -173,6 +173,10 @@ def _shape(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
+Read = Literal["features", "context", "coverage", "slot", "prefix"]
+"""What the score of an item may depend on besides the item itself: its features, the visitor's context, the topics that
+items cover, the slot, and the items above it."""
+
 Model = int | slice | IntArray
 """Which of a belief's M models a row feeds.
 
@@ -187,6 +191,34 @@ class Rows:
 
     model: Model
     x: FloatArray | None = None  # scoring: [L, d] or [B, L, d]; a list: [B, K, d]
+
+    @property
+    def by_slot(self) -> bool:
+        """Whether every slot names its model, so that models of a list may differ."""
+        return isinstance(self.model, np.ndarray)
+
+    @property
+    def by_learner(self) -> bool:
+        """Whether every learner and slot names its model, [B, K]."""
+        return isinstance(self.model, np.ndarray) and self.model.ndim == 2
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all slots of all lists feed the same model."""
+        return isinstance(self.model, int)
+
+    def models(self) -> IntArray:
+        """The model of every learner and slot of a list, [B, K]."""
+        if not isinstance(self.model, np.ndarray) or self.model.ndim != 2:
+            raise TypeError("a belief per item needs a design with one model for each learner and slot")
+        return self.model
+
+    def of_learner(self, b: int) -> Rows:
+        """The list of one learner as rows to be scored; an empty slot is any model's."""
+        if not isinstance(self.model, np.ndarray):
+            return Rows(self.model, None if self.x is None else self.x[b : b + 1])
+        model = np.maximum(self.model[b] if self.model.ndim == 2 else self.model, 0)
+        return Rows(model, None if self.x is None else self.x[b : b + 1])
 
 
 class Layout(NamedTuple):
@@ -220,6 +252,11 @@ class Decision:
     # [B, K] items left for a place whose score was exactly the chosen one's, a fair draw between them; -1: the list is
     # one of several that are as good, who knows how many; None: no tie touched any list.
     rivals: IntArray | None = None
+
+    @property
+    def shown(self) -> BoolArray:
+        """Slots that show an item, [B, K]."""
+        return np.not_equal(self.items, EMPTY)
 
 
 @dataclass(frozen=True, slots=True)

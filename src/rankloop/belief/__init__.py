@@ -1,6 +1,17 @@
 """Beliefs: what do we think, and how sure are we?"""
 
-from rankloop.belief.base import Belief, Draws, Means, Quantiles, Summarises, Tallies, Tally
+from rankloop.belief.base import (
+    Belief,
+    Estimating,
+    HasMean,
+    HasMeanAndWidth,
+    HasQuantiles,
+    HasTally,
+    HasWidth,
+    Summarising,
+    SupportsDraw,
+    Tally,
+)
 from rankloop.belief.beta import Beta, BetaState
 from rankloop.belief.choice import ESTIMATORS, ChoiceEstimates, ChoiceState
 from rankloop.belief.counts import Counts, CountsState
@@ -9,7 +20,7 @@ from rankloop.belief.linear import LinearState, Ridge, RidgeState
 from rankloop.belief.logistic import LogisticFrozen, LogisticGram, LogisticMAP, LogisticState
 from rankloop.belief.logistic_rows import LogisticRows, OnlineLogistic, OnlineState, RowsState
 from rankloop.belief.newton import NewtonState, OnlineNewton
-from rankloop.belief.nothing import Fixed, FixedState, Nothing
+from rankloop.belief.nothing import Fixed, Nothing
 from rankloop.belief.order import OrderState, PairwiseOrder
 from rankloop.belief.self_weighted import SelfWeightedRidge, SelfWeightedState
 
@@ -22,18 +33,21 @@ __all__ = [
     "ChoiceState",
     "Counts",
     "CountsState",
-    "Draws",
+    "Estimating",
     "Fixed",
-    "FixedState",
     "Gaussian",
     "GaussianState",
+    "HasMean",
+    "HasMeanAndWidth",
+    "HasQuantiles",
+    "HasTally",
+    "HasWidth",
     "LinearState",
     "LogisticFrozen",
     "LogisticGram",
     "LogisticMAP",
     "LogisticRows",
     "LogisticState",
-    "Means",
     "NewtonState",
     "Nothing",
     "OnlineLogistic",
@@ -41,13 +55,12 @@ __all__ = [
     "OnlineState",
     "OrderState",
     "PairwiseOrder",
-    "Quantiles",
     "Ridge",
     "RidgeState",
     "RowsState",
     "SelfWeightedRidge",
     "SelfWeightedState",
-    "Summarises",
-    "Tallies",
+    "Summarising",
+    "SupportsDraw",
     "Tally",
 ]

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
+from rankloop.belief.base import Summarising, SummaryState
 from rankloop.belief.counts import Additive
-from rankloop.state import State
 from rankloop.types import BetaPrior, Evidence, FloatArray, Rows, Score
 
 
 @dataclass
-class BetaState(State):
+class BetaState(SummaryState):
     """Beta(a, b) for every model, each [B, M]."""
 
     a: FloatArray
@@ -45,8 +45,10 @@ class BetaState(State):
 
 
 @dataclass(frozen=True)
-class Beta(Additive):
+class Beta(Additive[BetaState], Summarising[BetaState]):
     """Independent Beta priors, updated by Bayes' rule: a += y, b += 1 - y."""
+
+    FLOORED = ("a", "b")
 
     prior: BetaPrior
     models: int

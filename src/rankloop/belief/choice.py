@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankloop.belief.base import Belief
 from rankloop.math import mnl
 from rankloop.math.arrays import take
 from rankloop.state import State
-from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray
+from rankloop.types import Decision, Evidence, FloatArray
 
 Estimator = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 """(N, S, α to start from, λ to start from) -> (α, λ)."""
@@ -31,14 +32,9 @@ class ChoiceState(State):
     lam: FloatArray  # [B, K]
     beta2: FloatArray  # [B, J] sensitivity β²
 
-    def expected_of_lists(self, items: IntArray) -> FloatArray:
-        """Weights λ_k α_j of listed items [B, K] in the choice; 0 in empty slots."""
-        weight = take(self.alpha, np.maximum(items, 0)) * self.lam[:, : items.shape[1]]
-        return np.where(items != EMPTY, weight, 0.0)
-
 
 @dataclass(frozen=True)
-class ChoiceEstimates:
+class ChoiceEstimates(Belief[ChoiceState]):
     """α and λ by an estimator; β_j² = Σ_{k,s} (α_j - α_j with one more click in (k, s))² S_ks.
 
     All K·J perturbed fits of all learners whose epoch ended are one batch. The maximum of the likelihood does not
@@ -76,6 +72,12 @@ class ChoiceEstimates:
         alpha, lam = self.estimator(N, S, *_start(self.estimator, *near))
         state.alpha[ended], state.lam[ended] = alpha, lam
         state.beta2[ended] = sensitivity(self.estimator, N, S, alpha, lam)
+
+    def expected_outcomes(self, state: ChoiceState, decision: Decision) -> FloatArray | None:
+        """Weights λ_k α_j of the listed items in the choice, [B, K]; 0 in empty slots."""
+        items = decision.items
+        weight = take(state.alpha, np.maximum(items, 0)) * state.lam[:, : items.shape[1]]
+        return np.where(decision.shown, weight, 0.0)
 
 
 def sensitivity(estimator: Estimator, N: FloatArray, S: FloatArray, alpha: FloatArray, lam: FloatArray) -> FloatArray:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from rankloop.belief.base import Tally
+from rankloop.belief.base import E, EstimateState, Estimating, Tally
 from rankloop.math.arrays import add_at
-from rankloop.state import State
-from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows
+from rankloop.types import Decision, Evidence, FloatArray, Rows
 
 
 @dataclass
-class CountsState(State):
+class CountsState(EstimateState):
     """Sums per model, each [B, M]."""
 
     clicks: FloatArray
@@ -33,30 +32,64 @@ class CountsState(State):
         return self.tally(rows).mean
 
 
-class Additive(ABC):
+class Additive(Estimating[E], Protocol):
     """A belief per model to which every observation adds its numbers."""
+
+    FLOORED: ClassVar[tuple[str, ...]] = ()
+    """Arrays that are never below the prior's, whatever rounding says."""
+
+    @property
+    def estimates_rates(self) -> bool:
+        """Sums of an item's own outcomes."""
+        return True
 
     @abstractmethod
     def changes(self, evidence: Evidence) -> Mapping[str, FloatArray]:
         """What the slots of lists add to the state's arrays, each [B, K]."""
 
-    def update(self, state: Any, decision: Decision, evidence: Evidence) -> None:
+    def update(self, state: E, decision: Decision, evidence: Evidence) -> None:
         """Add to the listed models."""
-        model = model_index(decision.rows)
+        model = decision.rows.models()
         for name, values in self.changes(evidence).items():
             add_at(getattr(state, name), model, values)
 
-    def catch_up(self, state: Any, decisions: Decision, evidence: Evidence) -> None:
+    def catch_up(self, state: E, decisions: Decision, evidence: Evidence) -> bool:
         """T lists [T, K] of one learner in their order: the same, bit for bit, as T updates."""
-        model = model_index(decisions.rows)
+        model = decisions.rows.models()
         shown = model >= 0
         for name, values in self.changes(evidence).items():
             np.add.at(getattr(state, name)[0], model[shown], values[shown])
+        return True
+
+    def forget(self, state: E, prior: E, share: float) -> None:
+        """The prior plus this share of the sums."""
+        for (_, now), (_, before) in zip(state.arrays(), prior.arrays(), strict=True):
+            now[...] = before + share * (now - before)
+
+    def believe(self, state: E, decision: Decision, score: float, strength: float) -> None:
+        """Add `strength` times what one observation of the score adds."""
+        self._weigh(state, decision, score, strength)
+
+    def disbelieve(self, state: E, decision: Decision, score: float, strength: float) -> None:
+        """Subtract it again."""
+        self._weigh(state, decision, score, -strength)
+        least = self.init(1)
+        for name in self.FLOORED:
+            now = getattr(state, name)
+            np.maximum(now, getattr(least, name), out=now)
+
+    def _weigh(self, state: E, decision: Decision, score: float, weight: float) -> None:
+        model = decision.rows.models()[0]
+        once = Evidence(np.full((1, len(model)), score), np.ones((1, len(model))))
+        for name, values in self.changes(once).items():
+            getattr(state, name)[:, model] += weight * values
 
 
 @dataclass(frozen=True)
-class Counts(Additive):
+class Counts(Additive[CountsState]):
     """How often each model was looked at, and with what result."""
+
+    FLOORED = ("clicks", "exposure", "shown")
 
     models: int
     binary = True
@@ -69,10 +102,3 @@ class Counts(Additive):
     def changes(self, evidence: Evidence) -> Mapping[str, FloatArray]:
         """Outcomes and exposures."""
         return {"clicks": evidence.y, "exposure": evidence.exposure, "shown": np.sign(evidence.exposure)}
-
-
-def model_index(rows: Rows) -> IntArray:
-    """The models of a list, [B, K], for beliefs that keep numbers per model."""
-    if not isinstance(rows.model, np.ndarray) or rows.model.ndim != 2:
-        raise TypeError("a belief per item needs a design with one model for each learner and slot")
-    return rows.model

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankloop.belief.base import Summarising, SummaryState
 from rankloop.belief.counts import Additive
-from rankloop.state import State
 from rankloop.types import Evidence, FloatArray, Rows, Score
 
 
 @dataclass
-class GaussianState(State):
+class GaussianState(SummaryState):
     """N(shift/precision, 1/precision) for every model, each [B, M]."""
 
     precision: FloatArray  # 1/σ0² + n/σ²
@@ -36,11 +36,13 @@ class GaussianState(State):
 
 
 @dataclass(frozen=True)
-class Gaussian(Additive):
+class Gaussian(Additive[GaussianState], Summarising[GaussianState]):
     """Independent normal priors N(mu0, sigma0²) and observations with noise sigma.
 
     An observation of exposure e has mean e·ν, so it adds e²/σ² to the precision.
     """
+
+    FLOORED = ("precision",)
 
     models: int
     mu0: FloatArray | float = 0.0  # a number, [M] or [B, M]

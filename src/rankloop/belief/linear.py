@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
+from rankloop.belief.base import Summarising, SummaryState, W
 from rankloop.math import factor
 from rankloop.math.arrays import add_at
 from rankloop.math.kernels import shift
 from rankloop.math.linear import dot, features_of
+from rankloop.math.logistic import sigmoid
 from rankloop.state import State
-from rankloop.types import Decision, Evidence, FloatArray, Rows, Score
+from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows, Score
 
 
 @dataclass
-class LinearState(State, ABC):
+class LinearState(SummaryState):
     """N(centre, F Fᵀ) for each of M parameter vectors."""
 
     FEATURES: ClassVar = {"F": 2, "b": 1, "theta": 1, "x": 1, "H": 2}
@@ -50,6 +52,21 @@ class LinearState(State, ABC):
 
 
 @dataclass
+class LogisticLinearState(LinearState):
+    """An estimate of log-odds: P(click) = σ(xᵀθ̂)."""
+
+    theta: FloatArray  # [B, M, d]
+
+    def centre(self) -> FloatArray:
+        """The estimates."""
+        return self.theta
+
+    def expected(self, rows: Rows) -> FloatArray:
+        """σ(xᵀθ̂): the probability of a click."""
+        return np.asarray(sigmoid(self.mean(rows)))
+
+
+@dataclass
 class RidgeState(LinearState):
     """Sufficient statistics of a ridge regression."""
 
@@ -66,8 +83,23 @@ class RidgeState(LinearState):
         return theta
 
 
+class Linear(Summarising[W], Protocol):
+    """A belief about parameter vectors of d features."""
+
+    if TYPE_CHECKING:  # a field of the dataclasses: at run time, a property here would be taken for its default
+
+        @property
+        def dim(self) -> int:
+            """Features d of a row."""
+
+    @property
+    def row_features(self) -> int:
+        """As many as the parameter vector has."""
+        return self.dim
+
+
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(Linear[RidgeState]):
     """V = ridge·I + weight·Σ xxᵀ, b = weight·Σ xy: linear regression with known noise 1/weight.
 
     An observation of exposure e has mean e·xᵀθ, so its row is e·x.
@@ -89,19 +121,37 @@ class Ridge:
         """One row for each observed slot."""
         add_rows(state, decision.rows, evidence, self.weight**0.5)
 
-    def catch_up(self, state: RidgeState, decisions: Decision, evidence: Evidence) -> None:
+    def catch_up(self, state: RidgeState, decisions: Decision, evidence: Evidence) -> bool:
         """T lists [T, K] of one learner in their order: the same, bit for bit, as T updates."""
-        root, model = self.weight**0.5, decisions.rows.model
-        x = features_of(decisions.rows) * (evidence.exposure * root)[:, :, None]
-        index = factor.slot_models(model, x.shape[:2])
+        root, rows = self.weight**0.5, decisions.rows
+        x = features_of(rows) * (evidence.exposure * root)[:, :, None]
+        index = factor.slot_models(rows.model, x.shape[:2])
         factor.add_rows(state.F, index.reshape(1, -1), x.reshape(1, -1, self.dim))
         y = evidence.y * root
-        if isinstance(model, np.ndarray):
+        if rows.by_slot:
             for t in range(len(x)):
                 add_at(state.b, index[t : t + 1], x[t : t + 1] * y[t : t + 1, :, None])
         else:
-            steps = np.concatenate([state.b[:, model], np.vecmat(y, x)])
-            state.b[:, model] = np.cumsum(steps, axis=0)[-1:]
+            steps = np.concatenate([state.b[:, rows.model], np.vecmat(y, x)])
+            state.b[:, rows.model] = np.cumsum(steps, axis=0)[-1:]
+        return True
+
+    def forget(self, state: RidgeState, prior: RidgeState, share: float) -> None:
+        """This share of the rows, and the whole prior."""
+        blend_precision(state.F, prior.F, share)
+        state.b[...] = prior.b + share * (state.b - prior.b)
+
+    def believe(self, state: RidgeState, decision: Decision, score: float, strength: float) -> None:
+        """The item's row, `strength` times."""
+        add_rows(state, decision.rows, pseudo(state, decision, score), (self.weight * strength) ** 0.5)
+
+    def disbelieve(self, state: RidgeState, decision: Decision, score: float, strength: float) -> None:
+        """The same rows taken out; exact but for rounding."""
+        x = features_of(decision.rows)[0] * (self.weight * strength) ** 0.5
+        models = factor.slot_models(decision.rows.model, (1, len(x)))[0]
+        remove_rows(state.F, models, x)
+        for model, row in zip(models.tolist(), x, strict=True):
+            state.b[:, model] -= row * (score * (self.weight * strength) ** 0.5)
 
 
 def add_rows(state: RidgeState, rows: Rows, evidence: Evidence, root: FloatArray | float) -> None:
@@ -112,7 +162,34 @@ def add_rows(state: RidgeState, rows: Rows, evidence: Evidence, root: FloatArray
     x = features_of(rows) * (evidence.exposure * root)[:, :, None]
     factor.add_rows(state.F, rows.model, x)
     y = evidence.y * root
-    if isinstance(rows.model, np.ndarray):
-        add_at(state.b, np.broadcast_to(rows.model, y.shape), x * y[:, :, None])
+    if rows.by_slot:
+        add_at(state.b, factor.slot_models(rows.model, y.shape), x * y[:, :, None])
     else:
         state.b[:, rows.model] += np.vecmat(y, x)
+
+
+def remove_rows(F: FloatArray, models: IntArray, x: FloatArray) -> None:
+    """V_m -= xxᵀ in place for rows x [n, d] of models [n] that were added before, in every learner."""
+    for model, row in zip(models.tolist(), x, strict=True):
+        factor.remove_row(F[:, model], np.broadcast_to(row, (len(F), len(row))))
+
+
+def blend_precision(F: FloatArray, prior: FloatArray, share: float) -> None:
+    """V = share·V + (1 - share)·V_prior, in place."""
+    F[...] = factor.from_precision(share * factor.precision(F) + (1.0 - share) * factor.precision(prior))
+
+
+def blend_estimate(F: FloatArray, theta: FloatArray, prior: tuple[FloatArray, FloatArray], share: float) -> None:
+    """Natural parameters of N(θ, F Fᵀ) blended with those of a prior (F, θ), in place: V and Vθ keep this share."""
+    prior_F, prior_theta = prior
+    shift = share * np.matvec(factor.precision(F), theta) + (1.0 - share) * np.matvec(
+        factor.precision(prior_F), prior_theta
+    )
+    blend_precision(F, prior_F, share)
+    theta[...] = factor.solve(F, shift)
+
+
+def pseudo(state: State, decision: Decision, score: float) -> Evidence:
+    """One observation of the score in every row of a prior's list, for each learner of a state."""
+    shape = (next(len(array) for _, array in state.arrays()), decision.items.shape[1])
+    return Evidence(np.full(shape, score), np.ones(shape))

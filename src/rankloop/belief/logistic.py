@@ -6,33 +6,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.belief.linear import LinearState
+from rankloop.belief.linear import Linear, LogisticLinearState, blend_estimate, pseudo, remove_rows
 from rankloop.errors import Unsupported
 from rankloop.math import factor, logistic
 from rankloop.math.arrays import add_at
 from rankloop.math.linear import features_of
-from rankloop.types import Decision, Evidence, FloatArray, Rows
+from rankloop.types import Decision, Evidence, FloatArray
 
 
 @dataclass
-class LogisticState(LinearState):
+class LogisticState(LogisticLinearState):
     """The estimate and, since item features are fixed, its sufficient statistic: counts per item."""
 
-    theta: FloatArray  # [B, 1, d]
     n: FloatArray  # [B, L] observations
     s: FloatArray  # [B, L] clicks
 
-    def centre(self) -> FloatArray:
-        """The maximiser of the penalised likelihood."""
-        return self.theta
-
-    def expected(self, rows: Rows) -> FloatArray:
-        """σ(xᵀθ̂): the probability of a click."""
-        return np.asarray(logistic.sigmoid(self.mean(rows)))
-
 
 @dataclass(frozen=True)
-class LogisticMAP:
+class LogisticMAP(Linear[LogisticState]):
     """θ̂ maximises the likelihood with penalty ridge/2·‖θ‖²; V is the Hessian at θ̂ (Laplace)."""
 
     dim: int
@@ -64,12 +55,35 @@ class LogisticMAP:
                 "where items change from round to round, say so in its setting (lasting=False)."
             )
 
+    def forget(self, state: LogisticState, prior: LogisticState, share: float) -> None:
+        """This share of the counts; the estimate is blended, and exact again as soon as the next update refits it."""
+        blend_estimate(state.F, state.theta, (prior.F, prior.theta), share)
+        state.n[...] = prior.n + share * (state.n - prior.n)
+        state.s[...] = prior.s + share * (state.s - prior.s)
+
+    def believe(self, state: LogisticState, decision: Decision, score: float, strength: float) -> None:
+        """Pseudo-observations of the item, then refit."""
+        H = self._refit(state, decision, _times(strength, pseudo(state, decision, score)))
+        state.F[:, 0] = factor.from_precision(H)
+
+    def disbelieve(self, state: LogisticState, decision: Decision, score: float, strength: float) -> None:
+        """Without them, then refit."""
+        state.F[:, 0] = factor.from_precision(self._without(state, decision, score, strength))
+
+    def _without(self, state: LogisticState, decision: Decision, score: float, strength: float) -> FloatArray:
+        """Take pseudo-observations out of the counts, which rounding must not push below 0, and refit."""
+        items = decision.items[0]
+        state.n[:, items] = np.maximum(state.n[:, items] - strength, 0.0)
+        state.s[:, items] = np.clip(state.s[:, items] - strength * score, 0.0, state.n[:, items])
+        return self._refit(state, decision, _times(0.0, pseudo(state, decision, score)))
+
     def _refit(self, state: LogisticState, decision: Decision, evidence: Evidence) -> FloatArray:
         x = decision.request.features
         if x is None:
             raise TypeError("features are checked before")
-        add_at(state.n, decision.items, evidence.exposure)
-        add_at(state.s, decision.items, evidence.y)
+        items = np.broadcast_to(decision.items, evidence.y.shape)
+        add_at(state.n, items, evidence.exposure)
+        add_at(state.s, items, evidence.y)
         state.theta[:, 0], H = logistic.fit(state.theta[:, 0], x, state.n, state.s, self.ridge)
         return H
 
@@ -82,6 +96,19 @@ class LogisticGram(LogisticMAP):
         """Rows as they are, then count and refit."""
         factor.add_rows(state.F, decision.rows.model, features_of(decision.rows) * evidence.exposure[:, :, None])
         self._refit(state, decision, evidence)
+
+    def believe(self, state: LogisticState, decision: Decision, score: float, strength: float) -> None:
+        """Pseudo-observations of the item: rows, counts, then refit."""
+        seen = _times(strength, pseudo(state, decision, score))
+        x = features_of(decision.rows) * np.sqrt(seen.exposure)[:, :, None]
+        factor.add_rows(state.F, decision.rows.model, x)
+        self._refit(state, decision, seen)
+
+    def disbelieve(self, state: LogisticState, decision: Decision, score: float, strength: float) -> None:
+        """Without them, then refit."""
+        x = features_of(decision.rows)[0] * strength**0.5
+        remove_rows(state.F, factor.slot_models(decision.rows.model, (1, len(x)))[0], x)
+        self._without(state, decision, score, strength)
 
 
 @dataclass(frozen=True)
@@ -97,3 +124,15 @@ class LogisticFrozen(LogisticMAP):
         root = np.sqrt(logistic.curvature(np.matvec(x, state.theta[:, 0]))) * evidence.exposure
         factor.add_rows(state.F, decision.rows.model, x * root[:, :, None])
         self._refit(state, decision, evidence)
+
+    def believe(self, state: LogisticState, decision: Decision, score: float, strength: float) -> None:
+        """Pseudo-observations of the item: curvature at the present estimate, counts, then refit."""
+        seen = _times(strength, pseudo(state, decision, score))
+        x = features_of(decision.rows)
+        root = np.sqrt(seen.exposure * logistic.curvature(np.matvec(x, state.theta[:, 0])))
+        factor.add_rows(state.F, decision.rows.model, x * root[:, :, None])
+        self._refit(state, decision, seen)
+
+
+def _times(weight: float, evidence: Evidence) -> Evidence:
+    return Evidence(weight * evidence.y, weight * evidence.exposure)

@@ -6,32 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.belief.linear import LinearState
+from rankloop.belief.linear import Linear, LogisticLinearState, blend_estimate, blend_precision, remove_rows
 from rankloop.math import factor, logistic
 from rankloop.math.linear import features_of
-from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows
+from rankloop.types import BoolArray, Decision, Evidence, FloatArray, IntArray
 
 
 @dataclass
-class RowsState(LinearState):
-    """θ̂ of M models, V = v_ridge·I + Σ xxᵀ of each, and the rows that it has seen."""
+class RowsState(LogisticLinearState):
+    """θ̂ of M models, V = v_ridge·I + Σ w xxᵀ of each, and the rows that it has seen."""
 
-    theta: FloatArray  # [B, M, d]
     x: FloatArray  # [B, M, R, d]
     y: FloatArray  # [B, M, R]
+    w: FloatArray  # [B, M, R] weights: 1 of an observation, less where it is being forgotten, more of a prior
+    prior: BoolArray  # [B, M, R] rows of priors, which are not forgotten
     n: IntArray  # [B, M] rows seen; the last R of them are kept
-
-    def centre(self) -> FloatArray:
-        """The maximisers of the penalised likelihoods."""
-        return self.theta
-
-    def expected(self, rows: Rows) -> FloatArray:
-        """σ(xᵀθ̂): the probability of a click."""
-        return np.asarray(logistic.sigmoid(self.mean(rows)))
 
 
 @dataclass(frozen=True)
-class LogisticRows:
+class LogisticRows(Linear[RowsState]):
     """Exact ridge logistic regression on all rows, refitted from the last estimate where rows came.
 
     The cost of a round grows with the rows, and `capacity` of them are set aside for each model: as many as its horizon
@@ -54,6 +47,8 @@ class LogisticRows:
             theta=np.zeros((*shape, self.dim)),
             x=np.zeros((*shape, self.capacity, self.dim)),
             y=np.zeros((*shape, self.capacity)),
+            w=np.zeros((*shape, self.capacity)),
+            prior=np.zeros((*shape, self.capacity), dtype=np.bool_),
             n=np.zeros(shape, dtype=np.int64),
         )
 
@@ -64,38 +59,76 @@ class LogisticRows:
         seen = evidence.exposure > 0
         for k in range(x.shape[1]):
             b = np.flatnonzero(seen[:, k])
-            m = models[b, k]
-            at = state.n[b, m] % self.capacity
-            state.x[b, m, at], state.y[b, m, at] = x[b, k], evidence.y[b, k]
-            state.n[b, m] += 1
+            self._keep(state, b, models[b, k], x[b, k], evidence.y[b, k], 1.0, prior=False)
         factor.add_rows(state.F, np.where(seen, models, 0), x * seen[:, :, None])
         fed = np.zeros(state.n.shape, dtype=np.bool_)
         fed[np.nonzero(seen)[0], models[seen]] = True
+        self._refit(state, fed)
+
+    def _keep(
+        self,
+        state: RowsState,
+        b: IntArray,
+        m: IntArray,
+        x: FloatArray,
+        y: FloatArray | float,
+        w: float,
+        *,
+        prior: bool,
+    ) -> None:
+        """A row [n, d] for each of some learners [n] and models [n]; the oldest makes room for it."""
+        at = state.n[b, m] % self.capacity
+        state.x[b, m, at], state.y[b, m, at], state.w[b, m, at], state.prior[b, m, at] = x, y, w, prior
+        state.n[b, m] += 1
+
+    def _refit(self, state: RowsState, fed: BoolArray) -> None:
+        """θ̂ of the learners and models [B, M] that rows have come to, or gone from."""
         rows = np.nonzero(fed)
         most = min(int(state.n[rows].max(initial=0)), self.capacity)
-        used = (np.arange(most) < state.n[rows][:, None]).astype(np.float64)
-        xs, ys = state.x[:, :, :most][rows], state.y[:, :, :most][rows]
-        state.theta[rows], _ = logistic.fit(state.theta[rows], xs, used, ys, self.ridge)
+        xs, ys, ws = (array[:, :, :most][rows] for array in (state.x, state.y, state.w))
+        state.theta[rows], _ = logistic.fit(state.theta[rows], xs, ws, ws * ys, self.ridge)
+
+    def forget(self, state: RowsState, prior: RowsState, share: float) -> None:
+        """Rows keep this share of their weight, those of priors all of it; then refit."""
+        state.w[~state.prior] *= share
+        blend_precision(state.F, prior.F, share)
+        self._refit(state, np.ones(state.n.shape, dtype=np.bool_))
+
+    def believe(self, state: RowsState, decision: Decision, score: float, strength: float) -> None:
+        """A row of this weight for each model that the item feeds, then refit."""
+        B, fed = len(state.n), np.zeros(state.n.shape, dtype=np.bool_)
+        for model, x in zip(*_models_and_rows(decision), strict=True):
+            m = np.full(B, model)
+            self._keep(state, np.arange(B), m, np.broadcast_to(x, (B, self.dim)), score, strength, prior=True)
+            factor.add_rows(state.F, m[:, None], np.broadcast_to(strength**0.5 * x, (B, 1, self.dim)))
+            fed[:, model] = True
+        self._refit(state, fed)
+
+    def disbelieve(self, state: RowsState, decision: Decision, score: float, strength: float) -> None:
+        """The rows of the prior lose their weight, where they are still kept; then refit."""
+        fed = np.zeros(state.n.shape, dtype=np.bool_)
+        for model, x in zip(*_models_and_rows(decision), strict=True):
+            same = state.prior[:, model] & (state.y[:, model] == score) & (state.w[:, model] == strength)
+            same &= (state.x[:, model] == x).all(axis=-1)
+            b = np.flatnonzero(same.any(axis=1))
+            at = same[b].argmax(axis=1)
+            state.w[b, model, at], state.prior[b, model, at] = 0.0, False
+            without = state.F[b]
+            remove_rows(without, np.array([model]), strength**0.5 * x[None])
+            state.F[b] = without
+            fed[b, model] = True
+        self._refit(state, fed)
 
 
 @dataclass
-class OnlineState(LinearState):
+class OnlineState(LogisticLinearState):
     """θ̂ of M models, V = v_ridge·I + Σ xxᵀ of each, and the curvature that an update divides by."""
 
-    theta: FloatArray  # [B, M, d]
     H: FloatArray  # [B, M, d, d], H Hᵀ = (ridge·I + Σ σ′ xxᵀ)⁻¹
-
-    def centre(self) -> FloatArray:
-        """The running estimates."""
-        return self.theta
-
-    def expected(self, rows: Rows) -> FloatArray:
-        """σ(xᵀθ̂): the probability of a click."""
-        return np.asarray(logistic.sigmoid(self.mean(rows)))
 
 
 @dataclass(frozen=True)
-class OnlineLogistic:
+class OnlineLogistic(Linear[OnlineState]):
     """Recursive Laplace: curvature σ′(θᵀx)xxᵀ is added, then θ += H⁻¹x(y - σ(θᵀx)). O(d²) for a row."""
 
     dim: int
@@ -129,3 +162,26 @@ class OnlineLogistic:
             gain = factor.add_rows(state.H, m[:, None], (root * xk)[:, None, :])[:, 0] / np.maximum(root, 1e-150)
             error = np.where(seen[:, k], evidence.y[:, k] - logistic.sigmoid(z), 0.0)
             state.theta[b, m] += error[:, None] * gain
+
+    def forget(self, state: OnlineState, prior: OnlineState, share: float) -> None:
+        """V, the curvature and the curvature times θ keep this share of what was added to the prior's."""
+        blend_precision(state.F, prior.F, share)
+        blend_estimate(state.H, state.theta, (prior.H, prior.theta), share)
+
+    def believe(self, state: OnlineState, decision: Decision, score: float, strength: float) -> None:
+        """Pseudo-observations as one exact step in the norm of the curvature, which then grows by theirs."""
+        B = len(state.theta)
+        for model, row in zip(*_models_and_rows(decision), strict=True):
+            x = np.broadcast_to(row, (B, self.dim))
+            theta, m = state.theta[:, model], np.full((B, 1), model)
+            toward = factor.solve(state.H[:, model], x)
+            theta += logistic.pull(np.vecdot(theta, x), np.vecdot(toward, x), score, strength)[:, None] * toward
+            root = np.sqrt(strength * logistic.curvature(np.vecdot(theta, x)))
+            factor.add_rows(state.H, m, (root[:, None] * x)[:, None, :])
+            factor.add_rows(state.F, m, strength**0.5 * x[:, None, :])
+
+
+def _models_and_rows(decision: Decision) -> tuple[list[int], FloatArray]:
+    """Model and features of each row of a prior's list."""
+    x = features_of(decision.rows)[0]
+    return factor.slot_models(decision.rows.model, (1, len(x)))[0].tolist(), x

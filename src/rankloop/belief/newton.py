@@ -6,30 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.belief.linear import LinearState
+from rankloop.belief.linear import Linear, LogisticLinearState, blend_estimate
 from rankloop.math import factor
 from rankloop.math.linear import features_of
-from rankloop.math.logistic import sigmoid
-from rankloop.types import Decision, Evidence, FloatArray, Rows
+from rankloop.math.logistic import pull, sigmoid
+from rankloop.types import Decision, Evidence
 
 
 @dataclass
-class NewtonState(LinearState):
-    """The current iterate."""
-
-    theta: FloatArray  # [B, 1, d]
-
-    def centre(self) -> FloatArray:
-        """The current iterate."""
-        return self.theta
-
-    def expected(self, rows: Rows) -> FloatArray:
-        """σ(xᵀθ̂): the probability of a click."""
-        return np.asarray(sigmoid(self.mean(rows)))
+class NewtonState(LogisticLinearState):
+    """The current iterate θ [B, 1, d]."""
 
 
 @dataclass(frozen=True)
-class OnlineNewton:
+class OnlineNewton(Linear[NewtonState]):
     """For the observed slots in order, o = ±1: V += xxᵀ, θ += rate·σ(-o θᵀx)·o·V⁻¹x, from V = ridge·I.
 
     With a bound D, θ is first projected on {|θᵀx| ≤ D} in the norm of V as it was before x.
@@ -63,3 +53,16 @@ class OnlineNewton:
                 z -= excess
             step = self.rate * o[:, k] * sigmoid(-o[:, k] * z)
             theta += step[:, None] * gain[:, k]
+
+    def forget(self, state: NewtonState, prior: NewtonState, share: float) -> None:
+        """V and Vθ keep this share of what was added to the prior's."""
+        blend_estimate(state.F, state.theta, (prior.F, prior.theta), share)
+
+    def believe(self, state: NewtonState, decision: Decision, score: float, strength: float) -> None:
+        """Pseudo-observations as one exact step in the norm of V, which then grows by strength·xxᵀ."""
+        theta = state.theta[:, 0]
+        for row in features_of(decision.rows)[0]:
+            x = np.broadcast_to(row, theta.shape)
+            toward = factor.solve(state.F[:, 0], x)
+            theta += pull(np.vecdot(theta, x), np.vecdot(toward, x), score, strength)[:, None] * toward
+            factor.add_rows(state.F, 0, strength**0.5 * x[:, None, :])

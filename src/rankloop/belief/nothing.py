@@ -1,17 +1,17 @@
-"""The belief of those who do not learn."""
+"""The beliefs of those who do not learn."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from rankloop.state import NoState, State
-from rankloop.types import BetaPrior, Decision, Evidence, FloatArray, Rows
+from rankloop.belief.base import Belief
+from rankloop.belief.beta import Beta, BetaState
+from rankloop.state import NoState
+from rankloop.types import Decision, Evidence
 
 
 @dataclass(frozen=True)
-class Nothing:
+class Nothing(Belief[NoState]):
     """Knows nothing and learns nothing."""
 
     binary = False
@@ -25,30 +25,16 @@ class Nothing:
         """Nothing to do."""
 
 
-@dataclass
-class FixedState(State):
-    """Estimates that never change."""
-
-    estimate: FloatArray  # [B, L]
-
-    def mean(self, rows: Rows) -> FloatArray:
-        """The estimates as they were given."""
-        return self.estimate[:, rows.model]
-
-
 @dataclass(frozen=True)
-class Fixed:
-    """The mean of a prior, whatever happens."""
+class Fixed(Beta):
+    """The mean of a Beta prior, whatever happens; scores of another ranker are part of the prior."""
 
-    prior: BetaPrior
-    items: int
     binary = False
     fractional = True
+    believe = Beta.believe
+    disbelieve = Beta.disbelieve
+    estimates_rates = False
+    forget = Belief.forget  # there is nothing to forget
 
-    def init(self, learners: int) -> FixedState:
-        """Prior means a/(a+b)."""
-        mean = self.prior.a / (self.prior.a + self.prior.b)
-        return FixedState(np.array(np.broadcast_to(mean, (learners, self.items))))
-
-    def update(self, state: FixedState, decision: Decision, evidence: Evidence) -> None:
+    def update(self, state: BetaState, decision: Decision, evidence: Evidence) -> None:
         """Nothing to do."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
+from rankloop.belief.base import Belief
 from rankloop.state import State
 from rankloop.types import BoolArray, Decision, Evidence, IntArray
 
@@ -26,7 +27,7 @@ class OrderState(State):
 
 
 @dataclass(frozen=True)
-class PairwiseOrder:
+class PairwiseOrder(Belief[OrderState]):
     """j goes below i once S_ij ≥ √(2 N_ij log(c√N_ij / δ)) (Lattimore et al. 2018)."""
 
     items: int
@@ -34,6 +35,7 @@ class PairwiseOrder:
     used: int | None = None  # the first items, where there is room for more: empty columns are never compared
     binary = True
     fractional = True
+    learns_off_policy = False  # differences are fair only between items that its own blocks have shuffled
 
     def init(self, learners: int) -> OrderState:
         """One block."""

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.belief.linear import Ridge, RidgeState, add_rows
+from rankloop.belief.base import SummaryState
+from rankloop.belief.linear import Linear, Ridge, RidgeState, add_rows, pseudo
 from rankloop.math import factor
 from rankloop.math.linear import features_of
-from rankloop.state import State
 from rankloop.types import Decision, Evidence, FloatArray, Rows
 
 
 @dataclass
-class SelfWeightedState(State):
+class SelfWeightedState(SummaryState):
     """A Hoeffding ridge that sets the weights, and the Bernstein ridge that is asked."""
 
     hoeffding: RidgeState
@@ -31,7 +31,7 @@ class SelfWeightedState(State):
 
 
 @dataclass(frozen=True)
-class SelfWeightedRidge:
+class SelfWeightedRidge(Linear[SelfWeightedState]):
     """CascadeWOFUL's pair of regressions (Vial et al. 2022).
 
     U_H = xᵀθ_H + α‖x‖ bounds the attraction of what was shown, hence its variance; an observation
@@ -68,11 +68,28 @@ class SelfWeightedRidge:
 
     def update(self, state: SelfWeightedState, decision: Decision, evidence: Evidence) -> None:
         """Weights from the Hoeffding ridge as it was before this round, then both regressions."""
-        rows = decision.rows
+        v = self._variance(state, decision.rows)
+        add_rows(state.hoeffding, decision.rows, evidence, 1.0)
+        add_rows(state.bernstein, decision.rows, evidence, v**-0.5)
+        state.observations += np.sign(evidence.exposure).sum(axis=1)
+
+    def _variance(self, state: SelfWeightedState, rows: Rows) -> FloatArray:
+        """V = clip(U_H, 1/K, 1) of the rows of a list, [B, K]."""
         x = features_of(rows)
         theta, F = state.hoeffding.centre()[:, 0], state.hoeffding.F[:, 0]
         U_H = np.matvec(x, theta) + self.alpha(state.observations)[:, None] * factor.width(F, x)
-        v = np.clip(U_H, 1.0 / self.slots, 1.0)
-        add_rows(state.hoeffding, rows, evidence, 1.0)
-        add_rows(state.bernstein, rows, evidence, v**-0.5)
-        state.observations += np.sign(evidence.exposure).sum(axis=1)
+        return np.asarray(np.clip(U_H, 1.0 / self.slots, 1.0))
+
+    def forget(self, state: SelfWeightedState, prior: SelfWeightedState, share: float) -> None:
+        """Both regressions and the number of observations keep this share."""
+        ridge = Ridge(self.dim, self.ridge)
+        ridge.forget(state.hoeffding, prior.hoeffding, share)
+        ridge.forget(state.bernstein, prior.bernstein, share)
+        state.observations[...] = prior.observations + share * (state.observations - prior.observations)
+
+    def believe(self, state: SelfWeightedState, decision: Decision, score: float, strength: float) -> None:
+        """Pseudo-observations in both regressions, with today's weights in the second."""
+        v, once = self._variance(state, decision.rows), pseudo(state, decision, score)
+        add_rows(state.hoeffding, decision.rows, once, strength**0.5)
+        add_rows(state.bernstein, decision.rows, once, (strength / v) ** 0.5)
+        state.observations += strength

@@ -60,7 +60,7 @@ def cascade_lin_ts(setting: Setting, *, sigma: Positive = 1.0) -> Policy[RidgeSt
     Reference: Zong et al. (2016), Algorithms 1 and 3.
     """
     d = setting.need_dim("cascade-lin-ts")
-    return Policy(Shared(), Ridge(d, weight=sigma**-2), Thompson(), TopK(), Cascade())
+    return Policy(Shared(d), Ridge(d, weight=sigma**-2), Thompson(), TopK(), Cascade())
 
 
 @policy("cascade-lin-ucb", paper="cascade", needs=("features",))
@@ -81,7 +81,7 @@ def cascade_lin_ucb(
         c = float(np.sqrt(d * np.log1p(nK / (d * sigma**2)) + 2.0 * np.log(nK)) / sigma + theta_norm)
     radius = c
     explore = Ucb[RidgeState](lambda state, t: np.full(len(t), radius), cap=1.0)
-    return Policy(Shared(), Ridge(d, weight=sigma**-2), explore, TopK(), Cascade())
+    return Policy(Shared(d), Ridge(d, weight=sigma**-2), explore, TopK(), Cascade())
 
 
 @policy("ranked-lin-ts", paper="cascade", needs=("features",))
@@ -95,4 +95,4 @@ def ranked_lin_ts(setting: Setting, *, sigma: Positive = 1.0) -> Policy[RidgeSta
     """
     d = setting.need_dim("ranked-lin-ts")
     belief = Ridge(d, weight=sigma**-2, models=setting.slots)
-    return Policy(PerSlot(), belief, Thompson(), GreedyBySlot(), Cascade())
+    return Policy(PerSlot(d), belief, Thompson(), GreedyBySlot(), Cascade())

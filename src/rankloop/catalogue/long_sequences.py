@@ -22,7 +22,7 @@ from rankloop.design import Coverage, Shared
 from rankloop.explore import Greedy, Ucb, UcbOutsideLink
 from rankloop.feedback import Cascade
 from rankloop.plan import BestLength, GreedyBySlot, TopK
-from rankloop.policy import Policy
+from rankloop.policy import Policy, PolicyState
 from rankloop.types import Setting
 from rankloop.wrappers import RandomLists, with_chance
 
@@ -67,7 +67,7 @@ def ind(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positi
     d = setting.need_dim("ind")
     root = _root_alpha(setting, "ind", alpha, d, D)
     explore = Ucb[NewtonState](lambda state, t: np.full(len(t), root))
-    return Policy(Shared(), _newton(setting, d, rate, D), explore, BestLength(TopK(), *setting.scenario()), Cascade())
+    return Policy(Shared(d), _newton(setting, d, rate, D), explore, BestLength(TopK(), *setting.scenario()), Cascade())
 
 
 @policy("dep", paper="long-sequences", needs=("coverage",))
@@ -84,13 +84,13 @@ def dep(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positi
     root = _root_alpha(setting, "dep", alpha, d, D)
     explore = Ucb[NewtonState](lambda state, t: np.full(len(t), root))
     plan = BestLength(GreedyBySlot(), *setting.scenario())
-    return Policy(Coverage(), _newton(setting, d, rate, D), explore, plan, Cascade())
+    return Policy(Coverage(d), _newton(setting, d, rate, D), explore, plan, Cascade())
 
 
 @policy("eps-ind", paper="long-sequences", needs=("features",))
 def eps_ind(
     setting: Setting, *, eps: Probability = 0.1, rate: Positive = 4.0, D: Positive = 5.0
-) -> RandomLists[Policy[NewtonState]]:
+) -> RandomLists[PolicyState[NewtonState]]:
     """ε-greedy Ind: with probability eps a uniformly random list of uniformly random length, else Ind without bonus.
 
     It learns in both cases.
@@ -99,7 +99,7 @@ def eps_ind(
     """
     d = setting.need_dim("eps-ind")
     plan = BestLength(TopK(), *setting.scenario())
-    greedy = Policy(Shared(), _newton(setting, d, rate, D), Greedy(), plan, Cascade())
+    greedy = Policy(Shared(d), _newton(setting, d, rate, D), Greedy(), plan, Cascade())
     return RandomLists(greedy, with_chance(eps), any_length=True)
 
 
@@ -114,7 +114,7 @@ def c_ucb1(setting: Setting, *, c: NonNegative = 1.0) -> Policy[RidgeState]:
     """
     d = setting.need_dim("c-ucb1")
     explore = Ucb[RidgeState](lambda state, t: np.full(len(t), c), cap=1.0)
-    return Policy(Shared(), Ridge(d), explore, TopK(), Cascade())
+    return Policy(Shared(d), Ridge(d), explore, TopK(), Cascade())
 
 
 @policy("gl-cdcm", paper="long-sequences", needs=("features",))
@@ -130,7 +130,7 @@ def gl_cdcm(
     d = setting.need_dim("gl-cdcm")
     explore = UcbOutsideLink(alpha)
     if setting.lasting:
-        return Policy(Shared(), LogisticGram(d, setting.items, ridge=lam), explore, TopK(), Cascade())
+        return Policy(Shared(d), LogisticGram(d, setting.items, ridge=lam), explore, TopK(), Cascade())
     capacity = setting.need_rounds("gl-cdcm", "a world with a horizon") * max(setting.slots, 1)
     rows = LogisticRows(d, models=1, capacity=capacity, ridge=lam, v_ridge=lam)
-    return Policy(Shared(), rows, explore, TopK(), Cascade())
+    return Policy(Shared(d), rows, explore, TopK(), Cascade())

@@ -15,7 +15,6 @@ from rankloop.belief import (
     Counts,
     CountsState,
     Fixed,
-    FixedState,
     Gaussian,
     GaussianState,
     LogisticFrozen,
@@ -86,7 +85,7 @@ def bayes_ucb(
 @policy("ensemble", paper="prior", needs=("prior", "lasting"), learns=False)
 def ensemble(
     setting: Setting, *, a: PositivePerItem | None = None, b: PositivePerItem | None = None
-) -> Policy[FixedState]:
+) -> Policy[BetaState]:
     """Ensemble: ranks by the prior mean a/(a+b) and never learns.
 
     a and b default to the world's prior.
@@ -197,7 +196,7 @@ def lin_ts_ltr(
     s: Schedule | float | None = scale
     if s is None:
         s = 0.5 if mode == "practical" else _beta_t(setting, "lin-ts-ltr", lam, "scale")
-    return Policy(Shared(), Ridge(d, ridge=lam), Thompson(s), TopK(), Cascade())
+    return Policy(Shared(d), Ridge(d, ridge=lam), Thompson(s), TopK(), Cascade())
 
 
 @policy("lin-ts-cascade", paper="prior", needs=("features",))
@@ -210,7 +209,7 @@ def lin_ts_cascade(setting: Setting, *, lam: NonNegative = 1.0, R: NonNegative =
     """
     d = setting.need_dim("lin-ts-cascade")
     factor = lam * 3.0 * R * np.sqrt(setting.slots * d)
-    return Policy(Shared(), Ridge(d), Thompson(lambda t: factor * np.sqrt(np.log(t))), TopK(), Cascade())
+    return Policy(Shared(d), Ridge(d), Thompson(lambda t: factor * np.sqrt(np.log(t))), TopK(), Cascade())
 
 
 @policy("cascade-woful", paper="prior", needs=("features",))
@@ -228,7 +227,7 @@ def cascade_woful(setting: Setting) -> Policy[SelfWeightedState]:
     T = setting.need_rounds("cascade-woful", "a horizon")
     belief = SelfWeightedRidge(d, setting.slots, ridge=1.0, norm=1.0, delta=1.0 / T)
     explore = Ucb[SelfWeightedState](lambda state, t: belief.beta(state.observations))
-    return Policy(Shared(), belief, explore, TopK(), Cascade())
+    return Policy(Shared(d), belief, explore, TopK(), Cascade())
 
 
 @policy("log-ts-ltr", paper="prior", needs=("features", "lasting"))
@@ -244,11 +243,11 @@ def log_ts_ltr(setting: Setting, *, mode: Literal["laplace", "paper"] = "laplace
     """
     d = setting.need_dim("log-ts-ltr")
     if mode == "laplace":
-        return Policy(Shared(), LogisticMAP(d, setting.items), Thompson(), TopK(), Cascade())
+        return Policy(Shared(d), LogisticMAP(d, setting.items), Thompson(), TopK(), Cascade())
     lam, kappa = 1e-4, float(curvature(1.0))
     beta = _beta_t(setting, "log-ts-ltr", lam, "mode 'laplace'")
     belief = LogisticFrozen(d, setting.items, ridge=lam)
-    return Policy(Shared(), belief, Thompson(lambda t: beta(t) / kappa), TopK(), Cascade())
+    return Policy(Shared(d), belief, Thompson(lambda t: beta(t) / kappa), TopK(), Cascade())
 
 
 @policy("log-ts-newton", paper="prior", needs=("features",))
@@ -263,4 +262,4 @@ def log_ts_newton(setting: Setting, *, alpha: Positive | None = None) -> Policy[
     d = setting.need_dim("log-ts-newton")
     rate = alpha if alpha is not None else float(1.0 / curvature(1.0))
     belief = OnlineNewton(d, ridge=float(setting.slots), rate=rate)
-    return Policy(Shared(), belief, Thompson(), TopK(), Cascade())
+    return Policy(Shared(d), belief, Thompson(), TopK(), Cascade())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,15 +11,17 @@ from rankloop import validate
 from rankloop.catalogue.params import Param, checked, params_of
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
-from rankloop.policy import Policy, Servable
+from rankloop.ranking_policy import RankingPolicy
 from rankloop.types import Setting
-from rankloop.wrappers import EveryN, RandomLists
+from rankloop.wrappers import Discounted, EveryN
 
-Build = Callable[..., Servable]
+Build = Callable[..., RankingPolicy[Any]]
 F = TypeVar("F", bound=Build)
 
 PLAIN_FEEDBACKS: dict[str, Feedback] = {f.name: f for f in (Cascade(), LastClick(), SemiBandit())}
 FEEDBACKS = (*PLAIN_FEEDBACKS, "position-based")
+SHARED_PARAMS = ("feedback", "every", "discount")
+"""Parameters that every policy takes."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def find(id: str) -> Entry:
 def resolve(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """All parameters of a policy: given ones checked, the others at their defaults."""
     entry = find(id)
-    own = {name: value for name, value in given.items() if name not in ("feedback", "every")}
+    own = {name: value for name, value in given.items() if name not in SHARED_PARAMS}
     params = checked(entry.params, own)
     if "feedback" in given:
         if given["feedback"] not in FEEDBACKS:
@@ -90,14 +91,16 @@ def resolve(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
         params["feedback"] = given["feedback"]
     if "every" in given:
         params["every"] = validate.integer("every", given["every"], high=10**6)
+    if "discount" in given:
+        params["discount"] = validate.number("discount", given["discount"], low=0.0, high=1.0, open_low=True)
     return params
 
 
-def build(id: str, setting: Setting, **given: Any) -> Servable:
+def build(id: str, setting: Setting, **given: Any) -> RankingPolicy[Any]:
     """The policy of this id for this setting.
 
-    Besides its own parameters every policy takes `feedback`: how it reads clicks, if not in its own way; and `every`:
-    it learns from so many rounds together.
+    Besides its own parameters every policy takes `feedback`: how it reads clicks, if not in its own way; `every`: it
+    learns from so many rounds together; and `discount`: the share of what was learned that one more round leaves.
 
     >>> build("gts", Setting(items=30, slots=3)).feedback.name
     'cascade'
@@ -105,32 +108,27 @@ def build(id: str, setting: Setting, **given: Any) -> Servable:
     return build_entry(find(id), setting, resolve(id, given))
 
 
-def build_entry(entry: Entry, setting: Setting, params: Mapping[str, Any]) -> Servable:
+def build_entry(entry: Entry, setting: Setting, params: Mapping[str, Any]) -> RankingPolicy[Any]:
     """The policy of an entry, from parameters that `resolve` has checked."""
-    id, own = entry.id, dict(params)
+    own = dict(params)
     if "lasting" in entry.needs:
-        setting.need_lasting(id)
-    override, every = own.pop("feedback", None), own.pop("every", 1)
+        setting.need_lasting(entry.id)
+    override, every, discount = own.pop("feedback", None), own.pop("every", 1), own.pop("discount", 1.0)
     built = entry.build(setting, **own)
-    if override is not None:
-        if not isinstance(built, Policy):
-            raise Unsupported(f"{id} reads clicks in its own way only; leave out 'feedback'.")
-        built = _reading(built, id, override, setting)
-    return built if every == 1 else _in_batches(built, id, every, setting)
+    try:
+        if override is not None:
+            built = built.with_feedback(_reading(built, override, setting))
+        if every > 1:
+            built = built.in_batches(lambda inner: EveryN(inner, every, setting.slots))
+        return built if discount == 1.0 else Discounted(built, discount)
+    except Unsupported as error:
+        raise Unsupported(f"{entry.id} {error}") from None
 
 
-def _in_batches(built: Servable, id: str, every: int, setting: Setting) -> Servable:
-    """The policy that learns from `every` rounds together; random lists of a warm-up stay where they are."""
-    if isinstance(built, RandomLists):
-        return dataclasses.replace(built, policy=_in_batches(built.policy, id, every, setting))
-    if not isinstance(built, Policy):
-        raise Unsupported(f"{id} decides by itself when it learns; leave out 'every'.")
-    return EveryN(built, every, setting.slots, getattr(built.belief, "dim", 0))
-
-
-def _reading(built: Policy[Any], id: str, name: str, setting: Setting) -> Policy[Any]:
+def _reading(built: RankingPolicy[Any], name: str, setting: Setting) -> Feedback:
+    """How clicks are read, by its name."""
     if name != "position-based":
-        return dataclasses.replace(built, feedback=PLAIN_FEEDBACKS[name])
-    if not built.belief.fractional:
-        raise Unsupported(f"{id} cannot learn from fractional exposure; choose another feedback.")
-    return dataclasses.replace(built, feedback=PositionBased(setting.need_bias(id)))
+        return PLAIN_FEEDBACKS[name]
+    if built.takes_feedback and not built.fractional:
+        raise Unsupported("cannot learn from fractional exposure; choose another feedback.")
+    return PositionBased(setting.need_bias("with feedback 'position-based'"))

@@ -106,5 +106,5 @@ def feature_ucr(
         setting.need_lasting("feature-ucr without item features")
     dy = one_hot or setting.need_dim("feature-ucr")
     d = 1 + dx + dy + dx * dy
-    design = Interaction(dx, one_hot)
+    design = Interaction(dx, one_hot, setting.dim)
     return _select_rank(setting, "feature-ucr", design, d, 1, bonus * xi, fit, ridge, v_ridge, T0)

@@ -13,7 +13,6 @@ from functools import partial
 
 from rankloop.checks import policies, serving
 from rankloop.checks.trial import Make, Trial
-from rankloop.policy import Servable
 
 __all__ = ["Law", "Make", "laws"]
 
@@ -43,18 +42,15 @@ def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
         policies.save_load_go_on_equals_go_on,
         policies.a_batch_of_two_learns_as_two_batches_of_one,
         policies.impossible_clicks_are_refused,
+        serving.accepted_means_learnable,
+        serving.catching_up_equals_updates,
+        serving.growing_changes_nothing,
+        serving.every_list_is_decided_again,
     ]
     if policies.is_settled(make):
         checks.append(policies.a_batch_of_two_decides_as_two_batches_of_one)
-    if policies.without_doubt(make(Trial().setting)) is not None:
+    if make(Trial().setting).without_doubt() is not None:
         checks.append(policies.zero_radius_equals_greedy)
-    if isinstance(make(Trial().setting), Servable):
-        checks += [
-            serving.accepted_means_learnable,
-            serving.catching_up_equals_updates,
-            serving.growing_changes_nothing,
-            serving.every_list_is_decided_again,
-        ]
     if learns:
         checks.append(policies.beats_random_by_a_wide_margin)
     for check in checks:

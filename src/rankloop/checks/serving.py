@@ -18,7 +18,6 @@ from rankloop.engine.replica import Replica
 from rankloop.engine.snapshots import take
 from rankloop.engine.verification import decide_again
 from rankloop.errors import RankloopError
-from rankloop.policy import grow
 from rankloop.store import MemoryStore
 from rankloop.types import FloatArray, Request, Setting
 
@@ -191,10 +190,10 @@ def growing_changes_nothing(make: Make) -> None:
             _learn(policies[0], late, trial, dim, L, *one)
             if n < ROUNDS // 2:
                 _learn(policies[0], early, trial, dim, L, *one)
-        grown = grow(policies[1], early)
+        grown = policies[1].grow(early)
         for one in rounds[ROUNDS // 2 :]:
             _learn(policies[1], grown, trial, dim, 2 * L, *one)
-        assert_equal(grown, grow(policies[1], late), tolerance=1e-9)
+        assert_equal(grown, policies[1].grow(late), tolerance=1e-9)
         lists = np.array([rng.permutation(L)[:K]])
         before = policies[0].predict(late, policies[0].adopt(_request(trial, dim, L), lists))
         after = policies[1].predict(grown, policies[1].adopt(_request(trial, dim, 2 * L), lists))

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from rankloop.policy import Ranks
+from rankloop.ranking_policy import RankingPolicy
 from rankloop.types import EMPTY, BetaPrior, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.clicks import CascadeClicks
 
-Make = Callable[[Setting], Ranks]
+Make = Callable[[Setting], RankingPolicy[Any]]
 """A policy for a setting."""
 
 L, K, D, ROUNDS = 12, 3, 4, 60

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.math.arrays import take
-from rankloop.types import EMPTY, FloatArray, IntArray, Layout, Request, Rows
+from rankloop.types import EMPTY, FloatArray, IntArray, Layout, Read, Request, Rows
 
 __all__ = ["Coverage", "Design", "Interaction", "PerItem", "PerItemSlot", "PerSlot", "Positional", "Shared", "SlotOnly"]
 
@@ -22,6 +22,20 @@ class Design(Protocol):
 
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Rows of the lists [B, K], each slot's as `rows` gave it when the slot was filled."""
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """What a row depends on besides the item."""
+        return frozenset()
+
+    @property
+    def row_features(self) -> int | None:
+        """Number of features of a row; None where requests decide that."""
+        return 0
+
+    def models_of_item(self, slots: int) -> int:
+        """How many models an item feeds, in as many slots: a prior of the item is a row of each of them."""
+        return 1
 
     def layout(self, width: int) -> Layout | None:
         """Where the features of a row of this width, made for fewer items, stand now; None: they stay in place."""
@@ -46,8 +60,21 @@ class PerItem(Design):
         return Rows(model=items)
 
 
+@dataclass(frozen=True)
 class Shared(Design):
     """One model for all items, fed with their features."""
+
+    dim: int | None = None  # d, where it is known
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """The features."""
+        return frozenset({"features"})
+
+    @property
+    def row_features(self) -> int | None:
+        """As many as items have."""
+        return self.dim
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Model 0 for every item."""
@@ -58,8 +85,25 @@ class Shared(Design):
         return Rows(model=0, x=features_at(request, items))
 
 
+@dataclass(frozen=True)
 class PerSlot(Design):
     """One model for each slot, fed with the features of the item placed there."""
+
+    dim: int | None = None  # d, where it is known
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """The features and the slot."""
+        return frozenset({"features", "slot"})
+
+    @property
+    def row_features(self) -> int | None:
+        """As many as items have."""
+        return self.dim
+
+    def models_of_item(self, slots: int) -> int:
+        """One for each slot."""
+        return slots
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Model `slot` for every item."""
@@ -72,6 +116,11 @@ class PerSlot(Design):
 
 class SlotOnly(Design):
     """Rows that name their slot: for beliefs that keep all items of a slot together."""
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """The slot."""
+        return frozenset({"slot"})
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Model `slot`."""
@@ -88,6 +137,15 @@ class PerItemSlot(Design):
 
     slots: int  # K
 
+    @property
+    def reads(self) -> frozenset[Read]:
+        """The slot."""
+        return frozenset({"slot"})
+
+    def models_of_item(self, slots: int) -> int:
+        """One for each slot."""
+        return slots
+
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """The models of all items in this slot."""
         return Rows(model=slice(slot, None, self.slots))
@@ -103,6 +161,16 @@ class Positional(Design):
     """One model for each item, fed with z = (k, x): the slot, counted from 1, and the visitor's context."""
 
     context: int  # dx
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """The context and the slot."""
+        return frozenset({"context", "slot"})
+
+    @property
+    def row_features(self) -> int | None:
+        """The slot and the context."""
+        return 1 + self.context
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Z is the same for all items, [B, 1, 1 + dx]."""
@@ -123,6 +191,18 @@ class Interaction(Design):
 
     context: int  # dx
     one_hot: int | None = None  # number of items, where each is its own feature
+    dim: int | None = None  # dy, where items have features and it is known
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """Features, context and slot."""
+        return frozenset({"features", "context", "slot"})
+
+    @property
+    def row_features(self) -> int | None:
+        """The slot, the context, the features and their products."""
+        dx, dy = self.context, self.dim if self.one_hot is None else self.one_hot
+        return None if dy is None else 1 + dx + dy + dx * dy
 
     def layout(self, width: int) -> Layout | None:
         """Features of items come with the items: y grows, and so does each of the dx blocks of x⊗y."""
@@ -147,11 +227,24 @@ class Interaction(Design):
         return Rows(model=0, x=_with_position(z, np.arange(1.0, items.shape[1] + 1.0)))
 
 
+@dataclass(frozen=True)
 class Coverage(Design):
     """One model fed with what an item adds to the topics covered by the prefix.
 
     c̄ = (2c′-1)/√topics with c′_i = c_i(x)·∏_{y in prefix}(1 - c_i(y)) (paper `long-sequences`, Section 4).
     """
+
+    topics: int | None = None  # d′, where it is known
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """Topics, and the items above."""
+        return frozenset({"coverage", "prefix"})
+
+    @property
+    def row_features(self) -> int | None:
+        """One for each topic."""
+        return self.topics
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """c̄ of every item after this prefix, [B, L, topics]."""

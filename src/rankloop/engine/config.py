@@ -11,12 +11,10 @@ from typing import Any, Self
 import numpy as np
 
 from rankloop import catalogue, validate
-from rankloop.belief.weighting import can_forget
 from rankloop.engine.guard import Guard
-from rankloop.engine.inside import belief_of, greedy
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
-from rankloop.policy import Servable
+from rankloop.ranking_policy import RankingPolicy
 from rankloop.types import EMPTY, BetaPrior, FloatArray, Request, Setting
 
 OBJECTIVES = ("any-click", "clicks", "revenue", "amount")
@@ -134,11 +132,9 @@ class RankerConfig:
             policy = self.build(2, np.zeros(2))
         except ArithmeticError as error:
             raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
-        if self.discount < 1.0 and not can_forget(belief_of(policy, policy.init(1))[1]):
-            raise Unsupported(f"{self.policy} cannot forget; leave out ranker.discount or choose another policy.")
         if self.guard is not None and self.mode == "live" and self.traffic in (0.0, 1.0):
             raise Unsupported("a guard compares with a control group; set ranker.traffic between 0 and 1.")
-        if (self.explore_from or self.explore_daily is not None) and greedy(policy) is None:
+        if (self.explore_from or self.explore_daily is not None) and policy.greedy() is None:
             raise Unsupported(f"{self.policy} has no estimates, and so no list that it believes best.")
         self._try()
 
@@ -164,14 +160,12 @@ class RankerConfig:
         if not all(np.isfinite(array).all() for _, array in state.arrays() if array.dtype.kind == "f"):
             raise Unsupported(f"{self.policy} cannot compute with these parameters: they are too large or too small.")
 
-    @property
-    def forget_every(self) -> int:
-        """Lessons after which the past is discounted, in one step for all of them: a twentieth of the memory."""
-        return max(1, round(0.05 / (1.0 - self.discount))) if self.discount < 1.0 else 0
-
-    def build(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Servable:
+    def build(
+        self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None
+    ) -> RankingPolicy[Any]:
         """The policy for a setting."""
-        return catalogue.build(self.policy, self.setting(items, prices, present, used), **self.params)
+        shared = {} if self.discount == 1.0 else {"discount": self.discount}
+        return catalogue.build(self.policy, self.setting(items, prices, present, used), **self.params, **shared)
 
     def setting(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Setting:
         """What the policy is built for.

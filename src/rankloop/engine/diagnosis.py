@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.belief import BetaState, CountsState, GaussianState
-from rankloop.design import PerItem
 from rankloop.engine.click_model import Check, Clicked, PlaceEffect, judge
 from rankloop.engine.estimates import believed
-from rankloop.engine.inside import belief_of
 from rankloop.engine.intervals import Counted, stratified, wilson
 from rankloop.engine.reads import Reads
 from rankloop.engine.replica import Replica
@@ -170,12 +167,10 @@ def _believed(replica: Replica) -> tuple[FloatArray | None, FloatArray | None, b
     if len(learners.segments) != 1 or config.context is not None:
         return None, None, False
     (segment,) = learners.segments
-    inner, belief = belief_of(learners.policy, learners.of(segment))
-    if inner is None or not hasattr(belief, "mean"):
-        return None, None, False
     mean, half = believed(replica, segment)
-    rates = isinstance(inner.design, PerItem) and isinstance(belief, BetaState | CountsState | GaussianState)
-    return mean, half if hasattr(belief, "width") else None, rates and config.objective in ("any-click", "clicks")
+    if mean is None:
+        return None, None, False
+    return mean, half, learners.policy.estimates_rates and config.objective in ("any-click", "clicks")
 
 
 def diagnose(found: Evidence) -> Diagnosis:

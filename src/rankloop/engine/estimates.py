@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.engine.inside import belief_of
 from rankloop.engine.intervals import NORMAL_95
 from rankloop.engine.replica import Replica
 from rankloop.types import BoolArray, FloatArray, IntArray
@@ -105,23 +104,24 @@ class Sheet:
 def sheet(replica: Replica, segment: str) -> Sheet:
     """What the learner of a segment believes of every item now, and how often each was shown and clicked."""
     table, tally, n = replica.table, replica.tally, len(replica.table.ids)
-    mean, half = believed(replica, segment)
+    mean, half = (_or_nothing(numbers, n) for numbers in believed(replica, segment))
     shown, clicked = (np.einsum("anp->an", counts[:, :n]).astype(np.int64) for counts in (tally.shown, tally.clicked))
-    return Sheet(list(table.ids), table.there, table.enabled[:n].copy(), mean[:n], half[:n], shown, clicked)
+    return Sheet(list(table.ids), table.there, table.enabled[:n].copy(), mean, half, shown, clicked)
 
 
-def believed(replica: Replica, segment: str) -> tuple[FloatArray, FloatArray]:
-    """The estimate of every column in the first slot, and half of its interval, [capacity]."""
-    learners, shape = replica.learners, (1, replica.table.capacity)
-    inner, belief = belief_of(learners.policy, learners.of(segment))
-    mean, half = np.full(shape[1], np.nan), np.full(shape[1], np.nan)
-    if inner is not None and hasattr(belief, "mean"):
-        context = None if replica.config.context is None else np.zeros((1, replica.config.context))
-        rows = inner.design.rows(learners.request(1, context), np.empty((1, 0), dtype=np.int64), 0)
-        mean[:] = np.broadcast_to(belief.mean(rows), shape)[0]
-        if hasattr(belief, "width"):
-            half[:] = NORMAL_95 * np.broadcast_to(belief.width(rows), shape)[0]
-    return mean, half
+def believed(replica: Replica, segment: str) -> tuple[FloatArray | None, FloatArray | None]:
+    """The estimate of every column in the first slot, and half of its interval, [capacity]; None without any."""
+    learners = replica.learners
+    context = None if replica.config.context is None else np.zeros((1, replica.config.context))
+    found = learners.policy.estimates(learners.of(segment), learners.request(1, context))
+    if found is None:
+        return None, None
+    mean, width = found
+    return mean[0], None if width is None else NORMAL_95 * width[0]
+
+
+def _or_nothing(numbers: FloatArray | None, n: int) -> FloatArray:
+    return np.full(n, np.nan) if numbers is None else numbers[:n].copy()
 
 
 def _finite(value: Any) -> float | None:

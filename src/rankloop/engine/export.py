@@ -20,7 +20,6 @@ import numpy as np
 
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.pending import Waiting
-from rankloop.engine.propensity import Propensity
 from rankloop.engine.records import (
     Closed,
     Happened,
@@ -35,6 +34,7 @@ from rankloop.engine.records import (
 from rankloop.engine.snapshots import excluded
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.files import replace_file
+from rankloop.propensity import Propensity
 from rankloop.store.base import Entry, Store
 from rankloop.types import EMPTY, FloatArray
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -10,15 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.belief.weighting import believe, can_believe, forget
 from rankloop.engine.config import RankerConfig
-from rankloop.engine.inside import belief_of, greedy, learns_from_others, unwrap
 from rankloop.engine.items import ItemTable
-from rankloop.engine.laws import law_of
 from rankloop.engine.records import Shown
 from rankloop.errors import Unsupported
-from rankloop.policy import Servable, catches_up, grow
-from rankloop.state import State
+from rankloop.ranking_policy import RankingPolicy
 from rankloop.types import Decision, FloatArray, IntArray, Request, Rows
 
 
@@ -40,19 +36,16 @@ class Learners:
         self._rows = 1
         self._built()
         self.fresh: Any = self.policy.init(1)  # one who has seen nobody, but knows what other rankers said
-        self.state: State = self.policy.init(1)
+        self.state: Any = self.policy.init(1)
 
     def _built(self) -> None:
-        self.policy: Servable = self._config.build(self.items, self._table.prices, *self._there)
-        self.inner, _ = unwrap(self.policy, self.policy.init(1))
-        self.greedy = greedy(self.policy)
-        self.from_others = learns_from_others(self.policy)
-        self.law = law_of(self.policy)
-        self._catches_up, self._checks_rows = catches_up(self.policy), self.policy.checks_rows
-        self.believes = self.inner is not None and can_believe(self.inner.belief)
+        self.policy: RankingPolicy[Any] = self._config.build(self.items, self._table.prices, *self._there)
+        self.greedy = self.policy.greedy()
+        self.lists = self.policy.list_distribution()
+        self._checks_rows, self._quick = self.policy.checks_rows, True
         self._views: dict[int, Any] = {}
         self._usual: dict[tuple[int, bool], Request] = {}
-        self._model: int | None = None  # of every slot of every list, where there is only one
+        self._one_model: Rows | None = None  # of any list, where there is one model for all slots of all lists
 
     def outcome(self, told: FloatArray) -> FloatArray:
         """What the policy learns from, [k]: where only clicks teach, anything but 0 is a click, and one click only."""
@@ -116,17 +109,20 @@ class Learners:
         """Take in lists of one segment in their order, each [k] with what its slots were worth."""
         row = self.row(lessons[0].shown.segment)
         view = self.view(row)
-        if len(lessons) == 1 or self._config.forget_every or not self._catches_up:
-            for shown, outcome, _ in lessons:
-                if self._config.forget_every:
-                    self.forget(row)
+        for _, group in groupby(lessons, key=lambda lesson: len(lesson.shown.items)):
+            alike = list(group)
+            if len(alike) > 1 and self._catch_up(view, alike):
+                continue
+            for shown, outcome, _ in alike:
                 self.policy.update(view, self.decision([shown]), self._kept(outcome[None, :]))
-            return
-        for _, alike in groupby(lessons, key=lambda lesson: len(lesson.shown.items)):
-            lists, outcomes, _ = zip(*alike, strict=True)
-            decision = self.decision(lists)
-            in_order: Any = self.policy
-            in_order.catch_up(view, decision, self.policy.feedback.keep(_stacked(outcomes)))
+
+    def _catch_up(self, view: Any, lessons: Sequence[Lesson]) -> bool:
+        """Lists of one length in one step, where the policy has a quick way."""
+        if not self._quick:
+            return False
+        lists, outcomes, _ = zip(*lessons, strict=True)
+        self._quick = self.policy.catch_up(view, self.decision(lists), self.policy.feedback.keep(_stacked(outcomes)))
+        return self._quick
 
     def _kept(self, clicks: FloatArray) -> FloatArray:
         """What the policy's log keeps of one list: all of it, where there is no more than one click."""
@@ -148,16 +144,14 @@ class Learners:
         # Whatever is enabled now: what was listed then may not be.
         request = self.usual(k, enabled=False) if context is None and T == 1 else self.request(k, context, learners=T)
         rows = self._scored_rows(request, lists, x)
-        if self.inner is not None:
-            self._model = rows.model if isinstance(rows.model, int) else None
+        self._one_model = rows if rows.is_shared else None
         return Decision(lists, rows, request)
 
     def _scored_rows(self, request: Request, lists: IntArray, x: FloatArray | None) -> Rows:
         """Rows of lists [T, k] with the features that they were scored with, if they had any."""
-        model = self._model
-        if x is not None and model is not None:
-            return Rows(model, x)
-        rows = self.policy.adopt(request, lists).rows if self.inner is None else self.inner.design.pick(request, lists)
+        if x is not None and self._one_model is not None:
+            return Rows(self._one_model.model, x)
+        rows = self.policy.rows_of_lists(request, lists)
         return rows if x is None else Rows(rows.model, x)
 
     def _laid_out(self, x: Any) -> FloatArray:
@@ -178,28 +172,32 @@ class Learners:
             self.items, self._there = self._table.capacity, there
             self._built()
         if grown:
-            self.state, self.fresh = grow(self.policy, self.state), grow(self.policy, self.fresh)
+            self.state, self.fresh = self.policy.grow(self.state), self.policy.grow(self.fresh)
 
     def believe(self, column: int, score: float, strength: float) -> None:
         """Learn what another ranker says of an item, in every segment and those to come.
 
         Not where the policy takes no priors, or learns from clicks and the score is an amount.
         """
-        if not self.believes or (self.policy.binary and not 0.0 <= score <= 1.0):
-            return
-        decision = self.policy.adopt(self.request(1, self._no_context()), [[column]])
-        for state in (self.fresh, *(self.view(row) for row in self.segments.values())):
-            inner, belief = belief_of(self.policy, state)
-            if inner is not None:
-                believe(inner.belief, belief, decision.rows, score, strength)
+        if self.policy.takes_priors and self._is_outcome(score):
+            request = self.request(self._config.slots, self._no_context())
+            for state in self._all():
+                self.policy.believe(state, request, column, score, strength)
 
-    def forget(self, row: int) -> None:
-        """Discount the past of a learner, where it is time."""
-        every = self._config.forget_every
-        view = self.view(row)
-        if int(view.t[0]) % every == 0:
-            (_, belief), (_, before) = belief_of(self.policy, view), belief_of(self.policy, self.fresh)
-            forget(belief, before, self._config.discount**every)
+    def disbelieve(self, column: int, score: float, strength: float) -> None:
+        """Take back what `believe` did with the same arguments and the same features."""
+        if self.policy.replaces_priors and self._is_outcome(score):
+            request = self.request(self._config.slots, self._no_context())
+            for state in self._all():
+                self.policy.disbelieve(state, request, column, score, strength)
+
+    def _is_outcome(self, score: float) -> bool:
+        return not self.policy.binary or 0.0 <= score <= 1.0
+
+    def _all(self) -> Iterator[Any]:
+        """Every learner, and the one that those to come start from."""
+        yield self.fresh
+        yield from (self.view(row) for row in self.segments.values())
 
     def _no_context(self) -> FloatArray | None:
         return None if self._config.context is None else np.zeros((1, self._config.context))

@@ -88,7 +88,7 @@ class Questions(ABC):
     @property
     def takes_priors(self) -> bool:
         """Whether items may bring scores of another ranker."""
-        return self._replica.learners.believes
+        return self._replica.learners.policy.takes_priors
 
     def counts(self) -> dict[str, int]:
         """Items, segments, decisions, open ones, and the position in the log."""

@@ -17,10 +17,10 @@ from rankloop.engine import asking, outcomes, repeats, rollout, snapshots
 from rankloop.engine.asking import Asked
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.configurable import Configurable
-from rankloop.engine.explain import explain, exploration
+from rankloop.engine.decision_rng import PROPENSITY_STREAM, Numbered, numbered
+from rankloop.engine.explain import exploration
 from rankloop.engine.items import Item, check_weight, name
 from rankloop.engine.limits import MAX_AMOUNT
-from rankloop.engine.propensity import Numbered, estimate
 from rankloop.engine.quarantine import Quarantine
 from rankloop.engine.ranking import Ranking, Receipt
 from rankloop.engine.records import (
@@ -39,6 +39,7 @@ from rankloop.engine.records import (
 from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.math import numerics
+from rankloop.propensity import estimate
 from rankloop.store import MemoryStore, SqliteStore, Store, Writer
 from rankloop.types import EMPTY, Decision, FloatArray
 from rankloop.version import __version__
@@ -100,10 +101,15 @@ class Ranker(Configurable):
             table = self._replica.table
             table.check(made)
             for i, item in enumerate(made):
-                prior = item.prior if item.prior is not None else table.prior(item.id)
-                if item.prior is not None and item.prior != table.prior(item.id) and not self.takes_priors:
-                    accepted = f"no prior, since {self.config.policy} takes no scores of another ranker"
-                    raise InvalidInput(f"items[{i}].prior", item.prior, accepted)
+                before, learner = table.prior(item.id), self._replica.learners.policy
+                prior = item.prior if item.prior is not None else before
+                if item.prior not in (None, before):
+                    if not learner.takes_priors:
+                        accepted = f"no prior, since {self.config.policy} takes no scores of another ranker"
+                        raise InvalidInput(f"items[{i}].prior", item.prior, accepted)
+                    if before is not None and not learner.replaces_priors:
+                        accepted = f"{before}, since {self.config.policy} cannot take the first prior of an item back"
+                        raise InvalidInput(f"items[{i}].prior", item.prior, accepted)
                 check_weight(f"items[{i}].prior.strength", item, prior)
         self._keep(ItemsPut(self._clock(), made)).result()
 
@@ -191,13 +197,13 @@ class Ranker(Configurable):
             proposed = decision.items[0] if config.mode == "shadow" else None
             rows = learners.policy.adopt(request, own[None, :]).rows
             decision = Decision(own[None, :], rows, request)
-        reasons = None if control else explain(learners.policy, state, learners.fresh, decision)
+        reasons = None if control else learners.policy.explain(state, learners.fresh, decision)
         scores = None if decision.scores is None else decision.scores[0]
         shares = [None] * request.k if control else exploration(decision.items[0], scores, reasons, asked.pinned)
         if control:
             likely = None
         elif likely is None and asked.draws:
-            likely = estimate(learners.policy, state, decision, seed, asked.draws)
+            likely = estimate(learners.policy, state, decision, numbered(*seed, PROPENSITY_STREAM), asked.draws)
         judged = [share for share in shares if share is not None]
         x = decision.rows.x
         shown = Shown(

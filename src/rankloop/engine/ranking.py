@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rankloop.engine.explain import exploration
-from rankloop.engine.propensity import Propensity
 from rankloop.engine.records import Shown
+from rankloop.propensity import Propensity
 from rankloop.types import EMPTY
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rankloop import catalogue
-from rankloop.belief.order import PairwiseOrder
-from rankloop.design import PerItem, Shared
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.learners import Learners
-from rankloop.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +30,16 @@ class Reads:
     @classmethod
     def of(cls, config: RankerConfig, learners: Learners) -> Reads:
         """Of a ranker's policy."""
-        policy, inner = learners.policy, learners.inner
+        policy = learners.policy
         feedback = policy.feedback.name
-        blind = (
-            inner is not None
-            and isinstance(inner.design, PerItem | Shared)
-            and not isinstance(inner.belief, PairwiseOrder)
-        )
         return cls(
             policy=config.policy,
             feedback=feedback,
             single=policy.feedback.single,
             learns=catalogue.find(config.policy).learns,
-            blind=blind,
-            plain=isinstance(policy, Policy),
-            fractional=inner is not None and inner.belief.fractional,
+            blind=policy.ignores_slots,
+            plain=policy.takes_feedback,
+            fractional=policy.fractional,
             slots=config.slots,
             bias=config.bias if feedback in ("position-based", "choice") else None,
             contexts=config.context is not None,

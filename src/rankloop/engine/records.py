@@ -25,8 +25,8 @@ from rankloop.engine.packing import (
     unpack_all,
     usual_head,
 )
-from rankloop.engine.propensity import Propensity
 from rankloop.errors import RankloopError
+from rankloop.propensity import Propensity
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray, IntArray
 

@@ -75,7 +75,7 @@ class Replica:
                 self._put(items)
             case ItemsRemoved(_, ids):
                 for id in ids:
-                    self._believe(id, -1.0)
+                    self._believe(id, self.learners.disbelieve)
                 self.table.remove(ids)
                 self.learners.follow()
             case Closed(_, decisions):
@@ -198,7 +198,7 @@ class Replica:
         watched[1] += clicked
         if self.witness is not None:
             self.witness(shown, outcome)
-        if (control or self.is_foreign(shown)) and not self.learners.from_others:
+        if (control or self.is_foreign(shown)) and not self.learners.policy.learns_off_policy:
             return "counted"
         lesson = Lesson(shown, outcome, self.position)
         if self._later is None:
@@ -210,28 +210,29 @@ class Replica:
     def _put(self, items: Sequence[Item]) -> None:
         changed = [item for item in items if self._prior_changes(item)]
         for item in changed:
-            self._believe(item.id, -1.0)  # with the features that it was believed with
+            self._believe(item.id, self.learners.disbelieve)  # with the features that it was believed with
         self.table.put(items)
         self.learners.follow()
         self.tally.grow(self.table.capacity)
         for item in changed:
-            self._believe(item.id, 1.0)
+            self._believe(item.id, self.learners.believe)
 
     def _prior_changes(self, item: Item) -> bool:
         """Whether what is believed of an item before the first click changes, or the features that stand for it."""
         at = self.table.column.get(item.id) if self.table.has(item.id) else None
         before = None if at is None else self.table.priors.get(at)
+        if before is not None and not self.learners.policy.replaces_priors:
+            return False  # it stays as it was first believed; `Ranker.put_items` refuses another one
         if before is None or item.prior not in (None, before):
             return item.prior is not None
         return item.features != self.table.get(item.id).features
 
-    def _believe(self, id: str, sign: float) -> None:
+    def _believe(self, id: str, how: Callable[[int, float, float], None]) -> None:
         """Believe what another ranker said of an item, if anything, or take it back."""
         at = self.table.column.get(id) if self.table.has(id) else None
         prior = None if at is None else self.table.priors.get(at)
         if at is not None and prior is not None:
-            score, strength = prior
-            self.learners.believe(at, score, sign * strength)
+            how(at, *prior)
 
     def counts(self) -> dict[str, Any]:
         """How large it is, and how far."""

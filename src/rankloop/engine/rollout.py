@@ -9,10 +9,9 @@ import numpy as np
 
 from rankloop.engine.asking import Asked
 from rankloop.engine.config import RankerConfig
-from rankloop.engine.inside import unwrap
 from rankloop.engine.items import ItemTable
-from rankloop.engine.propensity import Propensity, of
 from rankloop.engine.replica import Replica
+from rankloop.propensity import Propensity, of
 from rankloop.types import EMPTY, BoolArray, Decision, IntArray
 
 Draws = np.random.Generator
@@ -76,14 +75,13 @@ def decide(
     request = asked.request
     if learners.greedy is None or (config.explore_from == 0 and config.explore_daily is None):
         made = learners.policy.decide(state, request, rng)
-        return made, False, of(learners.policy, state, made, learners.law)
-    _, inner = unwrap(learners.policy, state)
-    best = learners.greedy.decide(inner, request, rng)
+        return made, False, of(learners.policy, state, made, learners.lists)
+    best = learners.greedy.decide(state, request, rng)
     if withheld:
-        return best, False, of(learners.greedy, inner, best)
+        return best, False, of(learners.greedy, state, best)
     if config.explore_from:
         pinned = np.full(request.k, EMPTY, dtype=np.int64) if request.pinned is None else request.pinned.copy()
         pinned[: config.explore_from] = best.items[0, : config.explore_from]
         request = replace(request, pinned=pinned)
     made = learners.policy.decide(state, request, rng)
-    return made, not np.array_equal(made.items, best.items), of(learners.policy, state, made, learners.law)
+    return made, not np.array_equal(made.items, best.items), of(learners.policy, state, made, learners.lists)

@@ -13,7 +13,7 @@ import numpy as np
 from rankloop.engine import rollout, snapshots
 from rankloop.engine.asking import Asked
 from rankloop.engine.config import RankerConfig, learning_of
-from rankloop.engine.propensity import numbered
+from rankloop.engine.decision_rng import numbered
 from rankloop.engine.records import CannotReplay, ConfigChanged, Shown, decode, decode_all
 from rankloop.engine.replica import Replica
 from rankloop.math import numerics

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from rankloop.ownership import drop_stale
+from rankloop.propensity.list_distribution import ClosedForms, Composition, ListDistribution, unknown
 from rankloop.types import FloatArray, IntArray, Score
 
 Schedule = Callable[[IntArray], FloatArray]
@@ -20,3 +22,27 @@ class Explore(Protocol[S_contra]):
 
     def __call__(self, state: S_contra, t: IntArray, rng: np.random.Generator) -> Score:
         """Scores for round t [B] of every learner."""
+
+    def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
+        """The distribution of lists that a planner makes of these scores.
+
+        A rule that knows what is random about its scores asks the planner for the closed form that fits. Without an
+        answer of its own, propensities are estimated by deciding again.
+        """
+        return unknown("nothing is known of its exploration rule")
+
+    def without_doubt(self) -> Explore[S_contra] | None:
+        """The rule with its exploration turned down to nothing; None where it has no such knob."""
+        return None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        drop_stale(cls, Explore, follows="__call__", capabilities=("list_distribution", "without_doubt"))
+
+
+class FromState(Explore[S_contra], Protocol):
+    """A rule whose scores follow from the state and the round alone."""
+
+    def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
+        """The planner's, for scores that are not random."""
+        return planner.of_fixed_scores(policy)

@@ -8,20 +8,22 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from rankloop.belief.base import Draws, Means, Quantiles, Summarises, Tallies, Tally
+from rankloop.belief.base import HasMean, HasMeanAndWidth, HasQuantiles, HasTally, SupportsDraw, Tally
 from rankloop.belief.choice import ChoiceState
 from rankloop.belief.order import OrderState
-from rankloop.explore.base import Explore, Schedule
+from rankloop.explore.base import Explore, FromState, Schedule
 from rankloop.math.logistic import sigmoid
+from rankloop.propensity import list_distribution as lists
+from rankloop.propensity.list_distribution import ClosedForms, Composition, ListDistribution
 from rankloop.state import State
 from rankloop.types import FloatArray, IntArray, Rows, Score
 
-U_contra = TypeVar("U_contra", bound=Summarises, contravariant=True)
+U_contra = TypeVar("U_contra", bound=HasMeanAndWidth, contravariant=True)
 S_contra = TypeVar("S_contra", contravariant=True)
 
 
 @dataclass(frozen=True)
-class Indifferent:
+class Indifferent(Explore[State]):
     """No opinion, for planners that ask for none."""
 
     def __call__(self, state: State, t: IntArray, rng: np.random.Generator) -> Score:
@@ -34,27 +36,27 @@ class Indifferent:
 
 
 @dataclass(frozen=True)
-class Greedy:
+class Greedy(FromState[HasMean]):
     """The estimate, without doubt."""
 
-    def __call__(self, state: Means, t: IntArray, rng: np.random.Generator) -> Score:
+    def __call__(self, state: HasMean, t: IntArray, rng: np.random.Generator) -> Score:
         """The mean."""
         return state.mean
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(FromState[HasTally]):
     """An upper confidence bound made of counts."""
 
     bound: Callable[[Tally, IntArray], FloatArray]
 
-    def __call__(self, state: Tallies, t: IntArray, rng: np.random.Generator) -> Score:
+    def __call__(self, state: HasTally, t: IntArray, rng: np.random.Generator) -> Score:
         """bound(counts, t)."""
         return lambda rows: self.bound(state.tally(rows), t)
 
 
 @dataclass(frozen=True)
-class Ucb(Generic[U_contra]):
+class Ucb(FromState[U_contra], Generic[U_contra]):
     """mean + radius·width, at most `cap`; the radius [B] may depend on state and round."""
 
     radius: Callable[[U_contra, IntArray], FloatArray]
@@ -70,14 +72,18 @@ class Ucb(Generic[U_contra]):
 
         return score
 
+    def without_doubt(self) -> Ucb[U_contra]:
+        """Radius 0, without a cap."""
+        return Ucb(lambda state, t: np.zeros(len(t)))
+
 
 @dataclass(frozen=True)
-class Thompson:
+class Thompson(Explore[SupportsDraw]):
     """One draw from the posterior, its spread multiplied by a scale."""
 
     scale: Schedule | float = 1.0
 
-    def __call__(self, state: Draws, t: IntArray, rng: np.random.Generator) -> Score:
+    def __call__(self, state: SupportsDraw, t: IntArray, rng: np.random.Generator) -> Score:
         """The score of the drawn parameters."""
         return state.draw(self.spread(t), rng)
 
@@ -85,14 +91,22 @@ class Thompson:
         """The scale in round t [B]; where it is 0, nothing is drawn."""
         return self.scale(t) if callable(self.scale) else self.scale
 
+    def without_doubt(self) -> Thompson:
+        """Scale 0."""
+        return Thompson(0.0)
+
+    def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
+        """Known only where nothing is drawn."""
+        return lists.drawn(self.spread, planner.of_fixed_scores(policy))
+
 
 @dataclass(frozen=True)
-class SharedNoise:
+class SharedNoise(Explore[HasTally]):
     """mean + Z·sd with ONE standard normal Z for all items of a learner (TS-Cascade)."""
 
     sd: Callable[[Tally, IntArray], FloatArray]
 
-    def __call__(self, state: Tallies, t: IntArray, rng: np.random.Generator) -> Score:
+    def __call__(self, state: HasTally, t: IntArray, rng: np.random.Generator) -> Score:
         """All items move up or down together."""
         Z = rng.standard_normal((len(t), 1))
 
@@ -102,21 +116,34 @@ class SharedNoise:
 
         return score
 
+    def without_doubt(self) -> SharedNoise:
+        """Standard deviation 0."""
+        return SharedNoise(lambda tally, t: np.zeros_like(tally.clicks))
+
+    def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
+        """Every score is a line in Z."""
+
+        def lines(state: HasTally, t: IntArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
+            tally = state.tally(rows)
+            return tally.mean, self.sd(tally, t)
+
+        return planner.of_lines(policy, lines)
+
 
 @dataclass(frozen=True)
-class Quantile:
+class Quantile(FromState[HasQuantiles]):
     """A quantile of the posterior, at a level that depends on the round."""
 
     level: Schedule
 
-    def __call__(self, state: Quantiles, t: IntArray, rng: np.random.Generator) -> Score:
+    def __call__(self, state: HasQuantiles, t: IntArray, rng: np.random.Generator) -> Score:
         """The posterior quantile at level(t)."""
         q = self.level(t)
         return lambda rows: state.quantile(rows, q)
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Blocks(Explore[OrderState]):
     """Minus the block's level plus U(0, 1): blocks in order, each of them shuffled (TopRank)."""
 
     def __call__(self, state: OrderState, t: IntArray, rng: np.random.Generator) -> Score:
@@ -124,9 +151,17 @@ class Blocks:
         scores = rng.random(state.level.shape) - state.level
         return lambda rows: scores[:, rows.model]
 
+    def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
+        """Blocks are levels."""
+
+        def levels(state: OrderState, rows: Rows) -> FloatArray:
+            return np.asarray(0.0 - state.level[:, rows.model], dtype=np.float64)
+
+        return planner.of_levels(policy, levels)
+
 
 @dataclass(frozen=True)
-class EpsilonList(Generic[S_contra]):
+class EpsilonList(Explore[S_contra], Generic[S_contra]):
     """With probability epsilon a uniformly random list, else another rule's."""
 
     rule: Explore[S_contra]
@@ -146,20 +181,25 @@ class EpsilonList(Generic[S_contra]):
 
         return score
 
+    def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
+        """A mixture of random scores and the other rule's."""
+        own = self.rule.list_distribution(planner, policy.with_rule(self.rule))
+        return lists.epsilon(self.epsilon, planner.of_random_scores(policy), own)
+
 
 @dataclass(frozen=True)
-class UcbOutsideLink:
+class UcbOutsideLink(FromState[HasMeanAndWidth]):
     """σ(mean) + radius·width: the bonus stands outside the link (GL-CDCM)."""
 
     radius: float
 
-    def __call__(self, state: Summarises, t: IntArray, rng: np.random.Generator) -> Score:
+    def __call__(self, state: HasMeanAndWidth, t: IntArray, rng: np.random.Generator) -> Score:
         """An upper bound on the probability itself."""
         return lambda rows: np.asarray(sigmoid(state.mean(rows)) + self.radius * state.width(rows))
 
 
 @dataclass(frozen=True)
-class Sensitive:
+class Sensitive(FromState[ChoiceState]):
     """λ̂_k·(α̂ + radius(β², l)): an optimistic attraction, weighted by the estimated bias of the slot.
 
     Never-shown items come before all others. Matching such products puts the item with the k-th largest index

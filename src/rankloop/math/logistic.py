@@ -10,7 +10,7 @@ from rankloop.math.kernels import gram
 from rankloop.math.linear import dot, stacked
 from rankloop.types import FloatArray
 
-__all__ = ["curvature", "fit", "hessian", "sigmoid", "softplus"]
+__all__ = ["curvature", "fit", "hessian", "pull", "sigmoid", "softplus"]
 
 
 def softplus(z: FloatArray) -> FloatArray:
@@ -103,3 +103,25 @@ def _damped(
             break
         size[worse] *= 0.5
     return proposal, new
+
+
+def pull(z: FloatArray, reach: FloatArray, score: float, strength: float) -> FloatArray:
+    """How far pseudo-observations move an estimate along its row: the root g of g = strength·(score - σ(z + g·reach)).
+
+    Maximises strength·(score·log σ + (1-score)·log(1-σ)) of a row with log-odds z under a Gaussian prior whose
+    covariance gives the row the variance `reach`; the estimate moves by g·V⁻¹x.
+
+    Args:
+        z: log-odds of the row before, [B].
+        reach: xᵀV⁻¹x, [B], at least 0.
+        score: mean outcome in [0, 1].
+        strength: number of pseudo-observations.
+    """
+    low, high = np.full_like(z, -strength), np.full_like(z, strength)
+    for _ in range(200):  # the right side falls as g rises, so there is one root, and halving finds it
+        middle = 0.5 * (low + high)
+        above = middle > strength * (score - sigmoid(z + middle * reach))
+        high, low = np.where(above, middle, high), np.where(above, low, middle)
+        if (high - low <= 4.0 * np.spacing(np.maximum(np.abs(low), np.abs(high)))).all():
+            break
+    return np.asarray(0.5 * (low + high))

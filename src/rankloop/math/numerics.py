@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import scipy
 
-KERNELS = 1
+KERNELS = 2
 """Counts changes of this package that change a last bit of a decision or of what is learned."""
 
 

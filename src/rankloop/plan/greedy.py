@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.plan.base import Plan
+from rankloop.plan.base import Plan, Planner
 from rankloop.plan.top_k import best_k
-from rankloop.types import EMPTY, Request, SlotScore
+from rankloop.propensity import list_distribution as lists
+from rankloop.propensity.list_distribution import Composition, ListDistribution
+from rankloop.types import EMPTY, Read, Request, SlotScore
 
 
-class GreedyBySlot:
+class GreedyBySlot(Planner):
     """Fills the slots from the top; each slot sees the prefix before it."""
+
+    offers = frozenset[Read]({"slot", "prefix"})
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """The greedy lists."""
@@ -29,3 +33,13 @@ class GreedyBySlot:
             found = np.flatnonzero(items[:, slot] != EMPTY)
             free[found, items[found, slot]] = False
         return Plan(items, scores, rivals)
+
+    def of_fixed_scores(self, policy: Composition) -> ListDistribution:
+        """One list is best."""
+        return lists.settled(policy, "the largest score slot by slot, given the items above")
+
+    cut = of_fixed_scores
+
+    def of_random_scores(self, policy: Composition) -> ListDistribution:
+        """Every list is equally likely."""
+        return lists.even()

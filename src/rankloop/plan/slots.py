@@ -12,14 +12,16 @@ from rankloop.math.logistic import sigmoid
 from rankloop.objective import Objective
 from rankloop.plan.base import Plan, Planner, check_slots
 from rankloop.plan.top_k import best_k
-from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
+from rankloop.propensity import list_distribution as lists
+from rankloop.propensity.list_distribution import Composition, Levels, ListDistribution
+from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Read, Request, SlotScore
 
 UNKNOWN = -1
 """Rivals of a matching that has equals: which of them is found depends on luck, but not on fair draws."""
 
 
 @dataclass(frozen=True, eq=False)
-class BySlotBias:
+class BySlotBias(Planner):
     """The item with the k-th largest score into the slot with the k-th largest bias; equal biases at random.
 
     Where n < k items are allowed, the first n slots are filled.
@@ -46,9 +48,21 @@ class BySlotBias:
         np.put_along_axis(rivals, slots, best.rivals, axis=1)
         return Plan(items, scores, rivals)
 
+    def of_fixed_scores(self, policy: Composition) -> ListDistribution:
+        """The largest scores into the most seen slots, fair draws between equal ones of either."""
+        return lists.ranked(policy, self.bias, ", the most seen slots first")
+
+    def of_levels(self, policy: Composition, levels: Levels) -> ListDistribution:
+        """Blocks in order, each shuffled, into the most seen slots."""
+        return lists.by_levels(policy, levels, self.bias)
+
+    def of_random_scores(self, policy: Composition) -> ListDistribution:
+        """Every list is equally likely."""
+        return lists.even()
+
 
 @dataclass(frozen=True)
-class Assignment:
+class Assignment(Planner):
     """A maximum-weight matching of items and slots, every slot filled; weights are the objective's gains.
 
     An infinite gain (a pair never tried) counts before any finite one. Exact for any number of items: an
@@ -75,6 +89,15 @@ class Assignment:
         rivals = None if sole.all() else np.repeat(np.where(sole, 0, UNKNOWN)[:, None], k, axis=1)
         return Plan(items, shown, rivals)
 
+    @property
+    def offers(self) -> frozenset[Read]:
+        """Every slot has scores of its own."""
+        return frozenset({"slot"})
+
+    def of_fixed_scores(self, policy: Composition) -> ListDistribution:
+        """One matching is best."""
+        return lists.settled(policy, "the best matching of items and slots")
+
     def _candidates(self, gains: FloatArray, request: Request, rng: np.random.Generator) -> tuple[IntArray, BoolArray]:
         """Items that an optimal matching may need, [B, C], each once, EMPTY beside them; where equals stay out, [B]."""
         B, k, L = gains.shape
@@ -92,7 +115,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, eq=False)
-class BestLength:
+class BestLength(Planner):
     """Another planner's list, cut where its expected value with rewards r and losses ℓ is largest.
 
     Scores are log-odds of success; ties go to the longest list (paper `long-sequences`, Section 3).
@@ -110,6 +133,20 @@ class BestLength:
         length = best_length(p, (plan.items != EMPTY).sum(axis=1), self.rewards, self.losses)
         kept = np.arange(request.k) < length[:, None]
         return Plan(np.where(kept, plan.items, EMPTY), plan.scores, plan.rivals)
+
+    @property
+    def offers(self) -> frozenset[Read]:
+        """As the other planner."""
+        return self.planner.offers
+
+    @property
+    def explores_itself(self) -> bool:
+        """As the other planner."""
+        return self.planner.explores_itself
+
+    def of_fixed_scores(self, policy: Composition) -> ListDistribution:
+        """As the other planner, where a list cut short says as much as the whole one."""
+        return self.planner.cut(policy)
 
 
 def values_by_length(p: FloatArray, rewards: FloatArray, losses: FloatArray) -> FloatArray:

@@ -5,17 +5,39 @@ from __future__ import annotations
 import numpy as np
 
 from rankloop.math.kernels import equals_left, largest, largest_by_key, masked
-from rankloop.plan.base import Plan
+from rankloop.plan.base import Plan, Planner
+from rankloop.propensity import list_distribution as lists
+from rankloop.propensity.list_distribution import Composition, Levels, Lines, ListDistribution
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
 
 
-class TopK:
+class TopK(Planner):
     """Scores every item once and takes the K best."""
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """The K best items of every learner."""
         nothing = np.empty((request.learners, 0), dtype=np.int64)
         return best_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
+
+    def of_fixed_scores(self, policy: Composition) -> ListDistribution:
+        """The largest scores, fair draws between equal ones."""
+        return lists.ranked(policy)
+
+    def cut(self, policy: Composition) -> ListDistribution:
+        """The largest scores, as many as it pays to show."""
+        return lists.ranked(policy, why=", as many as it pays to show")
+
+    def of_levels(self, policy: Composition, levels: Levels) -> ListDistribution:
+        """Blocks in order, each shuffled."""
+        return lists.by_levels(policy, levels)
+
+    def of_lines(self, policy: Composition, lines: Lines) -> ListDistribution:
+        """A list is an interval of the normal number."""
+        return lists.by_lines(policy, lines)
+
+    def of_random_scores(self, policy: Composition) -> ListDistribution:
+        """Every list is equally likely."""
+        return lists.even()
 
 
 def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: BoolArray | None = None) -> IntArray:

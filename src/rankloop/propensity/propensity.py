@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from rankloop.engine.chances import CERTAIN
-from rankloop.engine.laws import DETERMINISTIC, EXACT, MONTE_CARLO, Law, law_of
 from rankloop.errors import InvalidInput
-from rankloop.policy import Ranks
-from rankloop.types import Decision, FloatArray
-
-STREAM = 1
-"""Of the draws that estimate a propensity; the list itself is drawn from stream 0 of its decision."""
+from rankloop.propensity.closed_forms import CERTAIN
+from rankloop.propensity.list_distribution import DETERMINISTIC, EXACT, MONTE_CARLO, ListDistribution
+from rankloop.types import Decision, FloatArray, Request
 
 
-def numbered(seed: int, number: int, stream: int = 0) -> np.random.Generator:
-    """The random numbers of a decision: a counter-based generator, so any of them can be had at once."""
-    return np.random.Generator(np.random.Philox(key=[seed, number], counter=[0, 0, 0, stream]))
+class HasListDistribution(Protocol):
+    """A policy that says how its lists come about."""
 
+    def list_distribution(self) -> ListDistribution:
+        """What is random about its lists."""
 
-class Numbered:
-    """One generator that becomes that of any decision: as `numbered`, in a tenth of the time, for one thread."""
-
-    def __init__(self) -> None:
-        self._bits = np.random.Philox(key=0)
-        self._rng = np.random.Generator(self._bits)
-        self._state: Any = self._bits.state
-        self._key, self._counter = self._state["state"]["key"], self._state["state"]["counter"]
-
-    def __call__(self, seed: int, number: int) -> np.random.Generator:
-        """The random numbers of a decision, until those of another are asked for."""
-        self._counter[:] = 0
-        self._key[:] = seed, number
-        self._bits.state = self._state
-        return self._rng
+    def decide(self, state: Any, request: Request, rng: np.random.Generator) -> Decision:
+        """Lists for this request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +45,9 @@ ONLY = Propensity(DETERMINISTIC)
 """Of a list that could not have been another."""
 
 
-def of(policy: Ranks, state: Any, decision: Decision, law: Law | None = None) -> Propensity | None:
+def of(
+    policy: HasListDistribution, state: Any, decision: Decision, lists: ListDistribution | None = None
+) -> Propensity | None:
     """The propensity of a list where it can be had exactly; None where only deciding again helps (`estimate`).
 
     The list need not be the policy's own: `policy.adopt` makes a decision of any, and one that the policy could not
@@ -71,11 +57,11 @@ def of(policy: Ranks, state: Any, decision: Decision, law: Law | None = None) ->
         policy: the policy.
         state: of one learner, as it was when it decided.
         decision: of one learner, as `decide` or `adopt` made it.
-        law: the policy's, where somebody who asks often has kept it (`laws.law_of`).
+        lists: the distribution of the policy's lists, for a caller who asks often and has kept it.
     """
     if len(decision.items) != 1:
         raise InvalidInput("decision.items", len(decision.items), "the list of one learner")
-    found = (law_of(policy) if law is None else law).chances(state, decision)
+    found = (policy.list_distribution() if lists is None else lists).probability(state, decision)
     if found is None:
         return None
     if found is CERTAIN:
@@ -84,19 +70,20 @@ def of(policy: Ranks, state: Any, decision: Decision, law: Law | None = None) ->
     return Propensity(EXACT, 0, whole, found.prefix, found.slot)
 
 
-def estimate(policy: Ranks, state: Any, decision: Decision, seed: tuple[int, int], draws: int) -> Propensity:
+def estimate(
+    policy: HasListDistribution, state: Any, decision: Decision, rng: np.random.Generator, draws: int
+) -> Propensity:
     """Decide again `draws` times in the same state and count, unless the list could not have been another.
 
     Args:
         policy: the policy.
         state: of one learner, as it was when it decided.
         decision: of one learner.
-        seed: of the decision.
+        rng: of the draws, independent of the one that decided.
         draws: how often; the standard error of a probability p is √(p(1-p)/draws).
     """
     if of(policy, state, decision) is ONLY:
         return ONLY
-    rng = numbered(*seed, stream=STREAM)
     again = np.concatenate([policy.decide(state, decision.request, rng).items for _ in range(draws)])
     same = again == decision.items
     prefix = np.logical_and.accumulate(same, axis=1).mean(axis=0)

@@ -1,0 +1,35 @@
+"""Capabilities that a subclass must not inherit.
+
+Some methods of a part follow from another one: a belief's `catch_up` repeats its `update`, a planner's closed forms
+describe its `__call__`. A subclass with another `update` or `__call__` would inherit answers that are no longer true.
+"""
+
+from __future__ import annotations
+
+
+def drop_stale(cls: type, base: type, *, follows: str, capabilities: tuple[str, ...]) -> None:
+    """Where a class replaces `follows`, let the capabilities that it does not define be those of the base again.
+
+    A class that defines `follows` for the first time keeps what it inherits: that was written for its like.
+
+    >>> class Base:
+    ...     def update(self): ...
+    ...     def catch_up(self):
+    ...         return False
+    ...
+    ...     def __init_subclass__(cls):
+    ...         drop_stale(cls, Base, follows="update", capabilities=("catch_up",))
+    >>> class Quick(Base):
+    ...     def update(self): ...
+    ...     def catch_up(self):
+    ...         return True
+    >>> class Changed(Quick):
+    ...     def update(self): ...
+    >>> Quick().catch_up(), Changed().catch_up()
+    (True, False)
+    """
+    before = next(ancestor for ancestor in cls.__mro__[1:] if follows in vars(ancestor))
+    if follows in vars(cls) and before is not base:
+        for name in capabilities:
+            if name not in vars(cls):
+                setattr(cls, name, vars(base)[name])
