@@ -1,4 +1,4 @@
-"""Write what the catalogue drives: the README's table, docs/policies.md, docs/worlds.md, docs/propensity.md's table.
+"""Write what the catalogue drives: the README's table, docs/policies.md, and parts of docs/worlds.md and propensity.md.
 
 python -m tools.generate          # write
 python -m tools.generate --check  # fail if anything is out of date
@@ -65,11 +65,11 @@ def policies_page() -> str:
 
 
 def worlds_page() -> str:
-    """Every kind of world with its fields."""
-    parts = ["# Worlds", "", "Generated from the kinds: `rankloop worlds KIND` prints the same.", ""]
+    """The page of worlds with the fields of every kind."""
+    parts = [""]
     for kind, make in KINDS.items():
         parts += [f"## {kind}", "", "```text", inspect.getdoc(make) or "", "```", ""]
-    return "\n".join(parts)
+    return between("docs/worlds.md", "worlds", parts)
 
 
 def main() -> int:

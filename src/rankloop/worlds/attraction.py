@@ -29,6 +29,10 @@ class Source(Protocol):
     def items(self) -> int:
         """L."""
 
+    @property
+    def explained_by(self) -> str | None:
+        """What an item's attraction is a function of, so that it cannot move to another item; None where nothing is."""
+
     def draw(self, streams: Sequence[np.random.Generator]) -> Attraction:
         """One problem for each stream."""
 
@@ -39,6 +43,7 @@ class Given:
 
     nu: FloatArray  # [L]
     features: FloatArray | None = None  # [L, d]
+    explained_by = None
 
     @property
     def items(self) -> int:
@@ -72,6 +77,7 @@ class BetaDraws:
     items: int
     a: Shape
     b: Shape
+    explained_by = None
 
     def draw(self, streams: Sequence[np.random.Generator]) -> Attraction:
         """a, then b, then ν, from each replication's stream."""
@@ -94,6 +100,7 @@ class LinearDraws:
     items: int
     dim: int
     logistic: bool = False
+    explained_by = "the items' features"
 
     def draw(self, streams: Sequence[np.random.Generator]) -> Attraction:
         """θ, then the features, from each replication's stream."""
@@ -116,6 +123,7 @@ class Judged:
     features: FloatArray  # [Q, L, d]
     present: BoolArray  # [Q, L]
     prior: BetaPrior  # [Q, L]
+    explained_by = "the documents' grades"
 
     @property
     def items(self) -> int:

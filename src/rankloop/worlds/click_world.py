@@ -50,6 +50,12 @@ class ClickInstance:
         return ClickVisit(self, keys(len(self.nu), rng), moods)
 
 
+def best_value(model: ClickModel, nu: FloatArray, k: int) -> FloatArray:
+    """Value [B] of the best lists: the k most attractive items, in the order that suits the click model."""
+    top = np.partition(nu, -k, axis=1)[:, -k:]  # in any order; sorting them all would cost more
+    return model.value(take(top, model.best(top, k)))
+
+
 @dataclass(frozen=True)
 class ClickWorld:
     """A click model and where its attraction probabilities come from."""
@@ -71,7 +77,7 @@ class ClickWorld:
         return ClickInstance(
             model=self.model,
             nu=drawn.nu,
-            best=self.model.value(take(drawn.nu, self.model.best(drawn.nu, self.k))),
+            best=best_value(self.model, drawn.nu, self.k),
             request=Request(learners=B, items=L, k=self.k, features=x, allowed=drawn.allowed),
             setting=Setting(
                 items=L,

@@ -14,9 +14,11 @@ from rankloop.worlds import data_kinds, reward_kinds
 from rankloop.worlds.base import World
 from rankloop.worlds.click_world import ClickWorld
 from rankloop.worlds.clicks import CascadeClicks, ClickModel, DependentClicks, PositionClicks
+from rankloop.worlds.drift import drift_of
+from rankloop.worlds.drifting import DriftingWorld
 from rankloop.worlds.sources import shape, source
 
-COMMON = ("features", "prior")
+COMMON = ("features", "prior", "drift")
 
 
 def cascade(fields: Mapping[str, Any]) -> World:
@@ -27,6 +29,10 @@ def cascade(fields: Mapping[str, Any]) -> World:
     k: number of slots
     features: L x d numbers, beside an explicit attraction (optional)
     prior: {a, b}, the Beta prior that policies are told instead of the true one (optional)
+    drift: how attractions move among the items (optional), one of
+      {abrupt: {every}}: a new random permutation of them every so many rounds
+      {slow: {rounds}}: a straight line to the next random permutation in so many rounds
+      {seasonal: {period}}: a cosine from the first attractions to a random permutation and back in so many rounds
     """
     given = validate.mapping("world", fields, required=("attraction", "k"), optional=COMMON)
     return _click_world(CascadeClicks(), given, given["k"])
@@ -35,7 +41,7 @@ def cascade(fields: Mapping[str, Any]) -> World:
 def dependent_click(fields: Mapping[str, Any]) -> World:
     """Clicks each examined attractive item, leaves satisfied after slot k with probability termination_k.
 
-    attraction, features, prior: as in cascade
+    attraction, features, prior, drift: as in cascade
     termination: a probability for each slot
     k: number of slots (optional, the length of termination)
     """
@@ -48,7 +54,7 @@ def dependent_click(fields: Mapping[str, Any]) -> World:
 def position_based(fields: Mapping[str, Any]) -> World:
     """Examines slot k with probability bias_k, independently, and clicks what attracts; value Σ bias_k ν.
 
-    attraction, features, prior: as in cascade
+    attraction, features, prior, drift: as in cascade
     bias: a probability for each slot
     k: number of slots (optional, the length of bias)
     """
@@ -86,7 +92,8 @@ def from_spec(spec: Any) -> World:
 def _click_world(model: ClickModel, given: Mapping[str, Any], k: Any) -> World:
     arms = source(given["attraction"], given.get("features"))
     prior = _prior(given["prior"], arms.items) if given.get("prior") is not None else None
-    return ClickWorld(model, arms, validate.integer("world.k", k, high=arms.items), prior)
+    world = ClickWorld(model, arms, validate.integer("world.k", k, high=arms.items), prior)
+    return world if given.get("drift") is None else DriftingWorld(world, drift_of(given["drift"]))
 
 
 def _as_many_slots(given: Mapping[str, Any], field: str, length: int) -> int:
