@@ -57,7 +57,7 @@ def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
         assert service.feedback("news", ranking.id, clicked=[1]).status == "learned"
         assert service.decision("news", ranking.id)["state"] == "settled"
         other = service.rank("news", candidates=["a", "b/c"], segment="de")
-        assert service.feedback_bulk("news", [{"decision": other.id, "items": ["a"]}])[0]["status"] == "learned"
+        assert service.feedback_bulk("news", [{"decision": other.id, "items": ["a"]}])[0].status == "learned"
         third = service.rank("news", k=1, propensity=10, decision="third", exclude=["x"])
         assert (third.id, third.ignored) == ("third", ("x",))
         assert service.rank("news", k=1, propensity=10, decision="third", exclude=["x"]) == third

@@ -52,7 +52,7 @@ def visit(client: Client, ranker: str, visits: int, **more: Any) -> None:
         events.append(
             {"decision": made.id, "clicked": [0] if liked else [], "regret": 0.25 if ranker == "shop" else None}
         )
-    assert {one["status"] for one in client.feedback_bulk(ranker, events)} == {"learned"}
+    assert {one.status for one in client.feedback_bulk(ranker, events)} == {"learned"}
 
 
 @pytest.fixture(scope="module")

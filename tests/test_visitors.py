@@ -165,7 +165,11 @@ def test_the_order_of_a_control_group_depends_on_the_seed_alone() -> None:
 def test_a_list_is_asked_for_with_what_the_visitor_brings() -> None:
     visitor = audience(CONTEXT).next()
     assert bodies.rank("r", visitor).body == {"k": 2, "context": visitor.context}
-    assert bodies.rank("r", visitor, candidates=["item-1"]).body["candidates"] == ["item-1"]
+    assert bodies.rank("r", visitor, candidates=["item-1"]).body == {
+        "k": 2,
+        "context": visitor.context,
+        "candidates": ["item-1"],
+    }
     controlled = bodies.rank("r", visitor, order=["item-1", "item-0"]).body
     assert controlled == {"k": 2, "context": visitor.context, "order": ["item-1", "item-0"], "visitor": visitor.person}
 
@@ -174,8 +178,7 @@ def test_feedback_says_nothing_was_clicked_and_what_was_lost() -> None:
     told = bodies.Told("a-0", "d", [], -0.1)
     sent = {"decision": "d", "clicked": [], "event": "a-0", "final": True, "regret": 0.0}
     assert bodies.feedback("r", told).body == sent
-    assert bodies.feedback("r", told).body["regret"] == 0.0
-    assert bodies.feedback("r", replace(told, regret=0.2)).body["regret"] == 0.2
+    assert bodies.feedback("r", replace(told, regret=0.2)).body == sent | {"regret": 0.2}
 
 
 # Which world

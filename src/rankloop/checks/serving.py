@@ -13,12 +13,12 @@ import numpy as np
 
 from rankloop.checks.trial import ROUNDS, D, K, L, Make, Trial, assert_equal
 from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.limits import MAX_MAGNITUDE
 from rankloop.engine.replica import Replica
 from rankloop.engine.snapshots import take
 from rankloop.engine.verification import decide_again
 from rankloop.errors import RankloopError
 from rankloop.policy import grow
+from rankloop.schema.limits import MAX_MAGNITUDE
 from rankloop.store import MemoryStore
 from rankloop.types import FloatArray, Request, Setting
 
@@ -43,8 +43,11 @@ class Clock:
 def configured(make: Make, **settings: Any) -> RankerConfig:
     """A ranker's configuration whose policy `make` builds, with all that a policy may need."""
 
-    class Own(RankerConfig):
+    class Own(RankerConfig, frozen=True):
         """The settings of a ranker with a policy that is in no catalogue."""
+
+        def settle(self) -> None:
+            """It need not be there."""
 
         def build(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Any:
             return make(self.setting(items, prices, present, used))
