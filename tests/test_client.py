@@ -27,8 +27,8 @@ from rankloop.cli import rankers as rankers_command
 from rankloop.cli import serve as serve_command
 from rankloop.client import AsyncClient, Client, Conflict, NotAccepted, NotAllowed, NotFound, ServiceError, Unavailable
 from rankloop.errors import InvalidInput, RankloopError
+from rankloop.schema.service_settings import Settings
 from rankloop.service.auth import make_key
-from rankloop.service.settings import Settings
 
 CONFIG = {"policy": "cascade-ucb1", "slots": 2}
 
@@ -38,7 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
     """Where a service listens, and its keys by role."""
     made = {role: make_key(role, [role]) for role in ("rank", "admin")}
     log = tmp_path_factory.mktemp("served") / "log.db"
-    settings = Settings.model_validate({"log": str(log), "keys": [kept for _, kept in made.values()]})
+    settings = Settings.of({"log": str(log), "keys": [kept for _, kept in made.values()]})
     with serving(settings) as url:
         yield url, {role: key for role, (key, _) in made.items()}
 

@@ -25,9 +25,9 @@ from rankloop.explore import Thompson
 from rankloop.feedback import Cascade
 from rankloop.plan import TopK
 from rankloop.policy import Policy
+from rankloop.schema.service_settings import Settings
 from rankloop.service.changes import changes
 from rankloop.service.rankers import Rankers
-from rankloop.service.settings import Settings
 from rankloop.store import MemoryStore, SqliteStore
 from rankloop.types import Decision, Evidence, Setting
 from served import until

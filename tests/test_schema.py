@@ -25,9 +25,10 @@ from rankloop.errors import InvalidInput, Unsupported
 from rankloop.schema import Decoder, FeedbackEvent, Guardrail, Item, Payload, Prior, RankerSettings, RankRequest
 from rankloop.schema.base import defaults, readers
 from rankloop.schema.describing import described
+from rankloop.schema.service_settings import Key, Limits, Settings, Snapshots
 
 ROOT = Path(__file__).parent.parent
-PAYLOADS = (RankRequest, FeedbackEvent, Item, Prior, RankerSettings, Guardrail)
+PAYLOADS = (RankRequest, FeedbackEvent, Item, Prior, RankerSettings, Guardrail, Settings, Key, Limits, Snapshots)
 
 
 # An option is what its structure says

@@ -28,9 +28,9 @@ from tools.serving import serving
 from rankloop.cli.main import main, parser
 from rankloop.client import Calls, Client, NotAllowed, ServiceError, TooMany, Unavailable
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
+from rankloop.schema.service_settings import Settings
 from rankloop.service.auth import make_key
 from rankloop.service.problems import Refused, response
-from rankloop.service.settings import Settings
 from rankloop.store import SqliteStore
 from rankloop.types import EMPTY, BetaPrior, Setting
 from rankloop.visitors import Audience, Habits, Plan, Run, bodies, fit, load_world
@@ -338,7 +338,7 @@ def test_percentiles_are_at_most_a_twentieth_too_large() -> None:
 @contextmanager
 def over(log: Path, *, port: int = 0, around: Callable[[ASGIApp], ASGIApp] | None = None, **more: Any) -> Iterator[str]:
     """Where a service over this log listens, until the end of the block."""
-    with serving(Settings.model_validate({"log": str(log), **more}), port=port, around=around) as url:
+    with serving(Settings.of({"log": str(log), **more}), port=port, around=around) as url:
         yield url
 
 

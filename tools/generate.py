@@ -18,6 +18,7 @@ from rankloop.cli.listing import describe
 from rankloop.engine.laws import law_of
 from rankloop.schema import FeedbackEvent, Guardrail, Item, Payload, Prior, RankerSettings, RankRequest
 from rankloop.schema.describing import described
+from rankloop.schema.service_settings import Key, Limits, Settings, Snapshots
 from rankloop.types import BetaPrior, Setting
 from rankloop.worlds import KINDS
 
@@ -81,6 +82,10 @@ SETTINGS: tuple[tuple[str, str, type[Payload]], ...] = (
     ("An item", "`Ranker.put_items`, `Client.put_items`, `PUT /v1/rankers/{name}/items`.", Item),
     ("A prior", "The field `prior` of an item.", Prior),
     ("The settings of a ranker", "`RankerConfig`, `PUT /v1/rankers/{name}`, `rankloop rankers`.", RankerSettings),
+    ("The settings of a service", "`rankloop serve --config`, and variables `RANKLOOP_…`.", Settings),
+    ("An API key", "An entry of `keys` of a service's settings.", Key),
+    ("Limits", "The field `limits` of a service's settings.", Limits),
+    ("Snapshots", "The field `snapshots` of a service's settings.", Snapshots),
     ("A guardrail", "The field `guard` of a ranker's settings.", Guardrail),
 )
 

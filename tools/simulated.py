@@ -14,8 +14,8 @@ import numpy as np
 
 from rankloop.engine import Ranker, RankerConfig
 from rankloop.schema import FeedbackEvent
+from rankloop.schema.service_settings import Settings
 from rankloop.service.service import Service
-from rankloop.service.settings import Settings
 from rankloop.store import SqliteStore
 from rankloop.types import FloatArray
 

@@ -43,6 +43,7 @@ class Payload(Struct, metaclass=PayloadMeta, frozen=True, forbid_unknown_fields=
     """
 
     where: ClassVar[str] = ""  # begins the dotted names of fields in errors
+    hides: ClassVar[bool] = False  # errors do not repeat what was given, which may be a secret
 
     @classmethod
     def of(cls, given: Self | Mapping[str, object], field: str | None = None) -> Self:
@@ -87,6 +88,16 @@ def readers(kind: type[Payload]) -> dict[str, Reader]:
 
 def _read(kind: type[T], given: object, where: str) -> T:
     """The payload of values that C does not know, or the error that says what is wrong with them."""
+    if not kind.hides:
+        return _read_openly(kind, given, where)
+    try:
+        return _read_openly(kind, given, where)
+    except InvalidInput as error:
+        told = error.value if error.value is MISSING else Words("not acceptable")
+        raise InvalidInput(error.field, told, error.accepted, error.meant) from None
+
+
+def _read_openly(kind: type[T], given: object, where: str) -> T:
     known, usual = readers(kind), defaults(kind)
     required = [name for name, value in usual.items() if value is MISSING]
     if isinstance(given, Payload):

@@ -58,7 +58,7 @@ def _reader(kind: inspect.Type) -> Reader:
         case inspect.LiteralType():
             return _word([str(value) for value in kind.values])
         case inspect.ListType() | inspect.VarTupleType() | inspect.FrozenSetType() | inspect.CollectionType():
-            return _list(reader(kind.item_type))
+            return _list(reader(kind.item_type), least=kind.min_length or 0)
         case inspect.TupleType():
             return _list(reader(kind.item_types[0]), len(kind.item_types))
         case inspect.DictType():
@@ -135,13 +135,13 @@ def _word(among: Sequence[str]) -> Reader:
     return Reader(read, accepted)
 
 
-def _list(entry: Reader, length: int | None = None) -> Reader:
-    many = "a list" if length is None else f"a list of {length}"
+def _list(entry: Reader, length: int | None = None, least: int = 0) -> Reader:
+    many = f"a list of at least {least}" if least else "a list" if length is None else f"a list of {length}"
     accepted = f"{many}, each entry {entry.accepted}"
 
     def read(field: str, value: Any) -> list[Any]:
         found = value.tolist() if hasattr(value, "tolist") else value  # an array of numbers
-        if not isinstance(found, Sequence | frozenset | set) or isinstance(found, str | bytes):
+        if not isinstance(found, Sequence | frozenset | set) or isinstance(found, str | bytes) or len(found) < least:
             raise InvalidInput(field, value, accepted)
         if length is not None and len(found) != length:
             raise InvalidInput(field, Words(f"a list of {len(found)}"), f"a list of {length}")

@@ -21,11 +21,11 @@ from rankloop.engine.records import CannotReplay, decode
 from rankloop.engine.verification import last_settings
 from rankloop.errors import InvalidInput, Words, closest
 from rankloop.schema import Item, ItemFields, Quarantine, RankerSettings
+from rankloop.schema.service_settings import Settings
 from rankloop.service.changes import DELETED, PUT, RESERVED
 from rankloop.service.hosted import Hosted
 from rankloop.service.problems import Refused
 from rankloop.service.replacing import Rebuild, Standing
-from rankloop.service.settings import Settings
 from rankloop.service.single import hold
 from rankloop.store import Entry, Store, StoreUnavailable, Writer
 from rankloop.store.opening import is_database, open_store
