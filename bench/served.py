@@ -8,8 +8,8 @@ import numpy as np
 
 from bench.engine import D, K, items
 from rankloop.cli import serve
+from rankloop.schema.service_settings import Limits, Settings
 from rankloop.service.app import create_app
-from rankloop.service.settings import Limits, Settings
 
 if __name__ == "__main__":
     settings = Settings(log=sys.argv[1], port=int(sys.argv[2]), limits=Limits(rate=1e9))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rankloop.client import Client, NotFound, Ranking, Unavailable
+from rankloop.client import Client, NotFound, RankAnswer, Unavailable
 from rankloop.engine import Ranker, RankerConfig
 from rankloop.engine.records import Closed, Happened, ItemsPut, Record, Shown, decode
 from rankloop.engine.verification import Finding, compare_snapshot, decide_again
@@ -294,7 +294,7 @@ def check_next_lists(client: Client, log: str | Path) -> None:
             assert again == _places(ranking)
 
 
-def _next_list(client: Client, ranker: str, segment: str) -> Ranking:
+def _next_list(client: Client, ranker: str, segment: str) -> RankAnswer:
     """A list whose feedback was acknowledged, so that both are in the log."""
     ranking = client.rank(ranker, segment=segment)
     event = f"{PROBE}{ranking.id}"

@@ -27,8 +27,8 @@ from rankloop.cli import rankers as rankers_command
 from rankloop.cli import serve as serve_command
 from rankloop.client import AsyncClient, Client, Conflict, NotAccepted, NotAllowed, NotFound, ServiceError, Unavailable
 from rankloop.errors import InvalidInput, RankloopError
+from rankloop.schema.service_settings import Settings
 from rankloop.service.auth import make_key
-from rankloop.service.settings import Settings
 
 CONFIG = {"policy": "cascade-ucb1", "slots": 2}
 
@@ -38,7 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
     """Where a service listens, and its keys by role."""
     made = {role: make_key(role, [role]) for role in ("rank", "admin")}
     log = tmp_path_factory.mktemp("served") / "log.db"
-    settings = Settings.model_validate({"log": str(log), "keys": [kept for _, kept in made.values()]})
+    settings = Settings.of({"log": str(log), "keys": [kept for _, kept in made.values()]})
     with serving(settings) as url:
         yield url, {role: key for role, (key, _) in made.items()}
 
@@ -57,7 +57,7 @@ def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
         assert service.feedback("news", ranking.id, clicked=[1]).status == "learned"
         assert service.decision("news", ranking.id)["state"] == "settled"
         other = service.rank("news", candidates=["a", "b/c"], segment="de")
-        assert service.feedback_bulk("news", [{"decision": other.id, "items": ["a"]}])[0]["status"] == "learned"
+        assert service.feedback_bulk("news", [{"decision": other.id, "items": ["a"]}])[0].status == "learned"
         third = service.rank("news", k=1, propensity=10, decision="third", exclude=["x"])
         assert (third.id, third.ignored) == ("third", ("x",))
         assert service.rank("news", k=1, propensity=10, decision="third", exclude=["x"]) == third

@@ -15,14 +15,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from rankloop.engine import Ranker, RankerConfig
+from rankloop.schema import FeedbackEvent
 from rankloop.store import Entry, MemoryStore, SqliteStore, StoreUnavailable, Writer
 from rankloop.store.writer import MOST, positions
 from served import small_disk
@@ -376,7 +377,7 @@ def test_who_waits_is_told_however_many_lists_wait_before_it() -> None:
     store.full = True
     for _ in range(MOST + 1):
         last = ranker.rank()
-    waiting = ranker.feedback_soon(last.id, clicked=[0])
+    waiting = ranker.feedback_soon(FeedbackEvent(last.id, [0]))
     try:
         with pytest.raises(StoreUnavailable):
             waiting.result(timeout=5.0)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from rankloop import catalogue
 from rankloop.belief import Gaussian, GaussianState
@@ -18,16 +19,15 @@ from rankloop.catalogue import registry
 from rankloop.cli.main import main
 from rankloop.design import PerItem
 from rankloop.engine import Ranker, RankerConfig, UnknownDecision
-from rankloop.engine.quarantine import Quarantined
 from rankloop.engine.replica import Replica
-from rankloop.errors import InvalidInput, RankloopError, Unsupported
+from rankloop.errors import InvalidInput, Quarantined, RankloopError, Unsupported
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade
 from rankloop.plan import TopK
 from rankloop.policy import Policy
+from rankloop.schema.service_settings import Settings
 from rankloop.service.changes import changes
 from rankloop.service.rankers import Rankers
-from rankloop.service.settings import Settings
 from rankloop.store import MemoryStore, SqliteStore
 from rankloop.types import Decision, Evidence, Setting
 from served import until

@@ -27,9 +27,9 @@ from playwright.sync_api import (
 from tools.serving import serving
 
 from rankloop.client import Client
+from rankloop.schema.service_settings import Settings
 from rankloop.service import dashboard
 from rankloop.service.auth import make_key
-from rankloop.service.settings import Settings
 
 CHROMIUM = Path(os.environ.get("RANKLOOP_CHROMIUM", "/usr/bin/chromium"))
 PATIENCE = 20_000.0
@@ -52,7 +52,7 @@ def visit(client: Client, ranker: str, visits: int, **more: Any) -> None:
         events.append(
             {"decision": made.id, "clicked": [0] if liked else [], "regret": 0.25 if ranker == "shop" else None}
         )
-    assert {one["status"] for one in client.feedback_bulk(ranker, events)} == {"learned"}
+    assert {one.status for one in client.feedback_bulk(ranker, events)} == {"learned"}
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_nothing_else_is_handed_out(url: str, http: httpx.Client, path: str) -> 
 
 def test_pages_hold_no_data_and_need_no_key(tmp_path: Path, http: httpx.Client) -> None:
     _, kept = make_key("k", ["read"])
-    settings = Settings.model_validate({"log": str(tmp_path / "log.db"), "keys": [kept]})
+    settings = Settings.of({"log": str(tmp_path / "log.db"), "keys": [kept]})
     with serving(settings) as address:
         assert http.get(f"{address}/dashboard/").status_code == 200
         assert http.get(f"{address}/v1/rankers").status_code == 401
@@ -558,7 +558,7 @@ def test_a_service_without_rankers_a_service_that_is_down_and_one_that_comes_bac
 def test_a_key_is_asked_for_and_kept_only_while_the_tab_is_open(window: Opener, tmp_path: Path) -> None:
     made = {role: make_key(role, [role]) for role in ("read", "rank")}
     keys = [kept for _, kept in made.values()]
-    with serving(Settings.model_validate({"log": str(tmp_path / "log.db"), "keys": keys})) as address:
+    with serving(Settings.of({"log": str(tmp_path / "log.db"), "keys": keys})) as address:
         page = window(at=address)
         field = page.get_by_label("API key with the role read")
         expect(page.get_by_text("An API key is needed")).to_be_visible()
@@ -660,7 +660,7 @@ def test_the_question_for_a_key_and_a_notice_have_no_faults_either(window: Opene
             page.emulate_media(color_scheme=theme)
             assert faults_of(page) == [], theme
 
-    with serving(Settings.model_validate({"log": str(tmp_path / "log.db"), "keys": [kept]})) as address:
+    with serving(Settings.of({"log": str(tmp_path / "log.db"), "keys": [kept]})) as address:
         page = window(at=address, size=PHONE)
         expect(page.get_by_role("button", name="Open")).to_be_visible()
         look(page)

@@ -24,7 +24,7 @@ from rankloop.design import PerItem
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade
 from rankloop.plan import TopK
-from rankloop.service.settings import Settings
+from rankloop.schema.service_settings import Settings
 from rankloop.simulator import PolicySpec, streams
 from rankloop.types import BetaPrior, Decision, Evidence, FloatArray, IntArray
 from rankloop.visitors import Audience, Plan, Run, fit
@@ -410,7 +410,7 @@ def test_a_drifting_world_is_visited_over_http(tmp_path: Path) -> None:
     """One caller, so that lists are seen in the order of the visits: list t is judged by the attractions of round t."""
     spec = {"kind": "cascade", "attraction": [0.9, 0.4, 0.2, 0.1], "k": 1, "drift": {"abrupt": {"every": 10}}}
     who = Watched(from_spec(spec), seed=1, run="a")
-    with serving(Settings.model_validate({"log": str(tmp_path / "log.db")})) as url:
+    with serving(Settings(log=str(tmp_path / "log.db"))) as url:
         with Client(url) as service:
             fit(service, "shop", who, create="random", patience=Patience(60.0))
         run = Run(Plan("shop", rounds=40, callers=1), who, url)

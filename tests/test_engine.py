@@ -14,6 +14,7 @@ from rankloop.engine import ConflictingDecision, Item, Ranker, RankerConfig, Unk
 from rankloop.engine.decision_rng import numbered
 from rankloop.engine.records import ItemsPut, ItemsRemoved
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
+from rankloop.schema import Prior
 from rankloop.store import MemoryStore, SqliteStore, StoreUnavailable, Writer
 
 IDS = [entry.id for entry in catalogue.entries()]
@@ -264,7 +265,7 @@ def test_a_removed_id_comes_back_as_a_new_item_and_open_lists_of_the_old_one_set
     table = ranker._replica.table
     assert (ranker.items(), len(table), table.has("a"), ranker.room(["a", "c"])) == ([], 0, False, 4)
     ranker.put_items([{"id": "a", "price": 2.0, "prior": {"score": 0.5, "strength": 100.0}}])
-    assert ranker.items() == [Item("a", price=2.0, prior=(0.5, 100.0))]
+    assert ranker.items() == [Item("a", price=2.0, prior=Prior(0.5, 100.0))]
     assert (table.ids, table.column, ranker.counts()["items"]) == (["a", "b", "a"], {"a": 2}, 1)
     (row,), total = ranker.estimates().rows()
     assert (row.item, row.shown, row.clicked, total) == ("a", 0, 0, 1)
@@ -396,7 +397,7 @@ def test_a_table_that_grows_keeps_what_was_learned() -> None:
 @pytest.mark.parametrize(
     ("given", "field"),
     [
-        ({"policy": "no-such", "slots": 3}, "id"),
+        ({"policy": "no-such", "slots": 3}, "ranker.policy"),
         ({"policy": "gts"}, "ranker.slots"),
         ({"policy": "gts", "slots": 0}, "ranker.slots"),
         ({"policy": "gts", "slots": 2, "params": {"sigma": -1}}, "ranker.params.sigma"),
@@ -520,7 +521,7 @@ def test_a_mapping_of_values_is_told_where_it_belongs() -> None:
     ranker = Ranker(config("gts"))
     ranker.put_items(items(4))
     with pytest.raises(InvalidInput, match=r"one for each slot.*item_values"):
-        ranker.feedback(ranker.rank().id, values={"item-0": 1.0})
+        ranker.feedback(ranker.rank().id, values={"item-0": 1.0})  # type: ignore[arg-type]
 
 
 def test_items_whose_ids_look_like_slots_are_items() -> None:
@@ -563,9 +564,12 @@ def test_values_for_a_policy_of_clicks_and_unknown_decisions_are_refused() -> No
         ranker.feedback(ranker.rank().id, values=[0.5, 0.0, 0.0])
     with pytest.raises(Unsupported, match="learns from clicks"):
         ranker.feedback(ranker.rank(pin={0: "item-0"}).id, item_values={"item-0": 0.5})
-    for id in ("nothing", 7, None):
+    for id in ("nothing", "a\ud800"):
         with pytest.raises(UnknownDecision, match="not one that this ranker made"):
-            ranker.feedback(id, clicked=[])  # type: ignore[arg-type]
+            ranker.feedback(id, clicked=[])
+    for wrong in (7, None, ""):
+        with pytest.raises(InvalidInput, match=r"^decision is "):
+            ranker.feedback(wrong, clicked=[])  # type: ignore[arg-type]
 
 
 # Ids that say nothing
@@ -699,7 +703,8 @@ def test_equal_contexts_are_equal_however_they_are_typed() -> None:
     ranker = Ranker(config("ranked-lin-ts", context=2))
     ranker.put_items(items(4))
     first = ranker.rank(decision="mine", context=[1, 0.5])
-    assert ranker.rank(decision="mine", context=np.array([1.0, 0.5])).items == first.items
+    array: Any = np.array([1.0, 0.5])
+    assert ranker.rank(decision="mine", context=array).items == first.items
     with pytest.raises(ConflictingDecision):
         ranker.rank(decision="mine", context=[1, 0.25])
 
@@ -866,10 +871,10 @@ def test_a_closed_log_refuses(tmp_path: Path) -> None:
 
 def test_an_item_is_what_was_put() -> None:
     ranker = Ranker(config())
-    a = Item("a", (1.0, 2.0, 3.0), 5.0, default_position=-2.5)
+    a = Item("a", features=(1.0, 2.0, 3.0), price=5.0, default_position=-2.5)
     ranker.put_items([a, {"id": "b", "features": [0, 0, 1], "enabled": False}])
-    assert ranker.items() == [a, Item("b", (0.0, 0.0, 1.0), 0.0, enabled=False)]
-    assert Item.of(a.as_mapping(), DIM) == a
+    assert ranker.items() == [a, Item("b", features=(0.0, 0.0, 1.0), enabled=False)]
+    assert Item.of(a.as_mapping()) == a
     assert ranker.rank().ids == ("a",)
 
 

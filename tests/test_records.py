@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop.engine import packing
-from rankloop.engine.items import Item
 from rankloop.engine.records import (
     Closed,
     Guarded,
@@ -25,6 +24,8 @@ from rankloop.engine.records import (
     encode,
 )
 from rankloop.propensity import Propensity
+from rankloop.schema import Item
+from rankloop.schema.limits import MAX_POSITION
 from rankloop.store.base import Entry
 
 numbers = st.floats(allow_nan=False, width=64)
@@ -87,7 +88,12 @@ def lists(draw: st.DrawFn) -> Shown:
     )
 
 
-things = st.builds(Item, names, st.just((0.5, 2.0)), default_position=maybe(numbers.filter(np.isfinite)))
+ids = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=12).filter(
+    lambda text: text.strip(".")
+)
+things = st.builds(
+    Item, ids, features=st.just((0.5, 2.0)), default_position=maybe(st.floats(-MAX_POSITION, MAX_POSITION))
+)
 happenings = st.builds(Happened, times, names, names, arrays(3), st.booleans(), maybe(numbers))
 others: st.SearchStrategy[Record] = st.one_of(
     st.builds(Closed, times, st.lists(names, max_size=3).map(tuple)),
@@ -130,7 +136,7 @@ def test_items_of_a_log_that_knew_no_default_positions_are_read() -> None:
 
 def test_many_items_are_not_remembered_with_the_heads() -> None:
     """A head is read once where it comes again; that of a large catalogue does not, and would fill the memory."""
-    many = ItemsPut(1.0, tuple(Item(f"item-{i}", (0.5, float(i))) for i in range(1000)))
+    many = ItemsPut(1.0, tuple(Item(f"item-{i}", features=(0.5, float(i))) for i in range(1000)))
     before = packing._understood.cache_info().currsize
     for _ in range(3):
         assert decode(encode(many)) == many

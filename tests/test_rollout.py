@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.guard import Guard
+from rankloop.engine import guard as guardrail
 from rankloop.engine.records import Guarded
 from rankloop.errors import InvalidInput, Unsupported
+from rankloop.schema import Guardrail
 from rankloop.store import MemoryStore
 from test_engine import Clock, Failing, config, contents, items
 
@@ -266,14 +267,14 @@ def test_a_policy_without_estimates_cannot_promise_not_to_explore() -> None:
 # The guard
 
 
-def trips(policy: float, control: float, seed: int, lists: int = 4000, guard: Guard | None = None) -> bool:
+def trips(policy: float, control: float, seed: int, lists: int = 4000, guard: Guardrail | None = None) -> bool:
     """Whether a guard that looks after every 50 lists ever falls back, for two click-through rates."""
     rng = np.random.default_rng(seed)
     counts = np.zeros((2, 2))
     for _ in range(lists // 50):
         for arm, rate in enumerate((policy, control)):
             counts[arm] += (25, rng.binomial(25, rate))
-        if (guard or Guard()).trips(*counts.tolist()):
+        if guardrail.trips(guard or Guardrail(), *counts.tolist()):
             return True
     return False
 

@@ -14,9 +14,9 @@ import pytest
 
 from rankloop import catalogue, simulate
 from rankloop.policy import Ranks
+from rankloop.schema.service_settings import Limits, Settings
 from rankloop.service.app import application
 from rankloop.service.service import Service
-from rankloop.service.settings import Limits, Settings
 from rankloop.simulator import streams
 from rankloop.types import Decision, FloatArray, IntArray, Request, Setting
 from rankloop.worlds import from_spec

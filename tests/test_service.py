@@ -16,15 +16,14 @@ import numpy as np
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from rankloop.engine.quarantine import Quarantined
-from rankloop.errors import InvalidInput, RankloopError
+from rankloop.errors import InvalidInput, Quarantined, RankloopError
+from rankloop.schema.service_settings import Key, Limits, Settings
 from rankloop.service import readiness
 from rankloop.service import settings as configuration
 from rankloop.service.app import create_app
 from rankloop.service.auth import Rate, make_key
 from rankloop.service.problems import Refused
 from rankloop.service.rankers import Rankers
-from rankloop.service.settings import Limits, Settings
 from rankloop.store import StoreUnavailable
 
 DIM = 3
@@ -102,7 +101,7 @@ def problem(response: httpx.Response, status: int, words: str = "", field: str |
     body = response.json()
     assert body["status"] == status
     assert body["title"]
-    assert body["detail"].endswith(".")
+    assert body["detail"].endswith((".", "?"))
     assert words in body["detail"]
     assert "Traceback" not in response.text
     assert body.get("field") == field or field is None
@@ -410,7 +409,7 @@ def test_the_document_has_every_route(http: Http) -> None:
     routes = (_paths(http.app) - pages) | (served & {"/healthz"})
     assert routes <= set(document["paths"])
     rank = document["paths"]["/v1/rankers/{name}/rank"]["post"]
-    assert rank["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/RankBody")
+    assert rank["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/RankRequest")
     assert {"200", "400", "401", "403", "404", "413", "422", "429", "503"} <= set(rank["responses"])
     text = json.dumps(document)
     for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
@@ -506,7 +505,7 @@ def test_values_are_refused_where_a_policy_learns_from_clicks(http: Http) -> Non
     ("config", "field"),
     [
         ({}, "ranker.policy"),
-        ({"policy": "nothing", "slots": 2}, "id"),
+        ({"policy": "nothing", "slots": 2}, "ranker.policy"),
         ({"policy": "cascade-ucb1", "slots": 0}, "ranker.slots"),
         ({"policy": "cascade-ucb1", "slots": 2, "color": "red"}, "ranker.color"),
         ({"policy": "cascade-ucb1", "slots": 2, "params": {"x": 1}}, None),
@@ -760,6 +759,12 @@ def test_settings_come_from_file_environment_and_command_line(tmp_path: Path) ->
         ("port: many", "port"),
         ("color: red", "color"),
         ("host: 0.0.0.0", "without API keys"),
+        ("hosst: localhost", r"Did you mean 'host'\?"),
+        ("limits: {bdy: 5}", r"limits.bdy is not acceptable; .* Did you mean 'body'\?"),
+        ("keys: [{name: a, roles: [raed], salt: hidden-salt, sha256: hidden-hash}]", r"Did you mean 'read'\?"),
+        ("keys: [{name: a, roles: [read], salt: [hidden-salt], sha256: hidden-hash}]", r"^keys\[0\].salt is not"),
+        ("log: 5", "^log is not acceptable; accepted: a text of at least 1"),
+        ("port: 70000", "^port is not acceptable; accepted: a whole number from 0 to 65535"),
         ("keys: [{name: a, roles: [king], salt: hidden-salt, sha256: hidden-hash}]", "roles"),
         ("keys: [{name: a, roles: [], salt: hidden-salt, sha256: hidden-hash}]", "roles"),
         ("[1]", "a mapping"),
@@ -884,7 +889,7 @@ def test_without_a_key_readiness_counts_quarantined_rankers_and_names_none(tmp_p
     with sqlite3.connect(log) as connection:
         connection.execute("UPDATE log SET body = x'00' WHERE kind = 'ranker-put'")
     connection.close()
-    http = Http(Settings(log=log, keys=(configuration.Key(**entry),)))  # type: ignore[arg-type]
+    http = Http(Settings(log=log, keys=(Key.of(entry),)))
     try:
         (hidden,) = http("GET", "/readyz").json()["quarantined"]
         assert "secret" not in json.dumps(hidden)

@@ -18,7 +18,7 @@ from rankloop.design import PerItem
 from rankloop.explore import EpsilonList, Greedy
 from rankloop.feedback import Cascade
 from rankloop.plan import TopK
-from rankloop.simulator import PolicySpec, stats, streams
+from rankloop.simulator import PolicySpec, Spec, stats, streams
 from rankloop.simulator.chunk import Chunk, checkpoints, play
 from rankloop.simulator.spec import CHUNK
 from rankloop.types import FloatArray
@@ -439,3 +439,22 @@ def test_sizes_are_checked(name: str, value: int) -> None:
         simulate(["random"], CASCADE, **given)
     with pytest.raises(InvalidInput, match=r"^jobs is 0; accepted: a whole number of at least 1"):
         simulate(["random"], CASCADE, rounds=5, replications=2, jobs=0)
+
+
+def test_a_spec_and_a_policy_of_it_check_themselves() -> None:
+    world = from_spec({"kind": "cascade", "attraction": [0.5, 0.2], "k": 1})
+    gts = PolicySpec("gts", "gts")
+    assert Spec(world, (gts,), rounds=5, replications=2).chunk == 128
+    wrong: list[tuple[Callable[[], object], str]] = [
+        (lambda: PolicySpec("gtss", "gts"), r"^id is 'gtss'.*Did you mean 'gts'\?"),
+        (lambda: PolicySpec("gts", "a\nb"), "^label is "),
+        (lambda: PolicySpec("gts", "gts", {"sigma": -1}), "^sigma is -1"),
+        (lambda: Spec(world, (gts,), rounds=0, replications=2), "^rounds is 0"),
+        (lambda: Spec(world, (gts,), rounds=5, replications=2, seed=-1), "^seed is -1"),
+        (lambda: Spec(world, (gts, gts), rounds=5, replications=2), r"^policies\[1\].label is 'gts'"),
+        (lambda: Spec(world, (), rounds=5, replications=2), "^policies is "),
+        (lambda: Spec.of({"world": world, "polcies": ["gts"]}), "Did you mean 'policies'"),
+    ]
+    for make, said in wrong:
+        with pytest.raises(InvalidInput, match=said):
+            make()

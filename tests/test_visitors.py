@@ -28,9 +28,9 @@ from tools.serving import serving
 from rankloop.cli.main import main, parser
 from rankloop.client import Calls, Client, NotAllowed, ServiceError, TooMany, Unavailable
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
+from rankloop.schema.service_settings import Settings
 from rankloop.service.auth import make_key
 from rankloop.service.problems import Refused, response
-from rankloop.service.settings import Settings
 from rankloop.store import SqliteStore
 from rankloop.types import EMPTY, BetaPrior, Setting
 from rankloop.visitors import Audience, Habits, Plan, Run, bodies, fit, load_world
@@ -165,7 +165,11 @@ def test_the_order_of_a_control_group_depends_on_the_seed_alone() -> None:
 def test_a_list_is_asked_for_with_what_the_visitor_brings() -> None:
     visitor = audience(CONTEXT).next()
     assert bodies.rank("r", visitor).body == {"k": 2, "context": visitor.context}
-    assert bodies.rank("r", visitor, candidates=["item-1"]).body["candidates"] == ["item-1"]
+    assert bodies.rank("r", visitor, candidates=["item-1"]).body == {
+        "k": 2,
+        "context": visitor.context,
+        "candidates": ["item-1"],
+    }
     controlled = bodies.rank("r", visitor, order=["item-1", "item-0"]).body
     assert controlled == {"k": 2, "context": visitor.context, "order": ["item-1", "item-0"], "visitor": visitor.person}
 
@@ -174,8 +178,7 @@ def test_feedback_says_nothing_was_clicked_and_what_was_lost() -> None:
     told = bodies.Told("a-0", "d", [], -0.1)
     sent = {"decision": "d", "clicked": [], "event": "a-0", "final": True, "regret": 0.0}
     assert bodies.feedback("r", told).body == sent
-    assert bodies.feedback("r", told).body["regret"] == 0.0
-    assert bodies.feedback("r", replace(told, regret=0.2)).body["regret"] == 0.2
+    assert bodies.feedback("r", replace(told, regret=0.2)).body == sent | {"regret": 0.2}
 
 
 # Which world
@@ -335,7 +338,7 @@ def test_percentiles_are_at_most_a_twentieth_too_large() -> None:
 @contextmanager
 def over(log: Path, *, port: int = 0, around: Callable[[ASGIApp], ASGIApp] | None = None, **more: Any) -> Iterator[str]:
     """Where a service over this log listens, until the end of the block."""
-    with serving(Settings.model_validate({"log": str(log), **more}), port=port, around=around) as url:
+    with serving(Settings.of({"log": str(log), **more}), port=port, around=around) as url:
         yield url
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tools.serving import serving
 
-from rankloop.service.settings import Settings
+from rankloop.schema.service_settings import Settings
 from rankloop.service.wire import MOST, Together
 
 

@@ -1,4 +1,4 @@
-"""Write what the catalogue drives: the README's table, docs/policies.md, and parts of docs/worlds.md and propensity.md.
+"""Write what the catalogue and the schema drive: the README's table, docs/policies.md, docs/settings.md and others.
 
 python -m tools.generate          # write
 python -m tools.generate --check  # fail if anything is out of date
@@ -15,6 +15,9 @@ import numpy as np
 
 from rankloop import catalogue
 from rankloop.cli.listing import describe
+from rankloop.schema import FeedbackEvent, Guardrail, Item, Payload, Prior, RankerSettings, RankRequest
+from rankloop.schema.describing import described
+from rankloop.schema.service_settings import Key, Limits, Settings, Snapshots
 from rankloop.types import BetaPrior, Setting
 from rankloop.worlds import KINDS
 
@@ -72,6 +75,38 @@ def worlds_page() -> str:
     return between("docs/worlds.md", "worlds", parts)
 
 
+SETTINGS: tuple[tuple[str, str, type[Payload]], ...] = (
+    ("A rank request", "`Ranker.rank`, `Client.rank`, `POST /v1/rankers/{name}/rank`.", RankRequest),
+    ("A feedback event", "`Ranker.feedback`, `Client.feedback`, `POST /v1/rankers/{name}/feedback`.", FeedbackEvent),
+    ("An item", "`Ranker.put_items`, `Client.put_items`, `PUT /v1/rankers/{name}/items`.", Item),
+    ("A prior", "The field `prior` of an item.", Prior),
+    ("The settings of a ranker", "`RankerConfig`, `PUT /v1/rankers/{name}`, `rankloop rankers`.", RankerSettings),
+    ("The settings of a service", "`rankloop serve --config`, and variables `RANKLOOP_…`.", Settings),
+    ("An API key", "An entry of `keys` of a service's settings.", Key),
+    ("Limits", "The field `limits` of a service's settings.", Limits),
+    ("Snapshots", "The field `snapshots` of a service's settings.", Snapshots),
+    ("A guardrail", "The field `guard` of a ranker's settings.", Guardrail),
+)
+
+
+def settings_page() -> str:
+    """Every field of every payload, with its type, its default, what is accepted and what it means."""
+    parts = [
+        "# Settings",
+        "",
+        "Generated from `rankloop.schema`. Every payload is checked in its constructor and where it",
+    ]
+    parts += ["is decoded, by the same rules in process, over HTTP and in settings files.", ""]
+    for title, where, kind in SETTINGS:
+        parts += [f"## {title}", "", (inspect.getdoc(kind) or "").split("\n")[0] + " " + where, ""]
+        parts += ["| field | type | default | accepted | meaning |", "|---|---|---|---|---|"]
+        for one in described(kind):
+            cells = (f"`{one.name}`", one.type, f"`{one.default}`", one.accepted, one.description)
+            parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        parts.append("")
+    return "\n".join(parts)
+
+
 def main() -> int:
     """Write the pages, or with --check compare them."""
     pages = {
@@ -79,6 +114,7 @@ def main() -> int:
         "docs/policies.md": policies_page(),
         "docs/worlds.md": worlds_page(),
         "docs/propensity.md": propensity_page(),
+        "docs/settings.md": settings_page(),
     }
     stale = [n for n, text in pages.items() if not (ROOT / n).exists() or (ROOT / n).read_text("utf-8") != text]
     if "--check" in sys.argv:

@@ -17,7 +17,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from rankloop.client import Client
-from rankloop.service.settings import Settings
+from rankloop.schema.service_settings import Settings
 from tools.serving import serving
 from tools.simulated import fill
 

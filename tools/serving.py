@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from rankloop.schema.service_settings import Settings
 from rankloop.service.app import create_app
-from rankloop.service.settings import Settings
 from rankloop.service.wire import Wire
 
 

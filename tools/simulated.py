@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from rankloop.engine import Ranker, RankerConfig
+from rankloop.schema import FeedbackEvent
+from rankloop.schema.service_settings import Settings
 from rankloop.service.service import Service
-from rankloop.service.settings import Settings
 from rankloop.store import SqliteStore
 from rankloop.types import FloatArray
 
@@ -84,7 +85,7 @@ def play(ranker: Ranker, clock: Clock, shop: Shop, visits: int, days: float, ord
     def settle(until: float) -> None:
         while coming and coming[0][0] <= until:
             clock.now, id, clicked, lost = heapq.heappop(coming)
-            ranker.feedback_soon(id, clicked=clicked, regret=lost)
+            ranker.feedback_soon(FeedbackEvent(id, clicked, regret=lost))
 
     for visitor, time in enumerate(arrivals(rng, visits, clock.now, days)):
         settle(time)

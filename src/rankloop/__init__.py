@@ -1,20 +1,33 @@
-"""rankloop: an online learning-to-rank engine. It shows a list, watches the clicks and learns from each."""
+"""rankloop: an online learning-to-rank engine. It shows a list, watches the clicks and learns from each.
 
-from rankloop.catalogue import build, entries
-from rankloop.engine import Ranker, RankerConfig
-from rankloop.errors import InvalidInput, MissingExtra, RankloopError, Unsupported
-from rankloop.policy import Policy, Ranks
-from rankloop.simulator import Result, simulate
-from rankloop.types import Decision, Request, Setting
+Names are loaded when they are first used: a program that only talks to a service needs neither NumPy nor the engine.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from rankloop.version import __version__
+
+if TYPE_CHECKING:
+    from rankloop.catalogue import build, entries
+    from rankloop.engine import Ranker, RankerConfig
+    from rankloop.errors import InvalidInput, MissingExtra, RankloopError, Unsupported
+    from rankloop.policy import Policy, Ranks
+    from rankloop.schema import FeedbackEvent, Item, RankerSettings, RankRequest
+    from rankloop.simulator import Result, simulate
+    from rankloop.types import Decision, Request, Setting
 
 __all__ = [
     "Decision",
+    "FeedbackEvent",
     "InvalidInput",
+    "Item",
     "MissingExtra",
     "Policy",
+    "RankRequest",
     "Ranker",
     "RankerConfig",
+    "RankerSettings",
     "RankloopError",
     "Ranks",
     "Request",
@@ -26,3 +39,26 @@ __all__ = [
     "entries",
     "simulate",
 ]
+
+_HOMES = {
+    "catalogue": ("build", "entries"),
+    "engine": ("Ranker", "RankerConfig"),
+    "errors": ("InvalidInput", "MissingExtra", "RankloopError", "Unsupported"),
+    "policy": ("Policy", "Ranks"),
+    "schema": ("FeedbackEvent", "Item", "RankRequest", "RankerSettings"),
+    "simulator": ("Result", "simulate"),
+    "types": ("Decision", "Request", "Setting"),
+}
+_HOME = {name: f"rankloop.{home}" for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module of a public name."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'rankloop' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

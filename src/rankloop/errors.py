@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -16,19 +17,21 @@ class InvalidInput(RankloopError):
         field: dotted name of what was given, for example ``world.k``.
         value: the value that was given.
         accepted: what would have been fine.
+        meant: a name close to the one that was given, if there is one; see `closest`.
     """
 
-    def __init__(self, field: str, value: Any, accepted: str) -> None:
-        self.field, self.value, self.accepted = field, value, accepted
-        super().__init__(f"{_one_line(field)} is {_brief(value)}; accepted: {accepted}.")
+    def __init__(self, field: str, value: Any, accepted: str, meant: str | None = None) -> None:
+        self.field, self.value, self.accepted, self.meant = field, value, accepted, meant
+        instead = "" if meant is None else f" Did you mean {meant!r}?"
+        super().__init__(f"{_one_line(field)} is {_brief(value)}; accepted: {accepted}.{instead}")
 
-    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, Any, str]]:
+    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, Any, str, str | None]]:
         """How it travels from a worker process."""
-        return type(self), (self.field, self.value, self.accepted)
+        return type(self), (self.field, self.value, self.accepted, self.meant)
 
     def within(self, prefix: str) -> InvalidInput:
         """The same error seen from outside: ``k`` becomes ``world.k``."""
-        return InvalidInput(f"{prefix}.{self.field}", self.value, self.accepted)
+        return InvalidInput(f"{prefix}.{self.field}" if prefix else self.field, self.value, self.accepted, self.meant)
 
 
 class Words(str):
@@ -42,6 +45,18 @@ class Words(str):
 
 MISSING = Words("missing")
 """In place of a value that was not given."""
+
+
+def closest(given: object, among: Iterable[str]) -> str | None:
+    """The name that was probably meant by one that is unknown; None where none is close."""
+    from difflib import get_close_matches  # seldom needed, and slow to import
+
+    found = get_close_matches(given, list(among), n=1) if isinstance(given, str) else []
+    return found[0] if found else None
+
+
+class Quarantined(RankloopError):
+    """The ranker is set aside; nothing of what was asked has happened."""
 
 
 class Unsupported(RankloopError):

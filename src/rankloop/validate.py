@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.errors import MISSING, InvalidInput, Words
+from rankloop.errors import MISSING, InvalidInput, Words, closest
+from rankloop.schema.words import interval, unknown_field, whole
 from rankloop.types import FloatArray
 
 LARGEST = sys.float_info.max
@@ -33,30 +34,18 @@ def number(
     return float(value)
 
 
-def interval(low: float, high: float, open_low: bool = False) -> str:
-    """The words for a range of numbers."""
-    if low == -math.inf and high == math.inf:
-        return "a finite number"
-    if high == math.inf:
-        return f"a finite number {'above' if open_low else 'of at least'} {low:g}"
-    return f"a number in {'(' if open_low else '['}{low:g}, {high:g}]"
-
-
 def integer(field: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
     """A whole number in [low, high]."""
     good = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not good or value < low or (high is not None and value > high):
-        # A generous upper bound is news only to those who passed it.
-        bounded = high is not None and (high < 10**6 or (good and value > high))
-        accepted = f"a whole number from {low} to {high}" if bounded else f"a whole number of at least {low}"
-        raise InvalidInput(field, value, accepted)
+        raise InvalidInput(field, value, whole(low, high, value if good else None))
     return int(value)
 
 
 def choice(field: str, value: Any, among: Collection[str]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in among:
-        raise InvalidInput(field, value, "one of " + ", ".join(among))
+        raise InvalidInput(field, value, "one of " + ", ".join(among), closest(value, among))
     return value
 
 
@@ -69,7 +58,7 @@ def mapping(
         raise InvalidInput(field, value, f"a mapping with {', '.join(known)}")
     for key in value:
         if key not in known:
-            raise InvalidInput(f"{field}.{key}", value[key], f"only the fields {', '.join(known)}")
+            raise unknown_field(field, key, value[key], known)
     for key in required:
         if key not in value:
             raise InvalidInput(f"{field}.{key}", MISSING, f"a value, since {field} needs {', '.join(required)}")

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 
 from rankloop import validate
-from rankloop.errors import InvalidInput
+from rankloop.errors import InvalidInput, closest
+from rankloop.schema.words import interval
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Range:
     @property
     def accepted(self) -> str:
         """In words."""
-        words = validate.interval(self.low, self.high, self.open_low)
+        words = interval(self.low, self.high, self.open_low)
         return words + ", or a list of one for each item" if self.many else words
 
 
@@ -121,7 +122,7 @@ def checked(params: tuple[Param, ...], given: Mapping[str, Any]) -> dict[str, An
     for name, value in given.items():
         if name not in names:
             accepted = f"only the parameters {', '.join(names)}" if names else "no parameters at all"
-            raise InvalidInput(str(name), value, accepted)
+            raise InvalidInput(str(name), value, accepted, closest(name, names))
     return {p.name: p.check(given[p.name]) if p.name in given else p.default for p in params}
 
 

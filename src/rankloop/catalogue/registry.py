@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from rankloop import validate
 from rankloop.catalogue.params import Param, checked, params_of
-from rankloop.errors import InvalidInput, Unsupported
+from rankloop.errors import InvalidInput, Unsupported, closest
 from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
 from rankloop.ranking_policy import RankingPolicy
 from rankloop.types import Setting
@@ -76,7 +76,7 @@ def entries() -> tuple[Entry, ...]:
 def find(id: str) -> Entry:
     """The entry of this id."""
     if not isinstance(id, str) or id not in _ENTRIES:
-        raise InvalidInput("id", id, "one of " + ", ".join(entry.id for entry in entries()))
+        raise InvalidInput("id", id, "one of " + ", ".join(entry.id for entry in entries()), closest(id, _ENTRIES))
     return _ENTRIES[id]
 
 

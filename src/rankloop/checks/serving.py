@@ -13,11 +13,11 @@ import numpy as np
 
 from rankloop.checks.trial import ROUNDS, D, K, L, Make, Trial, assert_equal
 from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.limits import MAX_MAGNITUDE
 from rankloop.engine.replica import Replica
 from rankloop.engine.snapshots import take
 from rankloop.engine.verification import decide_again
 from rankloop.errors import RankloopError
+from rankloop.schema.limits import MAX_MAGNITUDE
 from rankloop.store import MemoryStore
 from rankloop.types import FloatArray, Request, Setting
 
@@ -42,8 +42,11 @@ class Clock:
 def configured(make: Make, **settings: Any) -> RankerConfig:
     """A ranker's configuration whose policy `make` builds, with all that a policy may need."""
 
-    class Own(RankerConfig):
+    class Own(RankerConfig, frozen=True):
         """The settings of a ranker with a policy that is in no catalogue."""
+
+        def settle(self) -> None:
+            """It need not be there."""
 
         def build(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Any:
             return make(self.setting(items, prices, present, used))
@@ -88,7 +91,10 @@ class Stream:
 
     def _change(self) -> None:
         there = self.ranker.items()
-        self.ranker.put_items([self._item(there[int(self._rng.integers(len(there)))].id)])
+        changed = self._item(there[int(self._rng.integers(len(there)))].id)
+        if not self.ranker.replaces_priors:
+            changed.pop("prior", None)
+        self.ranker.put_items([changed])
 
     def _come(self) -> None:
         self._put(int(self._rng.integers(1, 4)))

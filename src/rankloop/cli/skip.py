@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from rankloop.engine.items import name as checked_name
 from rankloop.engine.records import Skipped, encode
 from rankloop.errors import InvalidInput, MissingExtra
+from rankloop.schema.identifiers import printable
 from rankloop.store import Entry, Store
 from rankloop.store.opening import is_database, open_existing, open_store
 
@@ -36,7 +36,7 @@ def add_to(verbs: Any) -> None:
 
 def run(given: argparse.Namespace) -> None:
     """Check, append, print."""
-    because = checked_name("--because", given.because)
+    because = printable("--because", given.because)
     open_existing(given.log).close()  # before a claim is made on a log that is not there
     with ExitStack() as held:
         if not is_database(given.log):

@@ -12,9 +12,10 @@ try:
 except ModuleNotFoundError:  # pragma: no cover
     raise MissingExtra("the client", "serve") from None
 
-from rankloop.client.calls import Call, Calls, Ranking
+from rankloop.client.calls import Call, Calls
 from rankloop.client.clients import URL, AsyncClient, Client
 from rankloop.client.errors import Conflict, NotAccepted, NotAllowed, NotFound, ServiceError, TooMany, Unavailable
+from rankloop.schema import RankAnswer
 
 __all__ = [
     "URL",
@@ -26,7 +27,7 @@ __all__ = [
     "NotAccepted",
     "NotAllowed",
     "NotFound",
-    "Ranking",
+    "RankAnswer",
     "ServiceError",
     "TooMany",
     "Unavailable",

@@ -8,29 +8,14 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import httpx
+import msgspec
 
 from rankloop.client.errors import ERRORS, ServiceError
-from rankloop.engine import Item, Listed, Receipt
+from rankloop.schema import FeedbackEvent, Item, ItemFields, RankAnswer, RankRequest, Receipt
+from rankloop.schema.answers import BulkAnswer, BulkAnswers
+from rankloop.schema.bodies import ItemPage
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """A decided list, as the service told it."""
-
-    id: str
-    segment: str
-    policy: str
-    arm: str  # policy, or control: your own order, or the default order
-    items: tuple[Listed, ...]
-    propensity: Mapping[str, Any] | None = None
-    ignored: tuple[str, ...] = ()  # ids of the request that said nothing
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The items in order."""
-        return tuple(listed.item for listed in self.items)
 
 
 @dataclass(frozen=True)
@@ -39,14 +24,19 @@ class Call(Generic[T]):
 
     method: str
     path: str
-    read: Callable[[Any], T]
-    body: Any = None
+    read: Callable[[bytes], T]
+    body: Mapping[str, Any] | None = None
     query: Mapping[str, Any] | None = None
+
+    @property
+    def content(self) -> bytes | None:
+        """The body as JSON."""
+        return None if self.body is None else msgspec.json.encode(self.body)
 
     def result(self, response: httpx.Response) -> T:
         """The answer, or the service's refusal as an error."""
         if response.is_success:
-            return self.read(response.json() if response.content else None)
+            return self.read(response.content)
         try:
             told = response.json()
             detail, field = str(told["detail"]), told.get("field")
@@ -59,39 +49,22 @@ def _at(ranker: str, *rest: str) -> str:
     return "/".join(["/v1/rankers", quote(ranker, safe=""), *(quote(step, safe="") for step in rest)])
 
 
-def _set(body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """What was given, arrays and tuples as JSON has them."""
-    plain: dict[str, Any] = {}
-    for name, value in {**body, **more}.items():
-        if isinstance(value, Mapping):
-            plain[name] = {str(key): one for key, one in value.items()}
-        elif value is not None:
-            plain[name] = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-    return plain
+def _same(told: bytes) -> dict[str, Any]:
+    return dict(msgspec.json.decode(told))
 
 
-def _ranking(told: Any) -> Ranking:
-    listed = tuple(Listed(**{name: one[name] for name in Listed._fields}) for one in told["items"])
-    made = told["decision"], told["segment"], told["policy"], told["arm"]
-    return Ranking(*made, listed, told["propensity"], tuple(told["ignored"]))
+def _inside(name: str) -> Callable[[bytes], Any]:
+    """Reads what an answer has under this name."""
+    return lambda told: msgspec.json.decode(told)[name]
 
 
-def _receipt(told: Any) -> Receipt:
-    return Receipt(told["decision"], told["status"])
-
-
-def _item(told: Any) -> Item:
-    features, coverage = (None if one is None else tuple(one) for one in (told["features"], told["coverage"]))
-    prior = None if told["prior"] is None else (told["prior"]["score"], told["prior"]["strength"])
-    return Item(told["id"], features, told["price"], told["enabled"], prior, coverage, told["default_position"])
-
-
-def _same(told: Any) -> dict[str, Any]:
-    return dict(told)
-
-
-def _nothing(told: Any) -> None:
+def _nothing(told: bytes) -> None:
     return None
+
+
+_ranking, _receipt = msgspec.json.Decoder(RankAnswer).decode, msgspec.json.Decoder(Receipt).decode
+_item, _page = msgspec.json.Decoder(Item).decode, msgspec.json.Decoder(ItemPage).decode
+_bulk = msgspec.json.Decoder(BulkAnswers).decode
 
 
 class Calls:
@@ -105,20 +78,31 @@ class Calls:
         budget: int | None = None,
         context: Sequence[float] | None = None,
         candidates: Sequence[str] | None = None,
-        exclude: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
         pin: Mapping[int, str] | None = None,
-        segment: str | None = None,
-        propensity: int | None = None,
+        segment: str = "",
+        propensity: int = 0,
         order: Sequence[str] | None = None,
         visitor: str | None = None,
-        strict: bool | None = None,
+        strict: bool = False,
         decision: str | None = None,
-    ) -> Call[Ranking]:
-        """Decide a list; see `Ranker.rank` for what can be asked."""
-        body = {"k": k, "budget": budget, "context": context, "candidates": candidates, "exclude": exclude, "pin": pin}
-        more = {"segment": segment, "propensity": propensity, "order": order, "visitor": visitor, "strict": strict}
-        more["decision"] = decision
-        return Call("POST", _at(ranker, "rank"), _ranking, _set(body, **more))
+    ) -> Call[RankAnswer]:
+        """Decide a list; `schema.RankRequest` says what each of the options is."""
+        asked = RankRequest(
+            k=k,
+            budget=budget,
+            context=context,
+            candidates=candidates,
+            exclude=exclude,
+            pin=pin,
+            segment=segment,
+            propensity=propensity,
+            order=order,
+            visitor=visitor,
+            strict=strict,
+            decision=decision,
+        )
+        return Call("POST", _at(ranker, "rank"), _ranking, asked.given())
 
     @staticmethod
     def feedback(
@@ -130,18 +114,18 @@ class Calls:
         values: Sequence[float] | None = None,
         item_values: Mapping[str, float] | None = None,
         event: str | None = None,
-        final: bool | None = None,
+        final: bool = False,
         regret: float | None = None,
     ) -> Call[Receipt]:
-        """Tell what happened to a list; see `Ranker.feedback_soon`."""
-        body = {"decision": decision, "clicked": clicked, "items": items, "values": values}
-        more = {"item_values": item_values, "event": event, "final": final, "regret": regret}
-        return Call("POST", _at(ranker, "feedback"), _receipt, _set(body, **more))
+        """Tell what happened to a list; `schema.FeedbackEvent` says what each of the options is."""
+        told = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
+        return Call("POST", _at(ranker, "feedback"), _receipt, told.given())
 
     @staticmethod
-    def feedback_bulk(ranker: str, events: Sequence[Mapping[str, Any]]) -> Call[list[dict[str, Any]]]:
+    def feedback_bulk(ranker: str, events: Sequence[FeedbackEvent | Mapping[str, object]]) -> Call[list[BulkAnswer]]:
         """What happened to many lists; each event is taken or refused by itself."""
-        return Call("POST", _at(ranker, "feedback", "bulk"), lambda t: list(t["results"]), {"events": list(events)})
+        body = {"events": [one.given() if isinstance(one, FeedbackEvent) else one for one in events]}
+        return Call("POST", _at(ranker, "feedback", "bulk"), lambda told: _bulk(told).results, body)
 
     @staticmethod
     def withdraw(ranker: str, decision: str) -> Call[Receipt]:
@@ -161,17 +145,17 @@ class Calls:
     @staticmethod
     def overview(ranker: str, **query: Any) -> Call[dict[str, Any]]:
         """How it does, as of a second ago at most, for those who ask again and again: hours, points."""
-        return Call("GET", _at(ranker, "overview"), lambda t: dict(t["overview"]), query=query)
+        return Call("GET", _at(ranker, "overview"), _inside("overview"), query=query)
 
     @staticmethod
     def segments(ranker: str) -> Call[list[str]]:
         """The segments that have a learner."""
-        return Call("GET", _at(ranker, "segments"), lambda t: list(t["segments"]))
+        return Call("GET", _at(ranker, "segments"), _inside("segments"))
 
     @staticmethod
     def places(ranker: str, **query: Any) -> Call[list[dict[str, Any]]]:
         """How often the items shown most stood in each place: limit, age."""
-        return Call("GET", _at(ranker, "places"), lambda t: list(t["items"]), query=query)
+        return Call("GET", _at(ranker, "places"), _inside("items"), query=query)
 
     @staticmethod
     def diagnosis(ranker: str) -> Call[dict[str, Any]]:
@@ -181,7 +165,7 @@ class Calls:
     @staticmethod
     def items(ranker: str, **query: Any) -> Call[list[Item]]:
         """Items in the order in which they were added: limit, offset."""
-        return Call("GET", _at(ranker, "items"), lambda t: [_item(one) for one in t["items"]], query=query)
+        return Call("GET", _at(ranker, "items"), lambda told: _page(told).items, query=query)
 
     @staticmethod
     def item(ranker: str, id: str) -> Call[Item]:
@@ -189,9 +173,10 @@ class Calls:
         return Call("GET", _at(ranker, "items", id), _item)
 
     @staticmethod
-    def put_items(ranker: str, items: Sequence[Mapping[str, Any]]) -> Call[None]:
+    def put_items(ranker: str, items: Sequence[Item | ItemFields]) -> Call[None]:
         """Add or change items: all of them, or none."""
-        return Call("PUT", _at(ranker, "items"), _nothing, {"items": list(items)})
+        made = [Item.of(item, f"items[{i}]").as_mapping() for i, item in enumerate(items)]
+        return Call("PUT", _at(ranker, "items"), _nothing, {"items": made})
 
     @staticmethod
     def remove_item(ranker: str, id: str) -> Call[None]:
@@ -201,7 +186,7 @@ class Calls:
     @staticmethod
     def rankers() -> Call[list[dict[str, Any]]]:
         """All rankers."""
-        return Call("GET", "/v1/rankers", lambda t: list(t["rankers"]))
+        return Call("GET", "/v1/rankers", _inside("rankers"))
 
     @staticmethod
     def ranker(ranker: str) -> Call[dict[str, Any]]:
@@ -221,7 +206,7 @@ class Calls:
     @staticmethod
     def history(ranker: str) -> Call[list[dict[str, Any]]]:
         """Every change of a ranker's settings, oldest first."""
-        return Call("GET", _at(ranker, "history"), lambda t: list(t["events"]))
+        return Call("GET", _at(ranker, "history"), _inside("events"))
 
     @staticmethod
     def put_other(ranker: str, config: Mapping[str, Any]) -> Call[dict[str, Any]]:

@@ -33,7 +33,8 @@ def _async(make: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], 
 
 
 def _options(url: str, key: str | None, timeout: float) -> dict[str, Any]:
-    return {"base_url": url, "timeout": timeout, "headers": {} if key is None else {"Authorization": f"Bearer {key}"}}
+    headers = {"Content-Type": "application/json"} | ({} if key is None else {"Authorization": f"Bearer {key}"})
+    return {"base_url": url, "timeout": timeout, "headers": headers}
 
 
 class Client:
@@ -51,7 +52,7 @@ class Client:
     def ask(self, call: Call[T]) -> T:
         """Put a call to the service."""
         try:
-            response = self._http.request(call.method, call.path, json=call.body, params=call.query)
+            response = self._http.request(call.method, call.path, content=call.content, params=call.query)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _unreached(self._http.base_url, error) from None
         return call.result(response)
@@ -102,7 +103,7 @@ class AsyncClient:
     async def ask(self, call: Call[T]) -> T:
         """Put a call to the service."""
         try:
-            response = await self._http.request(call.method, call.path, json=call.body, params=call.query)
+            response = await self._http.request(call.method, call.path, content=call.content, params=call.query)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _unreached(self._http.base_url, error) from None
         return call.result(response)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from rankloop import validate
 from rankloop.engine.config import RankerConfig
-from rankloop.engine.items import ItemTable, id_list, name
+from rankloop.engine.items import ItemTable
 from rankloop.engine.learners import Learners
-from rankloop.engine.limits import MAX_MAGNITUDE
-from rankloop.errors import MISSING, InvalidInput
+from rankloop.errors import MISSING, InvalidInput, Words
+from rankloop.schema import RankRequest
+from rankloop.schema.identifiers import printable
+from rankloop.schema.words import whole
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request
 
 
@@ -31,46 +31,25 @@ class Asked:
     ignored: tuple[str, ...] = ()  # ids that say nothing here, each once
 
 
-def read(
-    config: RankerConfig,
-    table: ItemTable,
-    learners: Learners,
-    *,
-    k: Any = None,
-    budget: Any = None,
-    context: Any = None,
-    candidates: Any = None,
-    exclude: Any = (),
-    pin: Any = None,
-    segment: Any = "",
-    propensity: Any = 0,
-    order: Any = None,
-    visitor: Any = None,
-    strict: Any = False,
-) -> Asked:
-    """Check what is asked; `Ranker.rank` says what each of these is."""
-    draws = validate.integer("propensity", propensity, low=0, high=10_000) if propensity else 0
-    size = config.slots if k is None else validate.integer("k", k, low=0, high=config.slots)
-    if budget is not None:
-        size = min(size, validate.integer("budget", budget, low=0))
-    if segment != "":
-        name("segment", segment)
-    if visitor is not None:
-        name("visitor", visitor)
-    if not isinstance(strict, bool):
-        raise InvalidInput("strict", strict, "true or false")
-    ids = _Ids(table, strict)
-    chosen = candidates is not None or bool(exclude)
-    allowed = _allowed(ids, candidates, exclude) if chosen else table.enabled
-    pinned = _pins(table, size, pin, allowed) if pin else None
-    visitor_context = _context(config, context)
-    if chosen or pin or visitor_context is not None:
-        request = learners.request(size, visitor_context, allowed=allowed, pinned=pinned)
+def read(config: RankerConfig, table: ItemTable, learners: Learners, asked: RankRequest) -> Asked:
+    """The question for a policy that a valid request asks, or InvalidInput where this ranker cannot answer it."""
+    size = config.slots if asked.k is None else asked.k
+    if size > config.slots:
+        raise InvalidInput("k", size, whole(0, config.slots))
+    if asked.budget is not None:
+        size = min(size, asked.budget)
+    ids = _Ids(table, asked.strict)
+    chosen = asked.candidates is not None or bool(asked.exclude)
+    allowed = _allowed(ids, asked.candidates, asked.exclude) if chosen else table.enabled
+    pinned = _pins(table, size, asked.pin, allowed) if asked.pin else None
+    context = _context(config, asked.context)
+    if chosen or asked.pin or context is not None:
+        request = learners.request(size, context, allowed=allowed, pinned=pinned)
     else:
         request = learners.usual(size)
-    own = None if order is None else _order(ids, order, size, allowed)
-    slots = tuple(sorted(pin)) if pin else ()
-    return Asked(request, segment, visitor, slots, draws, chosen, own, tuple(ids.ignored))
+    own = None if asked.order is None else _order(ids, asked.order, size, allowed)
+    slots = tuple(sorted(asked.pin)) if asked.pin else ()
+    return Asked(request, asked.segment, asked.visitor, slots, asked.propensity, chosen, own, tuple(ids.ignored))
 
 
 class _Ids:
@@ -80,22 +59,22 @@ class _Ids:
         self.table, self.strict = table, strict
         self.ignored: dict[str, None] = {}  # each once, in the order given
 
-    def columns(self, field: str, ids: Any, allowed: BoolArray | None = None) -> IntArray:
+    def columns(self, field: str, ids: Sequence[str], allowed: BoolArray | None = None) -> IntArray:
         """The columns of the items that are there, and that may be listed where `allowed` says which may."""
         column, found = self.table.column, []
-        for i, id in enumerate(id_list(field, ids)):
-            at = column.get(id) if isinstance(id, str) else None
+        for i, id in enumerate(ids):
+            at = column.get(id)
             if at is not None and (allowed is None or allowed[at]):
                 found.append(at)
             elif self.strict:
                 self.table.known(f"{field}[{i}]", id)
                 raise InvalidInput(f"{field}[{i}]", id, "an enabled item that may be listed")
             else:
-                self.ignored[name(f"{field}[{i}]", id)] = None
+                self.ignored[printable(f"{field}[{i}]", id)] = None
         return np.array(found, dtype=np.int64)
 
 
-def _context(config: RankerConfig, context: Any) -> FloatArray | None:
+def _context(config: RankerConfig, context: Sequence[float] | None) -> FloatArray | None:
     wanted = config.context
     if wanted is None:
         if context is not None:
@@ -103,10 +82,12 @@ def _context(config: RankerConfig, context: Any) -> FloatArray | None:
         return None
     if context is None:
         raise InvalidInput("context", MISSING, f"{wanted} numbers, as ranker.context says")
-    return validate.vector("context", context, low=-MAX_MAGNITUDE, high=MAX_MAGNITUDE, length=wanted)[None, :]
+    if len(context) != wanted:
+        raise InvalidInput("context", Words(f"a list of {len(context)}"), f"a list of {wanted}")
+    return np.array([context], dtype=np.float64)
 
 
-def _allowed(ids: _Ids, candidates: Any, exclude: Any) -> BoolArray:
+def _allowed(ids: _Ids, candidates: Sequence[str] | None, exclude: Sequence[str]) -> BoolArray:
     allowed = ids.table.enabled.copy()
     if candidates is not None:
         chosen = np.zeros_like(allowed)
@@ -116,32 +97,27 @@ def _allowed(ids: _Ids, candidates: Any, exclude: Any) -> BoolArray:
     return allowed
 
 
-def _pins(table: ItemTable, k: int, pin: Any, allowed: BoolArray) -> IntArray:
-    if not isinstance(pin, Mapping):
-        raise InvalidInput("pin", pin, "a mapping from slots to ids of items")
+def _pins(table: ItemTable, k: int, pin: Mapping[int, str], allowed: BoolArray) -> IntArray:
     if k == 0:
-        raise InvalidInput("pin", dict(pin), "nothing, since k is 0")
+        raise InvalidInput("pin", pin, "nothing, since k is 0")
     pinned = np.full(k, EMPTY, dtype=np.int64)
     for slot, id in pin.items():
-        at = validate.integer("pin", slot, low=0, high=k - 1)
-        pinned[at] = table.known(f"pin.{at}", id)
-        if not allowed[pinned[at]]:
-            raise InvalidInput(f"pin.{at}", id, "an enabled item that is not excluded")
+        if slot >= k:
+            raise InvalidInput("pin", slot, whole(0, k - 1))
+        pinned[slot] = table.known(f"pin.{slot}", id)
+        if not allowed[pinned[slot]]:
+            raise InvalidInput(f"pin.{slot}", id, "an enabled item that is not excluded")
     if len(set(pin.values())) < len(pin):
-        raise InvalidInput("pin", dict(pin), "every item in one slot only")
+        raise InvalidInput("pin", pin, "every item in one slot only")
     return pinned
 
 
-def _order(ids: _Ids, order: Any, k: int, allowed: BoolArray) -> IntArray:
+def _order(ids: _Ids, order: Sequence[str], k: int, allowed: BoolArray) -> IntArray:
     """The first k of the caller's order that may be listed, EMPTY where there are fewer."""
     columns = ids.columns("order", order, allowed)
     items = [id for id in order if ids.table.has(id)]
     if len(set(items)) < len(items):
-        raise InvalidInput("order", _few(order), "every item once")
+        raise InvalidInput("order", order[:20], "every item once")
     own = np.full(k, EMPTY, dtype=np.int64)
     own[: min(k, len(columns))] = columns[:k]
     return own
-
-
-def _few(order: Sequence[Any]) -> list[Any]:
-    return list(order[:20])

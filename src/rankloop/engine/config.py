@@ -3,128 +3,44 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
-from rankloop import catalogue, validate
-from rankloop.engine.guard import Guard
+from rankloop import catalogue
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
 from rankloop.ranking_policy import RankingPolicy
+from rankloop.schema import Guardrail, RankerSettings
+from rankloop.schema.limits import MAX_PARAMETER, MIN_PARAMETER
 from rankloop.types import EMPTY, BetaPrior, FloatArray, Request, Setting
 
-OBJECTIVES = ("any-click", "clicks", "revenue", "amount")
-AGGREGATES = ("earliest", "sum")
-CLOSINGS = ("nothing", "ignore")
-COMMITS = ("feedback", "all")
-MODES = ("live", "shadow")
 ADJUSTABLE = (
     *("commit", "mode", "traffic", "explore_from", "explore_daily", "guard"),
     *("window", "aggregate", "on_close", "seed"),
 )
 """Settings that may change while a ranker runs: they say who sees its lists and when feedback settles, from now on.
 All others decide what was learned: to change one of them is to learn anew, from nothing or from the log."""
-SMALLEST, LARGEST = 1e-12, 1e12
-"""Magnitudes of parameters and of Beta priors, other than 0."""
-WIDEST = 5_000
-"""Features of an item, or numbers of a context: a belief keeps the square of them for each learner."""
 
 
-@dataclass(frozen=True)
-class RankerConfig:
-    """A ranker's settings, checked. All but `policy` and `slots` have defaults.
+class RankerConfig(RankerSettings, frozen=True):
+    """A ranker's settings, checked: the policy is in the catalogue, and it can compute with all of them together.
 
-    Args:
-        policy: an id of the catalogue.
-        slots: the longest list that is asked for.
-        params: of the policy.
-        dim: number of features of every item, where the policy uses features.
-        context: length of a visitor's context, where the policy uses one.
-        bias: probability that each slot is looked at, where the policy needs it.
-        prior: (a, b) of the Beta belief about an item nobody has seen, where the policy takes one.
-        rounds: the horizon, for policies that need one.
-        objective: what a list is worth: any-click, clicks, revenue (items have prices) or amount.
-        window: seconds after which a decision without final feedback is settled.
-        aggregate: several events for one decision: `earliest` (the first settles it) or `sum` (as the window closes).
-        discount: share of what was learned that one more lesson leaves, for worlds that drift; 1 forgets nothing.
-        on_close: a window closes without any event: `nothing` (it was seen, and nothing happened) or `ignore`.
-        seed: equal seeds, logs and requests give equal lists.
-        coverage: number of topics that items cover, where the policy uses them.
-        rewards: of a success in each slot, for policies that choose the length of a list.
-        losses: when all of 0, 1, 2, … shown fail, one more than there are slots.
-        commit: what is answered only when it is on the disk: `feedback`, or `all`, also lists.
-        mode: `live`, or `shadow`: the caller's order is shown, and learned from.
-        traffic: share of the visitors whose lists the policy makes; the others see the caller's order.
-        explore_from: slots before this one, counted from 0, are never explored.
-        explore_daily: at most so many lists a day (UTC) differ from what is believed best.
-        guard: when to fall back to the caller's order; see `Guard`.
+    >>> RankerConfig(policy="cascade-ucb1", slots=3).objective
+    'any-click'
     """
 
-    policy: str
-    slots: int
-    params: Mapping[str, Any] = field(default_factory=dict)
-    dim: int | None = None
-    context: int | None = None
-    bias: tuple[float, ...] | None = None
-    prior: tuple[float, float] | None = None
-    rounds: int | None = None
-    objective: str = "any-click"
-    window: float = 3600.0
-    aggregate: str = "earliest"
-    on_close: str = "nothing"
-    discount: float = 1.0
-    seed: int = 0
-    coverage: int | None = None
-    rewards: tuple[float, ...] | None = None
-    losses: tuple[float, ...] | None = None
-    commit: str = "feedback"
-    mode: str = "live"
-    traffic: float = 1.0
-    explore_from: int = 0
-    explore_daily: int | None = None
-    guard: Guard | None = None
-
-    @classmethod
-    def of(cls, given: Any) -> Self:
-        """Check a mapping; what is wrong is said with the field's name."""
-        optional = tuple(name for name in cls.__dataclass_fields__ if name not in ("policy", "slots"))
-        fields = validate.mapping("ranker", given, required=("policy", "slots"), optional=optional)
-        slots = validate.integer("ranker.slots", fields["slots"], high=1000)
-        bias, prior = fields.get("bias"), fields.get("prior")
-        rewards, losses, daily = fields.get("rewards"), fields.get("losses"), fields.get("explore_daily")
-        objective = validate.choice("ranker.objective", fields.get("objective", "any-click"), OBJECTIVES)
-        usual = "sum" if objective == "amount" else "earliest"
-        made = cls(
-            policy=catalogue.find(fields["policy"]).id,
-            slots=slots,
-            params=_params(fields["policy"], fields.get("params", {})),
-            dim=_size("ranker.dim", fields.get("dim"), high=WIDEST),
-            context=_size("ranker.context", fields.get("context"), high=WIDEST),
-            bias=None if bias is None else _numbers("ranker.bias", bias, slots, low=0.0, high=1.0),
-            prior=None if prior is None else _pair("ranker.prior", prior),
-            rounds=_size("ranker.rounds", fields.get("rounds")),
-            objective=objective,
-            window=validate.number("ranker.window", fields.get("window", 3600.0), low=0.0, open_low=True),
-            aggregate=validate.choice("ranker.aggregate", fields.get("aggregate", usual), AGGREGATES),
-            on_close=validate.choice("ranker.on_close", fields.get("on_close", "nothing"), CLOSINGS),
-            discount=validate.number("ranker.discount", fields.get("discount", 1.0), low=0.0, high=1.0, open_low=True),
-            seed=validate.integer("ranker.seed", fields.get("seed", 0), low=0, high=2**63 - 1),
-            coverage=_size("ranker.coverage", fields.get("coverage"), high=WIDEST),
-            rewards=None if rewards is None else _numbers("ranker.rewards", rewards, slots),
-            losses=None if losses is None else _numbers("ranker.losses", losses, slots + 1),
-            commit=validate.choice("ranker.commit", fields.get("commit", "feedback"), COMMITS),
-            mode=validate.choice("ranker.mode", fields.get("mode", "live"), MODES),
-            traffic=validate.number("ranker.traffic", fields.get("traffic", 1.0), low=0.0, high=1.0),
-            explore_from=validate.integer("ranker.explore_from", fields.get("explore_from", 0), low=0, high=slots),
-            explore_daily=None if daily is None else validate.integer("ranker.explore_daily", daily, low=0),
-            guard=Guard.of(fields.get("guard")),
-        )
-        made.check()
-        return made
+    def settle(self) -> None:
+        """Refuse settings that no policy could be built with."""
+        super().settle()
+        try:
+            catalogue.find(self.policy)
+        except InvalidInput as error:
+            raise InvalidInput("ranker.policy", self.policy, error.accepted, error.meant) from None
+        _check_params(self.policy, self.params)
+        self.check()
 
     def check(self) -> None:
         """Refuse settings that each are fine, and not together."""
@@ -196,7 +112,8 @@ class RankerConfig:
 
     def as_mapping(self) -> dict[str, Any]:
         """The settings as plain values: what `of` accepts."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        told = {name: value for name, value in asdict(self).items() if value is not None}
+        return told if self.guard is None else told | {"guard": asdict(self.guard)}
 
     def plain(self) -> dict[str, Any]:
         """The settings as JSON gives them back."""
@@ -210,7 +127,10 @@ class RankerConfig:
     def adjusted_as(self, settings: Mapping[str, Any]) -> Self:
         """These settings of learning with the adjustable ones of other settings, which were checked before."""
         plain: dict[str, Any] = {name: settings[name] for name in ADJUSTABLE if name in settings}
-        return replace(self, **{"explore_daily": None, **plain, "guard": Guard.of(settings.get("guard"))})
+        guard = settings.get("guard")
+        return replace(
+            self, **{"explore_daily": None, **plain, "guard": None if guard is None else Guardrail.of(guard)}
+        )
 
     def _objective(self, prices: FloatArray) -> Objective:
         made: dict[str, Objective] = {"any-click": AnyClick(), "clicks": Clicks(), "amount": Amount()}
@@ -227,33 +147,18 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
     return {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
 
 
-def _params(policy: Any, value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidInput("ranker.params", value, "a mapping of parameters of the policy")
+def _check_params(policy: str, given: Mapping[str, Any]) -> None:
+    """Refuse parameters that the policy has not, or that no service could compute with."""
     try:
-        catalogue.resolve(policy, value)
+        catalogue.resolve(policy, given)
     except InvalidInput as error:
         raise error.within("ranker.params") from None
-    for name, given in value.items():
-        _usable(f"ranker.params.{name}", given)
-    return dict(value)
+    for name, value in given.items():
+        _usable(f"ranker.params.{name}", value)
 
 
 def _usable(field: str, value: Any) -> None:
     """Refuse numbers whose squares and sums a service could not compute with for years."""
     for one in value if isinstance(value, list | tuple) else [value]:
-        if isinstance(one, int | float) and one != 0 and not SMALLEST <= abs(one) <= LARGEST:
-            raise InvalidInput(field, one, f"0, or a magnitude from {SMALLEST:g} to {LARGEST:g}")
-
-
-def _size(field: str, value: Any, high: int = 10**9) -> int | None:
-    return None if value is None else validate.integer(field, value, high=high)
-
-
-def _numbers(field: str, value: Any, length: int, low: float = -math.inf, high: float = math.inf) -> tuple[float, ...]:
-    return tuple(validate.vector(field, value, low=low, high=high, length=length).tolist())
-
-
-def _pair(field: str, value: Any) -> tuple[float, float]:
-    found = validate.vector(field, value, low=SMALLEST, high=LARGEST, length=2)
-    return float(found[0]), float(found[1])
+        if isinstance(one, int | float) and one != 0 and not MIN_PARAMETER <= abs(one) <= MAX_PARAMETER:
+            raise InvalidInput(field, one, f"0, or a magnitude from {MIN_PARAMETER:g} to {MAX_PARAMETER:g}")

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
-from rankloop.engine.ranking import Listed, Ranking
+from rankloop.engine.ranking import Ranking
 from rankloop.engine.records import Happened, Record, Shown, Withdrawn, plain
+from rankloop.schema import Listed
 from rankloop.types import EMPTY
 
 
@@ -107,7 +109,7 @@ def _slots(shown: Shown, places: Sequence[Listed]) -> list[Slotted]:
             continue
         one = next(left)
         features = None if shown.x is None else shown.x[slot].tolist()
-        slots.append(Slotted(slot, *one, features, reason(one)))
+        slots.append(Slotted(slot, **asdict(one), features=features, words=reason(one)))
     return slots
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 from rankloop.engine import diagnosis, report
 from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.estimates import Sheet, sheet
 from rankloop.engine.history import History, history
-from rankloop.engine.items import Item
 from rankloop.engine.records import Shown, decode
 from rankloop.engine.replica import Replica
 from rankloop.engine.report import Overview, Places
 from rankloop.errors import RankloopError
+from rankloop.schema import Item
 from rankloop.store import Entry, Store
 
 
@@ -90,6 +89,11 @@ class Questions(ABC):
         """Whether items may bring scores of another ranker."""
         return self._replica.learners.policy.takes_priors
 
+    @property
+    def replaces_priors(self) -> bool:
+        """Whether the score of another ranker may be replaced by another one."""
+        return self._replica.learners.policy.replaces_priors
+
     def counts(self) -> dict[str, int]:
         """Items, segments, decisions, open ones, and the position in the log."""
         with self._lock:
@@ -115,10 +119,10 @@ class Questions(ABC):
         """Whether a segment has a learner already."""
         return segment in self._replica.learners.segments
 
-    def _find(self, decision: Any) -> Shown:
+    def _find(self, decision: str) -> Shown:
         """A decision that was made, open or not."""
         # Half a pair of surrogates cannot be looked up in a store.
-        found = self._made(decision) if isinstance(decision, str) and decision.isprintable() else None
+        found = self._made(decision) if decision.isprintable() else None
         if found is None:
             raise UnknownDecision(f"decision {decision!r} is not one that this ranker made.")
         return found

@@ -12,17 +12,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from rankloop import validate
 from rankloop.engine import asking, outcomes, repeats, rollout, snapshots
 from rankloop.engine.asking import Asked
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.configurable import Configurable
 from rankloop.engine.decision_rng import PROPENSITY_STREAM, Numbered, numbered
 from rankloop.engine.explain import exploration
-from rankloop.engine.items import Item, check_weight, name
-from rankloop.engine.limits import MAX_AMOUNT
-from rankloop.engine.quarantine import Quarantine
-from rankloop.engine.ranking import Ranking, Receipt
+from rankloop.engine.guard import trips
+from rankloop.engine.items import check_prior, fit
+from rankloop.engine.ranking import Ranking
 from rankloop.engine.records import (
     CannotReplay,
     Closed,
@@ -40,6 +38,7 @@ from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.math import numerics
 from rankloop.propensity import estimate
+from rankloop.schema import FeedbackEvent, Item, ItemFields, Quarantine, RankRequest, Receipt
 from rankloop.store import MemoryStore, SqliteStore, Store, Writer
 from rankloop.types import EMPTY, Decision, FloatArray
 from rankloop.version import __version__
@@ -93,24 +92,16 @@ class Ranker(Configurable):
 
     # Items
 
-    def put_items(self, items: Sequence[Item | Mapping[str, Any]]) -> None:
+    def put_items(self, items: Sequence[Item | ItemFields]) -> None:
         """Add items, or change those that are there: all of them, or none."""
-        dim, topics, amounts = self.config.dim, self.config.coverage, self.config.objective == "amount"
-        made = tuple(Item.of(item, dim, f"items[{i}]", topics, amounts=amounts) for i, item in enumerate(items))
+        made = tuple(Item.of(item, f"items[{i}]") for i, item in enumerate(items))
+        for i, item in enumerate(made):
+            fit(item, f"items[{i}]", self.config)
         with self._lock:
             table = self._replica.table
             table.check(made)
             for i, item in enumerate(made):
-                before, learner = table.prior(item.id), self._replica.learners.policy
-                prior = item.prior if item.prior is not None else before
-                if item.prior not in (None, before):
-                    if not learner.takes_priors:
-                        accepted = f"no prior, since {self.config.policy} takes no scores of another ranker"
-                        raise InvalidInput(f"items[{i}].prior", item.prior, accepted)
-                    if before is not None and not learner.replaces_priors:
-                        accepted = f"{before}, since {self.config.policy} cannot take the first prior of an item back"
-                        raise InvalidInput(f"items[{i}].prior", item.prior, accepted)
-                check_weight(f"items[{i}].prior.strength", item, prior)
+                check_prior(f"items[{i}].prior", item, table.prior(item.id), self._replica.learners.policy)
         self._keep(ItemsPut(self._clock(), made)).result()
 
     def remove_items(self, ids: Sequence[str]) -> None:
@@ -121,53 +112,66 @@ class Ranker(Configurable):
 
     # Lists
 
-    def rank(self, **asked: Any) -> Ranking:
-        """Decide a list.
-
-        Args:
-            k: how many items (default: the ranker's slots).
-            budget: at most so many, for policies that choose the length of a list; others fill as many as they can.
-            context: of the visitor, where the ranker has contexts.
-            candidates: only these items (default: all that are enabled).
-            exclude: not these.
-            pin: slot, from 0, to the item that stands there.
-            segment: whose learner decides; a new one starts from nothing.
-            propensity: so many draws estimate how likely the list was, where that has no closed form (0: not asked).
-            order: the caller's own order, which is shown in shadow mode and to visitors of the control group; without
-                one they see the items by `default_position`.
-            visitor: who is asking; the same one is always in the same group.
-            strict: refuse ids of no item; without it they are ignored, and named in the answer.
-            decision: an id of the caller's; the same request with the same id is answered with the same list again.
-        """
-        ranking, kept = self.rank_soon(**asked)
+    def rank(
+        self,
+        *,
+        k: int | None = None,
+        budget: int | None = None,
+        context: Sequence[float] | None = None,
+        candidates: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        pin: Mapping[int, str] | None = None,
+        segment: str = "",
+        propensity: int = 0,
+        order: Sequence[str] | None = None,
+        visitor: str | None = None,
+        strict: bool = False,
+        decision: str | None = None,
+    ) -> Ranking:
+        """Decide a list; `schema.RankRequest` says what each of the options is."""
+        asked = RankRequest(
+            k=k,
+            budget=budget,
+            context=context,
+            candidates=candidates,
+            exclude=exclude,
+            pin=pin,
+            segment=segment,
+            propensity=propensity,
+            order=order,
+            visitor=visitor,
+            strict=strict,
+            decision=decision,
+        )
+        ranking, kept = self.rank_soon(asked)
         if kept is not None:
             kept.result()
         return ranking
 
-    def rank_soon(self, **asked: Any) -> tuple[Ranking, Future[Any] | None]:
+    def rank_soon(self, asked: RankRequest) -> tuple[Ranking, Future[Any] | None]:
         """Decide a list; and what to wait for before it is shown, where lists are answered only when kept.
 
         Otherwise the list is in the log within milliseconds, and in any case before its feedback: after a crash in
         between, feedback for it is refused.
         """
-        id = asked.pop("decision", None)
+        id = asked.decision
         if id is None:
             return self._rank(None, None, asked)
         request = repeats.fingerprint(asked)
-        with self._repeats.turn(name("decision", id)):
+        with self._repeats.turn(id):
             shown, kept = self._repeats.awaited(id) or (self._made(id), None)
             if shown is None:
                 return self._rank(id, request, asked)
         return repeats.answer(shown, request, self._replica.table.ids), kept
 
-    def _rank(self, id: str | None, request: str | None, asked: Any) -> tuple[Ranking, Future[Any] | None]:
+    def _rank(self, id: str | None, request: str | None, asked: RankRequest) -> tuple[Ranking, Future[Any] | None]:
         now = self._clock()
         # Reading entropy of the operating system can block, so it is done before the lock is taken.
         id = _new_id(now) if id is None else id
         with self._lock:
             self._serves()
             replica, config = self._replica, self.config
-            question = asking.read(config, replica.table, replica.learners, **asked)
+            question = asking.read(config, replica.table, replica.learners, asked)
             number = max(self._drawn, replica.decided) + 1
             shown, ranking = self._decide(replica, question, number, id, now)
             self._drawn = number
@@ -241,12 +245,7 @@ class Ranker(Configurable):
 
     # Feedback
 
-    def feedback(self, decision: str, **told: Any) -> Receipt:
-        """Tell what happened; see `feedback_soon`."""
-        receipt: Receipt = self.feedback_soon(decision, waits=True, **told).result()
-        return receipt
-
-    def feedback_soon(
+    def feedback(
         self,
         decision: str,
         *,
@@ -257,30 +256,26 @@ class Ranker(Configurable):
         event: str | None = None,
         final: bool = False,
         regret: float | None = None,
-        waits: bool = False,
-    ) -> Future[Receipt]:
+    ) -> Receipt:
+        """Tell what happened to a list; `schema.FeedbackEvent` says what each of the options is."""
+        told = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
+        receipt: Receipt = self.feedback_soon(told, waits=True).result()
+        return receipt
+
+    def feedback_soon(self, told: FeedbackEvent, *, waits: bool = False) -> Future[Receipt]:
         """Tell what happened to a list; the future has a receipt once that is in the log.
 
         Args:
-            decision: the id of the list.
-            clicked: slots, from 0, that were clicked; empty: it was seen, and nothing happened.
-            items: ids that were clicked, instead.
-            values: amounts (of a purchase, seconds watched), one for each slot, instead.
-            item_values: amounts by item id, instead.
-            event: an id of the caller's; the same event twice counts once.
-            final: nothing more will come for this list, do not wait for the window.
-            regret: what the list lost against the best one, where the teller knows (simulated visitors do).
+            told: what happened.
             waits: the caller will wait for the future at once, and may write the log meanwhile.
         """
-        shown = self._find(decision)
+        shown = self._find(told.decision)
         replica = self._replica
         known = replica.table.ids
-        ids = [EMPTY if column == EMPTY else known[column] for column in shown.items.tolist()]
-        outcome = outcomes.read(ids, clicked, items, values, item_values)
+        outcome = outcomes.read([None if at == EMPTY else known[at] for at in shown.items.tolist()], told)
         self._check(replica, shown, outcome)
-        event = "" if event is None else name("event", event)
-        lost = None if regret is None else validate.number("regret", regret, low=-MAX_AMOUNT, high=MAX_AMOUNT)
-        happened = Happened(self._clock(), event, shown.id, outcome, bool(final), lost)
+        event = told.event or ""
+        happened = Happened(self._clock(), event, shown.id, outcome, told.final, told.regret)
         return self._keep(happened, lambda: self._again(event, shown.id), waits=waits)
 
     def _check(self, replica: Replica, shown: Shown, outcome: FloatArray) -> None:
@@ -329,7 +324,7 @@ class Ranker(Configurable):
     def _trips(self) -> str | None:
         """Why the guard must fall back now, if it must."""
         guard, (policy, control) = self.config.guard, self._replica.watched
-        if guard is None or self._replica.guarded is not None or not guard.trips(policy, control):
+        if guard is None or self._replica.guarded is not None or not trips(guard, policy, control):
             return None
         p, q = policy[1] / policy[0], control[1] / control[0]
         return (

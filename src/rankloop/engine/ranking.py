@@ -4,30 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from rankloop.engine.explain import exploration
-from rankloop.engine.records import Shown
+from rankloop.engine.records import Shown, plain
 from rankloop.propensity import Propensity
+from rankloop.schema import Listed, PropensityAnswer, RankAnswer
 from rankloop.types import EMPTY
-
-
-class Listed(NamedTuple):
-    """One place of a list, and why this item stands there.
-
-    `score` is what the place was given for: `estimate` plus what exploring added. `uncertainty` is one standard
-    deviation of the estimate; `prior_share` how much of it is still what was believed before the first click;
-    `exploration_share` how much of the score is exploring.
-    None where a policy has no such number.
-    """
-
-    item: str
-    rule: str  # ranked, pinned, random, or control: the caller's order, or the default order
-    score: float | None = None
-    estimate: float | None = None
-    uncertainty: float | None = None
-    prior_share: float | None = None
-    exploration_share: float | None = None
 
 
 class Ranking:
@@ -88,6 +70,12 @@ class Ranking:
             self._listed = _places(self.shown, self._ids, shares)
         return self._listed
 
+    def answer(self) -> RankAnswer:
+        """The list as it is told to a caller who is elsewhere."""
+        likely = self.propensity
+        told = None if likely is None else PropensityAnswer(**plain(likely))
+        return RankAnswer(self.id, self.segment, self.policy, self.arm, self.items, told, self.ignored)
+
 
 def _places(shown: Shown, ids: Sequence[str], shares: Sequence[float | None]) -> tuple[Listed, ...]:
     slots = shown.items.tolist()
@@ -112,14 +100,3 @@ def _places(shown: Shown, ids: Sequence[str], shares: Sequence[float | None]) ->
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and -math.inf < value < math.inf else None
-
-
-class Receipt(NamedTuple):
-    """What became of feedback.
-
-    `learned`; `counted`: a list of the control group that teaches nothing; `kept`: waits for the window; `late`;
-    `duplicate`; or `withdrawn`.
-    """
-
-    decision: str
-    status: str

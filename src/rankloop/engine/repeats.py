@@ -5,42 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
-
-import numpy as np
 
 from rankloop.engine.questions import ConflictingDecision
 from rankloop.engine.ranking import Ranking
 from rankloop.engine.records import Shown
+from rankloop.schema import RankRequest
 
 LOCK_STRIPES = 64
 """At most as many requests that bring their ids are decided concurrently."""
-ABSENT_WHERE_EMPTY = ("exclude", "pin", "segment", "propensity", "strict")
-"""Options that say nothing where they are empty."""
 
 
-def fingerprint(options: Mapping[str, Any]) -> str:
-    """16 hexadecimal digits that equal requests have in common, however their lists and numbers are typed."""
-    told: dict[str, Any] = {}
-    for option, value in options.items():
-        value = value.tolist() if isinstance(value, np.ndarray) else value
-        if value is None or (option in ABSENT_WHERE_EMPTY and not value):
-            continue
-        if isinstance(value, Mapping):
-            told[option] = {str(key): _plain(one) for key, one in value.items()}
-        elif isinstance(value, Sequence) and not isinstance(value, str):
-            told[option] = [_plain(one) for one in value]
-        else:
-            told[option] = _plain(value)
-    return hashlib.blake2b(json.dumps(told, sort_keys=True, default=repr).encode(), digest_size=8).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """A number as JSON has it, whole ones without a point; anything else as it is."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def fingerprint(asked: RankRequest) -> str:
+    """16 hexadecimal digits that equal requests have in common, their decision ids apart."""
+    told = {option: value for option, value in asked.given().items() if option != "decision" and value != {}}
+    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def noted(request: str | None, ignored: Sequence[str]) -> str | None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from rankloop.engine.config import RankerConfig, learning_of
-from rankloop.engine.items import Item, ItemTable
+from rankloop.engine.items import ItemTable
 from rankloop.engine.learners import Learners, Lesson
 from rankloop.engine.pending import Pending, Waiting
-from rankloop.engine.ranking import Receipt
 from rankloop.engine.records import (
     CannotReplay,
     Closed,
@@ -29,6 +28,7 @@ from rankloop.engine.records import (
     decode_all,
 )
 from rankloop.engine.tally import Tally
+from rankloop.schema import Item, Receipt
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray
 
@@ -232,7 +232,7 @@ class Replica:
         at = self.table.column.get(id) if self.table.has(id) else None
         prior = None if at is None else self.table.priors.get(at)
         if at is not None and prior is not None:
-            how(at, *prior)
+            how(at, prior.score, prior.strength)
 
     def counts(self) -> dict[str, Any]:
         """How large it is, and how far."""

@@ -26,26 +26,10 @@ from rankloop.engine.tally import (
     VALUE,
     Counts,
 )
+from rankloop.schema import Arm, Lift
 
 SPANS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)
 """Minutes that are put together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """Lists of the policy, or of the control group."""
-
-    lists: int
-    settled: int  # their outcome is known
-    clicked: int
-    click_through: float | None  # clicked of settled
-    low: float | None  # a 95 % interval
-    high: float | None
-    value: float
-    regret: float | None  # lost against the best list, over all lists where that is known
-    regretted: int  # how many those are
-    exploration_share: float | None
-    explored: int  # lists that exploring changed, where that was looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +40,6 @@ class Bucket:
     seconds: float
     policy: Arm
     control: Arm
-
-
-@dataclass(frozen=True, slots=True)
-class Lift:
-    """Click-through of the policy beside the control group's: the difference with a 95 % interval."""
-
-    difference: float
-    low: float
-    high: float
-    share: float | None  # the difference as a share of control's
-    better: float  # probability that the policy is better
 
 
 @dataclass(frozen=True, slots=True)

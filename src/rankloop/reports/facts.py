@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rankloop.engine.diagnosis import Diagnosis
-from rankloop.engine.report import Arm, Overview
+from rankloop.engine.report import Overview
 from rankloop.errors import MissingExtra, RankloopError
+from rankloop.schema import Arm
 
 T = TypeVar("T")
 

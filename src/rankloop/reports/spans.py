@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rankloop.engine.intervals import wilson
-from rankloop.engine.report import Arm, Bucket
+from rankloop.engine.report import Bucket
+from rankloop.schema import Arm
 
 FULL = 120
 """Settled lists that a span should have: with fewer, a line shows noise."""

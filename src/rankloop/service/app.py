@@ -19,11 +19,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from rankloop.errors import RankloopError
+from rankloop.schema.service_settings import Settings
 from rankloop.service import dashboard, hot, openapi, problems, routes
 from rankloop.service.metrics import Metrics
 from rankloop.service.problems import Refused
 from rankloop.service.service import Service
-from rankloop.service.settings import Settings
 from rankloop.version import __version__
 
 log = logging.getLogger("rankloop.service")

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
+from rankloop.schema.service_settings import Key, Settings, is_loopback
 from rankloop.service.problems import Refused
-from rankloop.service.settings import Key, Settings, is_loopback
 
 REMEMBERED = 1000
 """Keys whose hash need not be computed again."""
@@ -82,7 +82,7 @@ class Guard:
             return self._known[print_]
         text, found = given.strip().decode("latin-1"), None
         for key in self._keys:  # all of them, so that the time tells nothing
-            if hmac.compare_digest(hashed(key.salt.get_secret_value(), text), key.sha256.get_secret_value().lower()):
+            if hmac.compare_digest(hashed(key.salt, text), key.sha256.lower()):
                 found = key
         if found is not None and len(self._known) < REMEMBERED:
             self._known[print_] = found

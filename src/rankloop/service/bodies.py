@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sized
+from collections.abc import Callable, Collection, Mapping, Sized
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -39,10 +39,10 @@ def _too_large(most: int) -> Refused:
     return Refused(413, f"the body is too large; accepted: at most {most} bytes.")
 
 
-def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """The body as the decoder's type."""
+def decode(decoder: Callable[[bytes], T], body: bytes) -> T:
+    """The body as the decoder reads it."""
     try:
-        return decoder.decode(body)
+        return decoder(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise malformed(error) from None
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rankloop.engine import Item, Ranker
-from rankloop.engine.quarantine import Quarantine
 from rankloop.errors import InvalidInput
+from rankloop.schema import Quarantine
 from rankloop.service.problems import Refused
 from rankloop.service.replacing import Rebuild
 

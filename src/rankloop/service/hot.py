@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import Any
 
-import msgspec
 from anyio.to_thread import run_sync
 from starlette.types import Receive, Scope, Send
 
-from rankloop.engine import Receipt
-from rankloop.engine.records import plain
+from rankloop.engine import Ranking
+from rankloop.errors import InvalidInput
+from rankloop.schema import Decoder, FeedbackEvent, RankAnswer, RankRequest, Receipt
 from rankloop.service import bodies
 from rankloop.service.hosted import Hosted
-from rankloop.service.problems import Refused, internal, refused, response
-from rankloop.service.schemas import FeedbackBody, ListedAnswer, RankAnswer, RankBody, ReceiptAnswer
+from rankloop.service.problems import internal, refused, response
 from rankloop.service.service import Service
 
 log = logging.getLogger("rankloop.service")
-_rank_body = msgspec.json.Decoder(RankBody)
-_feedback_body = msgspec.json.Decoder(FeedbackBody)
-USUAL = {name: getattr(RankBody(), name) for name in RankBody.__struct_fields__}
-"""What need not be asked for."""
+_rank_body, _feedback_body = Decoder(RankRequest), Decoder(FeedbackEvent)
 
 
 class Hot:
@@ -59,54 +56,34 @@ async def rank(service: Service, hosted: Hosted, body: bytes) -> RankAnswer:
     for name in ("candidates", "exclude", "order"):
         bodies.at_most(name, getattr(asked, name), service.limits.list)
     if asked.propensity > service.limits.draws:
-        accepted = f"accepted: at most {service.limits.draws} draws"
-        raise Refused(422, f"propensity is {asked.propensity}; {accepted}.", field="propensity")
+        raise InvalidInput("propensity", asked.propensity, f"at most {service.limits.draws} draws")
     hosted.has_room_for(asked.segment, service.limits.segments)
-    question = {name: value for name in RankBody.__struct_fields__ if (value := getattr(asked, name)) != USUAL[name]}
     # Draws for a propensity take their time, and so do thousands of candidates and a look into the log for an id.
     slow = asked.propensity > 0 or asked.decision is not None
     slow = slow or max(len(ids or ()) for ids in (asked.candidates, asked.exclude, asked.order)) > 1000
-    ranking, kept = await run_sync(_decide, hosted, question) if slow else _decide(hosted, question)
+    ranking, kept = await run_sync(_decide, hosted, asked) if slow else _decide(hosted, asked)
     if kept is not None:
         await service.bridge.wait(kept)
     if not ranking.repeated:
         service.metrics.listed(hosted.name)
-    likely = ranking.propensity
-    return RankAnswer(
-        ranking.id,
-        ranking.segment,
-        ranking.policy,
-        ranking.arm,
-        [ListedAnswer(*one) for one in ranking.items],
-        None if likely is None else plain(likely),
-        list(ranking.ignored),
-    )
+    return ranking.answer()
 
 
-def _decide(hosted: Hosted, question: dict[str, Any]) -> Any:
-    return hosted.ranker.rank_soon(**question)
+def _decide(hosted: Hosted, asked: RankRequest) -> tuple[Ranking, Future[Any] | None]:
+    return hosted.ranker.rank_soon(asked)
 
 
-async def feedback(service: Service, hosted: Hosted, body: bytes) -> ReceiptAnswer:
+async def feedback(service: Service, hosted: Hosted, body: bytes) -> Receipt:
     """Tell what happened and wait until that is in the log."""
     told = bodies.decode(_feedback_body, body)
     # What is no longer open must be looked up in the log: not on the loop's thread.
     near = hosted.ranker.is_near(told.decision)
     soon = tell(hosted, told) if near else await run_sync(tell, hosted, told)
-    receipt: Receipt = await service.bridge.wait(soon)
+    receipt = await service.bridge.wait(soon)
     service.metrics.told(hosted.name, receipt.status)
-    return ReceiptAnswer(receipt.decision, receipt.status)
+    return receipt
 
 
-def tell(hosted: Hosted, told: FeedbackBody) -> Any:
+def tell(hosted: Hosted, told: FeedbackEvent) -> Future[Receipt]:
     """Hand feedback to its ranker."""
-    return hosted.ranker.feedback_soon(
-        told.decision,
-        clicked=told.clicked,
-        items=told.items,
-        values=told.values,
-        item_values=told.item_values,
-        event=told.event,
-        final=told.final,
-        regret=told.regret,
-    )
+    return hosted.ranker.feedback_soon(told)

@@ -10,21 +10,22 @@ from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response
 
 from rankloop import catalogue
-from rankloop.engine.config import AGGREGATES, CLOSINGS, COMMITS, MODES, OBJECTIVES, RankerConfig
 from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.history import History
+from rankloop.schema import FeedbackEvent, ItemBody, RankAnswer, RankerSettings, RankRequest, Receipt
+from rankloop.schema.answers import BulkAnswers
+from rankloop.schema.bodies import BulkFeedback, ItemPage, Items, Withdrawal
 from rankloop.service import problems, schemas
 from rankloop.service.changes import ChangeHistory
 from rankloop.service.replacing import Standing
 from rankloop.version import __version__
 
 WHERE = "#/components/schemas/"
-BODIES = (schemas.RankBody, schemas.FeedbackBody, schemas.BulkFeedbackBody, schemas.WithdrawBody, schemas.ItemsBody)
+BODIES = (RankRequest, FeedbackEvent, BulkFeedback, Withdrawal, Items, ItemBody, RankerSettings)
 ANSWERS = (
-    schemas.RankAnswer, schemas.ReceiptAnswer, schemas.BulkAnswers, schemas.ItemsAnswer, schemas.RankersAnswer,
+    RankAnswer, Receipt, BulkAnswers, ItemPage, schemas.RankersAnswer,
     History, schemas.ReportAnswer, schemas.OverviewAnswer, schemas.SegmentsAnswer, schemas.PlacesAnswer,
-    schemas.Health, schemas.Readiness, schemas.ItemBody, problems.Problem, ChangeHistory, Standing, Diagnosis,
-    RankerConfig,
+    schemas.Health, schemas.Readiness, problems.Problem, ChangeHistory, Standing, Diagnosis,
 )  # fmt: skip
 ALWAYS = {401: "No key, or a wrong one", 403: "The key has not the role", 429: "Too many requests"}
 SOMETIMES = {
@@ -72,12 +73,12 @@ def _json(type: Any) -> dict[str, Any]:
 
 
 HOT = {
-    "/v1/rankers/{name}/rank": ("rank", "Decide a list", schemas.RankBody, schemas.RankAnswer, (404, 409)),
+    "/v1/rankers/{name}/rank": ("rank", "Decide a list", RankRequest, RankAnswer, (404, 409)),
     "/v1/rankers/{name}/feedback": (
         "feedback",
         "Tell what happened",
-        schemas.FeedbackBody,
-        schemas.ReceiptAnswer,
+        FeedbackEvent,
+        Receipt,
         (404,),
     ),
 }
@@ -95,8 +96,8 @@ def document(app: FastAPI) -> dict[str, Any]:
         paths[path] = {"post": operation | told["openapi_extra"] | {"responses": responses}}
     made["paths"] = paths | made["paths"]
     _, components = msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=WHERE + "{name}")
-    _narrow(components["RankerConfig"])
-    components["RankerChanges"] = _changed(components["RankerConfig"])
+    components["RankerSettings"]["properties"]["policy"]["enum"] = [entry.id for entry in catalogue.entries()]
+    components["RankerChanges"] = _changed(components["RankerSettings"])
     made.setdefault("components", {})["schemas"] = components
     made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     return made
@@ -112,16 +113,3 @@ def _changed(config: dict[str, Any]) -> dict[str, Any]:
         "required": [],
         "properties": own | {"reset": {"type": "boolean", "default": False}},
     }
-
-
-def _narrow(config: dict[str, Any]) -> None:
-    """Say of a ranker's settings what their types do not."""
-    config["additionalProperties"] = False
-    config["description"] = config["description"].split("\n")[0]
-    words = {"objective": OBJECTIVES, "aggregate": AGGREGATES, "on_close": CLOSINGS, "commit": COMMITS, "mode": MODES}
-    words["policy"] = tuple(entry.id for entry in catalogue.entries())
-    for name, among in words.items():
-        config["properties"][name]["enum"] = list(among)
-    config["properties"]["slots"] |= {"minimum": 1, "maximum": 1000}
-    config["properties"]["seed"] |= {"minimum": 0}
-    config["properties"]["window"] |= {"exclusiveMinimum": 0}

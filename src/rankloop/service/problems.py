@@ -10,9 +10,8 @@ import msgspec
 from starlette.responses import Response
 
 from rankloop.engine import ConflictingDecision, UnknownDecision
-from rankloop.engine.quarantine import Quarantined
 from rankloop.engine.records import CannotReplay
-from rankloop.errors import InvalidInput, RankloopError
+from rankloop.errors import InvalidInput, Quarantined, RankloopError
 from rankloop.store import StoreUnavailable
 
 MEDIA = "application/problem+json"
@@ -81,8 +80,6 @@ def malformed(error: Exception) -> Refused:
     if isinstance(error, msgspec.ValidationError):
         told, _, at = str(error).partition(" - at ")
         field = _field(at) or "body"
-        if field.rpartition(".")[2] == "values" and told.endswith("got `object`"):
-            told += "; numbers by item are item_values"
         return Refused(422, f"{field} is not acceptable: {told[:1].lower()}{told[1:]}.", field=field)
     if isinstance(error, RecursionError):
         return Refused(400, "the body is nested too deeply.")

@@ -8,29 +8,31 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any, Self
+
+from msgspec.structs import replace
 
 from rankloop.engine import Ranker, RankerConfig, snapshots
 from rankloop.engine.config import ADJUSTABLE, changes, learning_of
 from rankloop.engine.configurable import fits
-from rankloop.engine.quarantine import Quarantine
 from rankloop.engine.records import CannotReplay, decode
 from rankloop.engine.verification import last_settings
-from rankloop.errors import InvalidInput, Words
+from rankloop.errors import InvalidInput, Words, closest
+from rankloop.schema import Item, ItemFields, Quarantine, RankerSettings
+from rankloop.schema.service_settings import Settings
 from rankloop.service.changes import DELETED, PUT, RESERVED
 from rankloop.service.hosted import Hosted
 from rankloop.service.problems import Refused
 from rankloop.service.replacing import Rebuild, Standing
-from rankloop.service.settings import Settings
 from rankloop.service.single import hold
 from rankloop.store import Entry, Store, StoreUnavailable, Writer
 from rankloop.store.opening import is_database, open_store
 from rankloop.store.writer import positions
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+SETTINGS = RankerSettings.__struct_fields__
 log = logging.getLogger("rankloop.service")
 
 
@@ -178,8 +180,10 @@ class Rankers:
             before = self.find(name)
             named = {field: value for field, value in given.items() if field != "reset"}
             for field, value in named.items():
-                if field not in RankerConfig.__dataclass_fields__:
-                    raise InvalidInput(f"ranker.{field}", value, "a setting of a ranker, or reset")
+                if field not in SETTINGS:
+                    raise InvalidInput(
+                        f"ranker.{field}", value, "a setting of a ranker, or reset", closest(field, SETTINGS)
+                    )
             reset = given.get("reset", False)
             if not isinstance(reset, bool):
                 raise InvalidInput("reset", reset, "true or false")
@@ -301,13 +305,14 @@ class Rankers:
                 self._note(DELETED, name, {"by": by})
                 del self._hosted[name]
 
-    def put_items(self, name: str, items: list[dict[str, Any]]) -> None:
+    def put_items(self, name: str, items: Sequence[Item | ItemFields]) -> None:
         """Add or change items of a ranker."""
+        made = [Item.of(item, f"items[{i}]") for i, item in enumerate(items)]
         with self._changing_items(name) as hosted:
-            there = hosted.ranker.room([item["id"] for item in items])
+            there = hosted.ranker.room([item.id for item in made])
             if there > self.limits.items:
                 raise Refused(422, f"the ranker would have {there} items; accepted: at most {self.limits.items}.")
-            hosted.ranker.put_items(items)
+            hosted.ranker.put_items(made)
 
     def remove_item(self, name: str, id: str) -> None:
         """Never list an item again; 404 where there is none."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query, Request
+from msgspec.structs import asdict
 from starlette.responses import Response
 
-from rankloop.engine import Item
 from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.history import History
+from rankloop.schema import Decoder, FeedbackEvent, Item, ItemBody, RankerAnswer, RankerSettings, Receipt
+from rankloop.schema.answers import BulkAnswer, BulkAnswers
+from rankloop.schema.bodies import BulkFeedback, ItemPage, Items, Withdrawal
 from rankloop.service import bodies, hot, schemas
 from rankloop.service.auth import Guard
 from rankloop.service.changes import ChangeHistory, changes
@@ -45,9 +49,8 @@ def needs(guard: Guard, role: str | None, *query: str) -> Any:
     return Depends(admit)
 
 
-def given(type: Any, most: int) -> Any:
+def given(decoder: Callable[[bytes], Any], most: int) -> Any:
     """The request's body, decoded."""
-    decoder = msgspec.json.Decoder(type)
 
     async def read(request: Request) -> Any:
         return bodies.decode(decoder, await bodies.read(dict(request.scope["headers"]), request.receive, most))
@@ -58,7 +61,7 @@ def given(type: Any, most: int) -> Any:
 def of_rankers(service: Service) -> APIRouter:
     """Rankers: list, show, create or replace, delete."""
     router, rankers = APIRouter(tags=["rankers"]), service.rankers
-    config_given = given(dict[str, Any], service.limits.body)
+    config_given = given(msgspec.json.Decoder(dict[str, Any]).decode, service.limits.body)
     reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
 
     @router.get("/v1/rankers", dependencies=[reads], **described(answer=schemas.RankersAnswer))
@@ -66,7 +69,7 @@ def of_rankers(service: Service) -> APIRouter:
         """All rankers, also those that are quarantined."""
         return bodies.answer({"rankers": [_shown(hosted) for hosted in rankers.all()]})
 
-    @router.get("/v1/rankers/{name}", dependencies=[reads], **described(404, answer=schemas.RankerAnswer))
+    @router.get("/v1/rankers/{name}", dependencies=[reads], **described(404, answer=RankerAnswer))
     def show_ranker(name: str) -> Response:
         """One ranker: its settings, and how far it is."""
         return bodies.answer(_shown(rankers.find(name)))
@@ -74,7 +77,7 @@ def of_rankers(service: Service) -> APIRouter:
     @router.put(
         "/v1/rankers/{name}",
         dependencies=[administers],
-        **described(201, 409, body="RankerConfig", answer=schemas.RankerAnswer),
+        **described(201, 409, body=RankerSettings, answer=RankerAnswer),
     )
     def put_ranker(request: Request, name: str, config: Any = config_given) -> Response:
         """Create a ranker, or adjust it: what was learned stays, and so do adjustable settings that are not named."""
@@ -84,7 +87,7 @@ def of_rankers(service: Service) -> APIRouter:
     @router.patch(
         "/v1/rankers/{name}",
         dependencies=[administers],
-        **described(404, 409, body="RankerChanges", answer=schemas.RankerAnswer),
+        **described(404, 409, body="RankerChanges", answer=RankerAnswer),
     )
     def patch_ranker(request: Request, name: str, changed: Any = config_given) -> Response:
         """Change named settings; those that would learn anew need `reset: true`."""
@@ -102,9 +105,7 @@ def of_rankers(service: Service) -> APIRouter:
         rankers.delete(name, request.state.by)
         return Response(status_code=204)
 
-    @router.post(
-        "/v1/rankers/{name}/release", dependencies=[administers], **described(404, answer=schemas.RankerAnswer)
-    )
+    @router.post("/v1/rankers/{name}/release", dependencies=[administers], **described(404, answer=RankerAnswer))
     def release(name: str) -> Response:
         """Let the policy decide again after the guard fell back to the control order."""
         hosted = rankers.find(name)
@@ -117,13 +118,13 @@ def of_rankers(service: Service) -> APIRouter:
 def of_replacing(service: Service) -> APIRouter:
     """Another policy: rebuild it from the log, compare, switch, switch back."""
     router, rankers = APIRouter(tags=["replacing"]), service.rankers
-    config_given = given(dict[str, Any], service.limits.body)
+    config_given = given(msgspec.json.Decoder(dict[str, Any]).decode, service.limits.body)
     reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
 
     @router.put(
         "/v1/rankers/{name}/other",
         dependencies=[administers],
-        **described(404, body="RankerConfig", answer=Standing, status=202),
+        **described(404, body=RankerSettings, answer=Standing, status=202),
     )
     def put_other(request: Request, name: str, config: Any = config_given) -> Response:
         """Rebuild another policy from the log in the background; one that was there before goes."""
@@ -141,9 +142,7 @@ def of_replacing(service: Service) -> APIRouter:
         rankers.drop_other(name, request.state.by)
         return Response(status_code=204)
 
-    @router.post(
-        "/v1/rankers/{name}/switch", dependencies=[administers], **described(404, 409, answer=schemas.RankerAnswer)
-    )
+    @router.post("/v1/rankers/{name}/switch", dependencies=[administers], **described(404, 409, answer=RankerAnswer))
     def switch(request: Request, name: str) -> Response:
         """The other policy decides from now on, and this one stands by: the same again switches back."""
         return bodies.answer(_shown(rankers.switch(name, request.state.by)))
@@ -151,54 +150,54 @@ def of_replacing(service: Service) -> APIRouter:
     return router
 
 
-def _shown(hosted: Hosted) -> schemas.RankerAnswer:
+def _shown(hosted: Hosted) -> RankerAnswer:
     aside = hosted.quarantine
     if aside is not None:
-        return schemas.RankerAnswer(hosted.name, dict(hosted.settings), 0, 0, 0, 0, aside.position, quarantine=aside)
+        return RankerAnswer(hosted.name, dict(hosted.settings), 0, 0, 0, 0, aside.position, quarantine=aside)
     ranker = hosted.ranker
     now = ranker.overview(hours=0.0)
     told: dict[str, Any] = {**ranker.counts(), "guarded": now.guarded, "arms": now.arms, "lift": now.lift}
-    return schemas.RankerAnswer(hosted.name, ranker.config.as_mapping(), **told, version=ranker.version)
+    return RankerAnswer(hosted.name, ranker.config.as_mapping(), **told, version=ranker.version)
 
 
 def of_items(service: Service) -> APIRouter:
     """Items of a ranker."""
     router, rankers, most = APIRouter(tags=["items"]), service.rankers, service.limits.body
     pages = needs(service.guard, "read", "limit", "offset")
-    items_given, item_given = given(schemas.ItemsBody, most), given(schemas.ItemBody, most)
+    items_given, item_given = given(Decoder(Items), most), given(Decoder(ItemBody), most)
     reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
 
-    @router.get("/v1/rankers/{name}/items", dependencies=[pages], **described(404, answer=schemas.ItemsAnswer))
+    @router.get("/v1/rankers/{name}/items", dependencies=[pages], **described(404, answer=ItemPage))
     def list_items(name: str, limit: Limit = 1000, offset: Offset = 0) -> Response:
         """Items in the order in which they were added."""
         found = rankers.find(name).ranker.items()
-        return bodies.answer({"items": [_item(item) for item in found[offset : offset + limit]], "total": len(found)})
+        return bodies.answer(ItemPage(found[offset : offset + limit], len(found)))
 
     @router.put(
         "/v1/rankers/{name}/items",
         dependencies=[administers],
-        **described(404, body=schemas.ItemsBody, status=204),
+        **described(404, body=Items, status=204),
     )
     def put_items(name: str, body: Any = items_given) -> Response:
         """Add or change items: all of them, or none."""
         bodies.at_most("items", body.items, service.limits.list)
-        rankers.put_items(name, [_fields(item, item.id) for item in body.items])
+        rankers.put_items(name, body.items)
         return Response(status_code=204)
 
-    @router.get("/v1/rankers/{name}/items/{id:path}", dependencies=[reads], **described(404, answer=schemas.ItemAnswer))
+    @router.get("/v1/rankers/{name}/items/{id:path}", dependencies=[reads], **described(404, answer=Item))
     def show_item(name: str, id: str) -> Response:
         """One item as it is now."""
-        return bodies.answer(_item(rankers.find(name).item(id)))
+        return bodies.answer(rankers.find(name).item(id))
 
     @router.put(
         "/v1/rankers/{name}/items/{id:path}",
         dependencies=[administers],
-        **described(404, body=schemas.ItemBody, answer=schemas.ItemAnswer),
+        **described(404, body=ItemBody, answer=Item),
     )
     def put_item(name: str, id: str, body: Any = item_given) -> Response:
         """Add or change one item."""
-        rankers.put_items(name, [_fields(body, id)])
-        return bodies.answer(_item(rankers.find(name).item(id)))
+        rankers.put_items(name, [Item.of({"id": id, **asdict(body)}, "item")])
+        return bodies.answer(rankers.find(name).item(id))
 
     @router.delete("/v1/rankers/{name}/items/{id:path}", dependencies=[administers], **described(404, status=204))
     def remove_item(name: str, id: str) -> Response:
@@ -209,31 +208,18 @@ def of_items(service: Service) -> APIRouter:
     return router
 
 
-def _fields(body: schemas.ItemBody, id: str) -> dict[str, Any]:
-    prior = {} if body.prior is None else {"prior": {"score": body.prior.score, "strength": body.prior.strength}}
-    told = {"id": id, "features": body.features, "price": body.price, "enabled": body.enabled, **prior}
-    more = {"coverage": body.coverage, "default_position": body.default_position}
-    return told | {name: value for name, value in more.items() if value is not None}
-
-
-def _item(item: Item) -> schemas.ItemAnswer:
-    features, coverage = (None if one is None else list(one) for one in (item.features, item.coverage))
-    prior, position = item.as_mapping()["prior"], item.default_position
-    return schemas.ItemAnswer(item.id, features, item.price, item.enabled, coverage, prior, position)
-
-
 def of_decisions(service: Service) -> APIRouter:
     """What became of decisions, one by one and together."""
     router, rankers, most = APIRouter(tags=["decisions"]), service.rankers, service.limits.body
     pages = needs(service.guard, "read", "segment", "sort", "order", "search", "hours", "limit", "offset", "age")
-    events_given, decision_given = given(schemas.BulkFeedbackBody, most), given(schemas.WithdrawBody, most)
+    events_given, decision_given = given(Decoder(BulkFeedback), most), given(Decoder(Withdrawal), most)
     reads, tells = needs(service.guard, "read"), needs(service.guard, "feedback")
     watched = Watched()
 
     @router.post(
         "/v1/rankers/{name}/feedback/bulk",
         dependencies=[tells],
-        **described(404, body=schemas.BulkFeedbackBody, answer=schemas.BulkAnswers),
+        **described(404, body=BulkFeedback, answer=BulkAnswers),
     )
     async def bulk_feedback(name: str, body: Any = events_given) -> Response:
         """Feedback for many lists; each is taken or refused by itself."""
@@ -248,12 +234,12 @@ def of_decisions(service: Service) -> APIRouter:
     @router.post(
         "/v1/rankers/{name}/withdraw",
         dependencies=[tells],
-        **described(404, body=schemas.WithdrawBody, answer=schemas.ReceiptAnswer),
+        **described(404, body=Withdrawal, answer=Receipt),
     )
     def withdraw(name: str, body: Any = decision_given) -> Response:
         """A list was never shown: nothing is learned from it."""
         receipt = rankers.find(name).ranker.withdraw(body.decision)
-        return bodies.answer(schemas.ReceiptAnswer(receipt.decision, receipt.status))
+        return bodies.answer(receipt)
 
     @router.get("/v1/rankers/{name}/decisions/{id:path}", dependencies=[reads], **described(404, answer=History))
     def show_decision(name: str, id: str) -> Response:
@@ -331,7 +317,7 @@ def of_decisions(service: Service) -> APIRouter:
     return router
 
 
-def _handed(hosted: Hosted, told: schemas.FeedbackBody) -> Any:
+def _handed(hosted: Hosted, told: FeedbackEvent) -> Any:
     """A future, or the error that it was refused with."""
     try:
         return hot.tell(hosted, told)
@@ -341,7 +327,7 @@ def _handed(hosted: Hosted, told: schemas.FeedbackBody) -> Any:
         return error
 
 
-async def _settled(service: Service, hosted: Hosted, told: schemas.FeedbackBody, soon: Any) -> schemas.BulkAnswer:
+async def _settled(service: Service, hosted: Hosted, told: FeedbackEvent, soon: Any) -> BulkAnswer:
     try:
         if isinstance(soon, Exception):
             raise soon
@@ -350,9 +336,9 @@ async def _settled(service: Service, hosted: Hosted, told: schemas.FeedbackBody,
         why = refused(error)
         if why is None:
             raise
-        return schemas.BulkAnswer(told.decision, "unavailable" if why.status == 503 else "refused", why.detail)
+        return BulkAnswer(told.decision, "unavailable" if why.status == 503 else "refused", why.detail)
     service.metrics.told(hosted.name, receipt.status)
-    return schemas.BulkAnswer(receipt.decision, receipt.status)
+    return BulkAnswer(receipt.decision, receipt.status)
 
 
 def _may_read(service: Service, request: Request) -> bool:

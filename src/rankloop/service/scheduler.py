@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 
 from rankloop.errors import RankloopError
+from rankloop.schema.service_settings import Snapshots
 from rankloop.service.hosted import Hosted
 from rankloop.service.rankers import Rankers
-from rankloop.service.settings import Snapshots
 
 log = logging.getLogger("rankloop.service")
 

@@ -10,6 +10,7 @@ from typing import Any
 from rankloop import catalogue, validate
 from rankloop.errors import MISSING, InvalidInput, MissingExtra, Words
 from rankloop.policy import Ranks
+from rankloop.schema.words import unknown_field
 from rankloop.types import Setting
 from rankloop.worlds import World, from_spec
 
@@ -27,6 +28,13 @@ class PolicySpec:
     params: Mapping[str, Any] = field(default_factory=dict)
     function: Callable[[Setting], Ranks] | None = None
     entry: catalogue.Entry | None = None  # carried along, so that a worker process knows it too
+
+    def __post_init__(self) -> None:
+        """Refuse a label that no table could show, and parameters that the policy has not."""
+        if not isinstance(self.label, str) or not self.label.strip() or not self.label.isprintable():
+            raise InvalidInput("label", self.label, "a text of one line")
+        if self.function is None and self.entry is None:
+            catalogue.resolve(self.id, self.params)
 
     def build(self, setting: Setting) -> Ranks:
         """The policy for this setting."""
@@ -47,9 +55,25 @@ class Spec:
     policies: tuple[PolicySpec, ...]
     rounds: int
     replications: int
-    seed: int
-    chunk: int
-    source: Mapping[str, Any]  # as given, for the record
+    seed: int = 0
+    chunk: int = CHUNK
+    source: Mapping[str, Any] = field(default_factory=dict)  # as given, for the record
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that cannot be run, and two policies of one label."""
+        for name, low, high in (
+            ("rounds", 1, 10**9),
+            ("replications", 1, 10**6),
+            ("seed", 0, None),
+            ("chunk", 1, None),
+        ):
+            object.__setattr__(self, name, validate.integer(name, getattr(self, name), low=low, high=high))
+        if not self.policies:
+            raise InvalidInput("policies", self.policies, "a policy, or several")
+        labels = [spec.label for spec in self.policies]
+        for i, label in enumerate(labels):
+            if label in labels[:i]:
+                raise InvalidInput(f"policies[{i}].label", label, "a label that no other policy of the spec has")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Spec:
@@ -58,7 +82,7 @@ class Spec:
             raise InvalidInput("spec", MISSING if given is None else given, f"a mapping with {', '.join(REQUIRED)}")
         for name in given:
             if name not in (*REQUIRED, *OPTIONAL):
-                raise InvalidInput(str(name), given[name], f"only the fields {', '.join((*REQUIRED, *OPTIONAL))}")
+                raise unknown_field("", name, given[name], (*REQUIRED, *OPTIONAL))
         for name in REQUIRED:
             if name not in given:
                 raise InvalidInput(name, MISSING, f"a value, since a spec needs {', '.join(REQUIRED)}")
@@ -66,10 +90,10 @@ class Spec:
         return cls(
             world=world if hasattr(world, "prepare") and hasattr(world, "draw") else from_spec(world),
             policies=policy_specs(given["policies"]),
-            rounds=validate.integer("rounds", given["rounds"], high=10**9),
-            replications=validate.integer("replications", given["replications"], high=10**6),
-            seed=validate.integer("seed", given.get("seed", 0), low=0),
-            chunk=validate.integer("chunk", given.get("chunk", CHUNK)),
+            rounds=given["rounds"],
+            replications=given["replications"],
+            seed=given.get("seed", 0),
+            chunk=given.get("chunk", CHUNK),
             source=dict(given),
         )
 
@@ -78,12 +102,7 @@ def policy_specs(given: Any) -> tuple[PolicySpec, ...]:
     """A list of ids, mappings with 'id', or functions."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise InvalidInput("policies", given, "a list of policy ids, mappings with 'id', or functions of a Setting")
-    specs = tuple(_policy_spec(f"policies[{i}]", one) for i, one in enumerate(given))
-    labels = [spec.label for spec in specs]
-    for i, label in enumerate(labels):
-        if label in labels[:i]:
-            raise InvalidInput(f"policies[{i}].label", label, "a label that no other policy of the spec has")
-    return specs
+    return tuple(_policy_spec(f"policies[{i}]", one) for i, one in enumerate(given))
 
 
 def _policy_spec(where: str, one: Any) -> PolicySpec:
@@ -95,22 +114,15 @@ def _policy_spec(where: str, one: Any) -> PolicySpec:
         one = {"id": one}
     if not isinstance(one, Mapping) or "id" not in one:
         raise InvalidInput(where, one, "a policy id, a mapping with 'id', or a function of a Setting")
-    if callable(one["id"]):
-        name = getattr(one["id"], "__name__", type(one["id"]).__name__)
-        return PolicySpec(id=name, label=_label(where, one.get("label", name)), function=one["id"])
     params = {name: value for name, value in one.items() if name not in ("id", "label")}
     try:
-        resolved = catalogue.resolve(one["id"], params)
+        if callable(one["id"]):
+            name = getattr(one["id"], "__name__", type(one["id"]).__name__)
+            return PolicySpec(id=name, label=one.get("label", name), function=one["id"])
+        entry, resolved = catalogue.find(one["id"]), catalogue.resolve(one["id"], params)
+        return PolicySpec(id=entry.id, label=one.get("label", entry.id), params=resolved, entry=entry)
     except InvalidInput as error:
         raise error.within(where) from None
-    label = _label(where, one.get("label", one["id"]))
-    return PolicySpec(id=one["id"], label=label, params=resolved, entry=catalogue.find(one["id"]))
-
-
-def _label(where: str, label: Any) -> str:
-    if not isinstance(label, str) or not label.strip() or not label.isprintable():
-        raise InvalidInput(f"{where}.label", label, "a text of one line")
-    return label
 
 
 def load_spec(path: str | Path) -> Spec:

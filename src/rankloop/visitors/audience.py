@@ -131,6 +131,6 @@ def _items(visit: Visit, setting: Setting) -> tuple[Item, ...]:
     prices = setting.objective.prices if isinstance(setting.objective, Revenue) else np.zeros(L)
     allowed = np.ones(L, dtype=np.bool_) if request.allowed is None else np.broadcast_to(request.allowed, (1, L))[0]
     return tuple(
-        Item(f"item-{i}", None if x is None else tuple(x[i].tolist()), float(prices[i]))
+        Item(f"item-{i}", features=None if x is None else tuple(x[i].tolist()), price=float(prices[i]))
         for i in np.flatnonzero(allowed)
     )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from rankloop.client import Call, Calls, Ranking
-from rankloop.engine import Receipt
+from rankloop.client import Call, Calls
+from rankloop.schema import RankAnswer, Receipt
 from rankloop.visitors.audience import Visitor
 
 
@@ -27,11 +26,10 @@ def rank(
     *,
     candidates: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
-) -> Call[Ranking]:
+) -> Call[RankAnswer]:
     """Ask for a visitor's list; with an order of the caller's own, so that a control group can be kept."""
     person = None if order is None else visitor.person
-    asked: dict[str, Any] = {"k": visitor.k, "context": visitor.context, "candidates": candidates}
-    return Calls.rank(ranker, order=order, visitor=person, **asked)
+    return Calls.rank(ranker, k=visitor.k, context=visitor.context, candidates=candidates, order=order, visitor=person)
 
 
 def feedback(ranker: str, told: Told) -> Call[Receipt]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Self, TypeVar
 from urllib.parse import urlencode
 
@@ -38,9 +37,8 @@ class Caller:
     def ask(self, call: Call[T]) -> T:
         """Put a call to the service, as `Client.ask`."""
         path = self._prefix + call.path + (f"?{urlencode(call.query)}" if call.query else "")
-        body = None if call.body is None else json.dumps(call.body).encode()
         try:
-            answer = self._pool.urlopen(call.method, path, body=body, headers=self._headers)
+            answer = self._pool.urlopen(call.method, path, body=call.content, headers=self._headers)
         except urllib3.exceptions.HTTPError as error:
             port = self._pool.port or (443 if self._pool.scheme == "https" else 80)
             raise Unavailable(f"no answer from {self._pool.host}:{port} ({type(error).__name__}).") from None

@@ -1,0 +1,66 @@
+"""An item: something that can be listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from rankloop.schema.base import Payload
+from rankloop.schema.identifiers import Id, printable
+from rankloop.schema.limits import MAX_AMOUNT, MAX_POSITION, MAX_PRIOR_STRENGTH
+from rankloop.schema.rank_request import Number
+
+Price = Annotated[float, Meta(ge=0.0, le=MAX_AMOUNT)]
+Strength = Annotated[float, Meta(ge=0.0, le=MAX_PRIOR_STRENGTH)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Position = Annotated[float, Meta(ge=-MAX_POSITION, le=MAX_POSITION)]
+
+
+class Prior(Payload, frozen=True):
+    """What another ranker says of an item."""
+
+    where: ClassVar[str] = "prior"
+
+    score: Annotated[Number, Meta(description="mean outcome in the objective's units")]
+    strength: Annotated[Strength, Meta(description="number of observations that the score is worth")]
+
+
+class ItemBody(Payload, kw_only=True, frozen=True):
+    """An item, its id apart."""
+
+    features: Annotated[
+        tuple[Number, ...] | None, Meta(description="features, where the ranker has them (ranker.dim)")
+    ] = None
+    price: Annotated[Price, Meta(description="value of a click, where the objective is revenue")] = 0.0
+    enabled: Annotated[bool, Meta(description="whether it may be listed")] = True
+    prior: Annotated[Prior | None, Meta(description="score of another ranker to start from")] = None
+    coverage: Annotated[
+        tuple[Share, ...] | None, Meta(description="share of each topic that it covers (ranker.coverage)")
+    ] = None
+    default_position: Annotated[
+        Position | None, Meta(description="place in the default order: smaller first, items without one last")
+    ] = None
+
+
+class Item(ItemBody, frozen=True):
+    """An item with its id."""
+
+    where: ClassVar[str] = "item"
+
+    id: Annotated[Id, Meta(description="id, printable, unique among the ranker's items")]
+
+    def __post_init__(self) -> None:
+        """Refuse an id that cannot be printed."""
+        printable("id", self.id)
+
+    def as_mapping(self) -> dict[str, Any]:
+        """What `of` accepts, what is not known left out."""
+        told: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: value for name, value in told.items() if value is not None}
+
+
+ItemFields = Mapping[str, object]
+"""An item as a mapping, which `Item.of` reads."""
