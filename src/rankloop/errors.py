@@ -28,7 +28,7 @@ class InvalidInput(RankloopError):
 
     def within(self, prefix: str) -> InvalidInput:
         """The same error seen from outside: ``k`` becomes ``world.k``."""
-        return InvalidInput(f"{prefix}.{self.field}", self.value, self.accepted)
+        return type(self)(f"{prefix}.{self.field}", self.value, self.accepted)
 
 
 class Words(str):

@@ -63,6 +63,7 @@ class Settings(Part):
     limits: Limits = Limits()
     snapshots: Snapshots = Snapshots()
     cors_origins: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()  # module:name of functions from a Setting to a policy, loaded at the start
     rankers: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
