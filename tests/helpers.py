@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, permutations
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from rankloop import catalogue
+from rankloop.catalogue import plugins, registry
 from rankloop.policy import Policy, PolicyState
 from rankloop.state import State
 from rankloop.types import EMPTY, BetaPrior, FloatArray, IntArray, Request, Setting
+
+
+@contextmanager
+def loading_nothing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Policies and modules of the current folder that are loaded inside the block are forgotten after it."""
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    monkeypatch.setattr(plugins, "_named", {})
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    for name, module in list(sys.modules.items()):
+        if str(vars(module).get("__file__")).startswith(str(Path.cwd())):
+            del sys.modules[name]
+
 
 RARE = 1e-4
 """A test of fit fails below this p-value: one seed in ten thousand, and the seeds are fixed."""

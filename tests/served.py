@@ -43,6 +43,7 @@ class Served:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = log or str(folder / "log.db")
         self.url = ""
+        self.folder, self.arguments, self.environment = folder, list[str](), dict[str, str]()
         self._settings, self._says = folder / "settings.yaml", folder / "says"
         given = {"log": self.log, "port": 0, "rankers": RANKERS, "snapshots": {"entries": 20}}
         self._settings.write_text(json.dumps(given))
@@ -78,10 +79,20 @@ class Served:
         """Start, and do not wait."""
         assert not self.runs
         with_it = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # it ends when the tests do
-        command = [*with_it, sys.executable, "-m", "rankloop", "serve", "--config", str(self._settings)]
+        command = [
+            *with_it,
+            sys.executable,
+            "-m",
+            "rankloop",
+            "serve",
+            "--config",
+            str(self._settings),
+            *self.arguments,
+        ]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("RANKLOOP_")}
         with self._says.open("wb") as says:
-            self._process = subprocess.Popen(command, stdout=says, stderr=says, env=clean)
+            environment = clean | self.environment
+            self._process = subprocess.Popen(command, stdout=says, stderr=says, env=environment, cwd=self.folder)
 
     def _listens(self) -> bool:
         found = re.search(r"running on (http://\S+)", self.says)

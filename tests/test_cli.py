@@ -423,7 +423,7 @@ def test_a_parameter_that_needs_a_prior_says_so(prior: str, tmp_path: Path, caps
 
 def test_position_based_feedback_needs_biases(tmp_path: Path, capsys: Capture) -> None:
     line = refused(tmp_path, capsys, yaml.safe_dump(spec_with("policies.1.feedback", "position-based")))
-    assert line.startswith("policies[1]: gts needs known position biases")
+    assert line.startswith("policies[1]: gts with feedback 'position-based' needs known position biases")
 
 
 @pytest.mark.parametrize(

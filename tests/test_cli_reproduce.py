@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 import data_files
+from helpers import loading_nothing
 from rankloop import __version__
 from rankloop.cli.main import main
 from rankloop.data import SETS
@@ -52,16 +52,13 @@ number = 3
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder to work in; nobody has said where data lie, and --data is forgotten afterwards."""
+    """A folder to work in; nobody has said where data lie, and --data and --policy are forgotten afterwards."""
     monkeypatch.setenv("RANKLOOP_DATA", "")
     monkeypatch.delenv("RANKLOOP_DATA")
     monkeypatch.setenv("RANKLOOP_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    before = set(sys.modules)
-    yield tmp_path
-    for name in ("own", "broken", "raises"):
-        if name not in before:
-            sys.modules.pop(name, None)
+    with loading_nothing(monkeypatch):
+        yield tmp_path
 
 
 @pytest.fixture
@@ -172,7 +169,7 @@ def test_a_module_that_cannot_be_imported_is_refused(name: str, text: str, capsy
 
 def test_a_function_that_makes_no_policy_is_refused(capsys: Capture, place: Path, tiny: None) -> None:
     data_files.write(place / "own.py", OWN)
-    assert "no_policy, which gives a int" in refused(
+    assert "no-policy, which gives a int" in refused(
         capsys, "prior/tiny", "--quick", "--jobs", 1, "--policy", "own:no_policy"
     )
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import types
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
-from rankloop import catalogue
-from rankloop.cli.main import parser
+from helpers import loading_nothing
+from rankloop import catalogue, checks
+from rankloop.cli.main import main, parser
 from rankloop.simulator import Spec
 from rankloop.worlds import KINDS
 
@@ -55,6 +58,29 @@ def test_the_belief_of_the_docs_keeps_all_laws(capsys: pytest.CaptureFixture[str
     held = re.findall(r"holds: (\S+)", capsys.readouterr().out)
     assert {"accepted-means-learnable", "catching-up-equals-updates", "every-list-is-decided-again"} <= set(held)
     assert len(held) >= 13
+
+
+def test_the_module_of_the_docs_is_used_by_its_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file, the spec and the first two commands of docs/add-a-policy.md, and options of all its commands."""
+    page = "docs/add-a-policy.md"
+    (module,) = [block for block in blocks(page, "python") if "@policy(" in block]
+    ((spec,), (shell,)) = (blocks(page, language) for language in ("yaml", "sh"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_policies.py").write_text(module, encoding="utf-8")
+    (tmp_path / "spec.yaml").write_text(spec, encoding="utf-8")
+    lines = [shlex.split(line, comments=True)[1:] for line in shell.splitlines()]
+    with loading_nothing(monkeypatch):
+        for line in lines:
+            assert parser().parse_args(line).policy == ["my_policies:epsilon_greedy"]
+        assert main([*lines[0], "--jobs", "1"]) == 0
+        assert main(lines[1]) == 0
+        for id in ("epsilon-greedy", "bold-gts"):
+            for law in checks.laws(partial(catalogue.build, id)):
+                law.check()
+    out = capsys.readouterr().out
+    assert all(id in out for id in ("epsilon-greedy", "bold-gts", "epsilon = 0.05: a number in (0, 1]"))
 
 
 def test_the_readme_spec_is_valid() -> None:

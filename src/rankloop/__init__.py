@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rankloop.engine import Ranker, RankerConfig
     from rankloop.errors import InvalidInput, MissingExtra, RankloopError, Unsupported
     from rankloop.policy import Policy, Ranks
+    from rankloop.ranking_policy import RankingPolicy
     from rankloop.schema import FeedbackEvent, Item, RankerSettings, RankRequest
     from rankloop.simulator import Result, simulate
     from rankloop.types import Decision, Request, Setting
@@ -28,6 +29,7 @@ __all__ = [
     "Ranker",
     "RankerConfig",
     "RankerSettings",
+    "RankingPolicy",
     "RankloopError",
     "Ranks",
     "Request",
@@ -45,6 +47,7 @@ _HOMES = {
     "engine": ("Ranker", "RankerConfig"),
     "errors": ("InvalidInput", "MissingExtra", "RankloopError", "Unsupported"),
     "policy": ("Policy", "Ranks"),
+    "ranking_policy": ("RankingPolicy",),
     "schema": ("FeedbackEvent", "Item", "RankRequest", "RankerSettings"),
     "simulator": ("Result", "simulate"),
     "types": ("Decision", "Request", "Setting"),

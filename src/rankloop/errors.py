@@ -31,7 +31,7 @@ class InvalidInput(RankloopError):
 
     def within(self, prefix: str) -> InvalidInput:
         """The same error seen from outside: ``k`` becomes ``world.k``."""
-        return InvalidInput(f"{prefix}.{self.field}" if prefix else self.field, self.value, self.accepted, self.meant)
+        return type(self)(f"{prefix}.{self.field}" if prefix else self.field, self.value, self.accepted, self.meant)
 
 
 class Words(str):

@@ -1,17 +1,35 @@
 """Every named policy: one function each, grouped by paper, and the lookup by id."""
 
 from rankloop.catalogue import cascade, choice, long_sequences, prior, select_rank
-from rankloop.catalogue.registry import Entry, build, build_entry, entries, find, policy, resolve
+from rankloop.catalogue.plugins import load
+from rankloop.catalogue.registry import (
+    Entry,
+    UnknownPolicy,
+    adopt,
+    build,
+    build_entry,
+    code_of,
+    entries,
+    find,
+    own_entries,
+    policy,
+    resolve,
+)
 
 __all__ = [
     "Entry",
+    "UnknownPolicy",
+    "adopt",
     "build",
     "build_entry",
     "cascade",
     "choice",
+    "code_of",
     "entries",
     "find",
+    "load",
     "long_sequences",
+    "own_entries",
     "policy",
     "prior",
     "resolve",

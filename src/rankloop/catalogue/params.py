@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import numpy as np
 
@@ -111,9 +111,12 @@ class Param:
 
 def params_of(build: Callable[..., Any]) -> tuple[Param, ...]:
     """The keyword-only arguments of a catalogue function."""
-    hints = get_type_hints(build, include_extras=True)
     keywords = [p for p in inspect.signature(build).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    return tuple(Param(p.name, p.default, *_kind(hints[p.name])) for p in keywords)
+    hints = inspect.signature(build, eval_str=True).parameters if keywords else {}
+    for p in keywords:
+        if p.default is p.empty:
+            raise TypeError(f"the hyper-parameter {p.name} has no default")
+    return tuple(Param(p.name, p.default, *_kind(p.name, hints[p.name].annotation)) for p in keywords)
 
 
 def checked(params: tuple[Param, ...], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +129,7 @@ def checked(params: tuple[Param, ...], given: Mapping[str, Any]) -> dict[str, An
     return {p.name: p.check(given[p.name]) if p.name in given else p.default for p in params}
 
 
-def _kind(hint: Any) -> tuple[Kind | tuple[str, ...], bool]:
+def _kind(name: str, hint: Any) -> tuple[Kind | tuple[str, ...], bool]:
     optional = False
     if get_origin(hint) is not Annotated and type(None) in get_args(hint):
         optional = True
@@ -135,4 +138,5 @@ def _kind(hint: Any) -> tuple[Kind | tuple[str, ...], bool]:
         return next(m for m in get_args(hint) if isinstance(m, Kind)), optional
     if get_origin(hint) is Literal:
         return get_args(hint), optional
-    raise TypeError(f"a hyper-parameter is annotated {hint}; use an alias of params.py or a Literal")
+    told = "not annotated" if hint is inspect.Parameter.empty else f"annotated {hint}"
+    raise TypeError(f"the hyper-parameter {name} is {told}; use an alias of rankloop.catalogue.params, or a Literal")

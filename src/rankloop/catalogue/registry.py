@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from rankloop import validate
@@ -35,6 +39,12 @@ class Entry:
     learns: bool
     build: Build
     params: tuple[Param, ...]
+    code: str = ""  # a hash of the file it came from, where that is not the package's
+
+    @property
+    def own(self) -> bool:
+        """Whether its code is somebody's own: the package's version does not say when it changes."""
+        return _outside(self.build.__module__)
 
     @property
     def doc(self) -> str:
@@ -48,26 +58,86 @@ class Entry:
 
 
 PAPERS = ("baseline", "cascade", "prior", "long-sequences", "select-rank", "choice")
+HOW_TO_LOAD = "a policy of your own is loaded with --policy module:name"
+
+
+class UnknownPolicy(InvalidInput):
+    """No policy of this id is in the catalogue."""
+
 
 _ENTRIES: dict[str, Entry] = {}
 
 
 def policy(
-    id: str, *, paper: str, feedback: str = "cascade", needs: tuple[str, ...] = (), learns: bool = True
+    id: str, *, paper: str = "own", feedback: str = "cascade", needs: tuple[str, ...] = (), learns: bool = True
 ) -> Callable[[F], F]:
     """Enter a function `(setting, *, ...) -> Policy` into the catalogue under this id."""
 
-    def enter(build: F) -> F:
-        if id in _ENTRIES:
-            raise InvalidInput("id", id, "an id that no other policy has")
-        _ENTRIES[id] = Entry(id, paper, feedback, needs, learns, build, params_of(build))
+    def decorate(build: F) -> F:
+        enter(Entry(id, paper, feedback, needs, learns, build, params_of(build), code_in(build.__module__)))
         return build
 
-    return enter
+    return decorate
+
+
+def enter(entry: Entry) -> Entry:
+    """Add an entry to the catalogue; an id that another policy has is refused."""
+    if entry.id in _ENTRIES:
+        raise InvalidInput("id", entry.id, "an id that no other policy has")
+    _ENTRIES[entry.id] = entry
+    return entry
+
+
+def _outside(module: str) -> bool:
+    return module.partition(".")[0] != __name__.partition(".")[0]
+
+
+def code_in(module: str) -> str:
+    """A hash of the file of a module from outside the package; empty where it has none, as in a notebook."""
+    file = vars(sys.modules[module]).get("__file__") if _outside(module) and module in sys.modules else None
+    try:
+        return "" if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    except OSError:
+        return ""
+
+
+@contextmanager
+def all_or_nothing() -> Iterator[None]:
+    """Take back what was entered inside the block where it fails."""
+    before = dict(_ENTRIES)
+    try:
+        yield
+    except BaseException:
+        _ENTRIES.clear()
+        _ENTRIES.update(before)
+        raise
+
+
+def own_entries() -> tuple[Entry, ...]:
+    """The policies that were entered from outside the package so far; nothing is looked for."""
+    return tuple(entry for entry in _ENTRIES.values() if entry.own)
+
+
+def adopt(entries: Iterable[Entry]) -> None:
+    """Enter what another process has entered; a worker does so before it plays."""
+    _ENTRIES.update({entry.id: entry for entry in entries})
+
+
+def entry_of(build: Build) -> Entry | None:
+    """The entry that this function was entered as; None where it was not."""
+    return next((entry for entry in _ENTRIES.values() if entry.build == build), None)
+
+
+def code_of(id: str) -> str:
+    """What tells one version of somebody's own policy from another; empty for the package's, which has a version."""
+    return _ENTRIES[id].code if id in _ENTRIES else ""
 
 
 def entries() -> tuple[Entry, ...]:
-    """Every named policy, in the order of the papers."""
+    """Every named policy, in the order of the papers; those of installed packages come last."""
+    from rankloop.catalogue import plugins  # which enters policies here
+
+    plugins.discover()
     return tuple(
         sorted(_ENTRIES.values(), key=lambda entry: PAPERS.index(entry.paper) if entry.paper in PAPERS else 99)
     )
@@ -75,9 +145,14 @@ def entries() -> tuple[Entry, ...]:
 
 def find(id: str) -> Entry:
     """The entry of this id."""
-    if not isinstance(id, str) or id not in _ENTRIES:
-        raise InvalidInput("id", id, "one of " + ", ".join(entry.id for entry in entries()), closest(id, _ENTRIES))
-    return _ENTRIES[id]
+    if isinstance(id, str) and id in _ENTRIES:
+        return _ENTRIES[id]
+    known = entries()
+    for entry in known:
+        if entry.id == id:
+            return entry
+    ids = [entry.id for entry in known]
+    raise UnknownPolicy("id", id, f"one of {', '.join(ids)}; {HOW_TO_LOAD}", closest(id, ids))
 
 
 def resolve(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,7 +180,11 @@ def build(id: str, setting: Setting, **given: Any) -> RankingPolicy[Any]:
     >>> build("gts", Setting(items=30, slots=3)).feedback.name
     'cascade'
     """
-    return build_entry(find(id), setting, resolve(id, given))
+    entry = find(id)
+    built = build_entry(entry, setting, resolve(id, given))
+    if entry.own and not isinstance(built, RankingPolicy):
+        raise Unsupported(f"{id} gives a {type(built).__name__}; accepted: a rankloop.RankingPolicy.")
+    return built
 
 
 def build_entry(entry: Entry, setting: Setting, params: Mapping[str, Any]) -> RankingPolicy[Any]:

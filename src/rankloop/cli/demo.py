@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from rankloop.cli.options import add_policies, use_policies
 from rankloop.cli.service import KEY
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError
 
@@ -32,6 +33,7 @@ def add_to(commands: Any) -> None:
     command.add_argument("--folder", default="results/demo", metavar="DIR", help="default: %(default)s")
     command.add_argument("--port", type=int, help="default: 8080, or another one where that is taken")
     command.add_argument("--rate", type=float, default=40.0, metavar="R", help="visits per second (%(default)g)")
+    add_policies(command, "load a policy of your own, so that rankers can be created with it")
     command.set_defaults(run=run, kept="what was acknowledged is in the log")
 
 
@@ -42,6 +44,7 @@ def run(given: argparse.Namespace) -> None:
         from rankloop.service import app, settings
     except ModuleNotFoundError:
         raise MissingExtra("the demo command", "serve") from None
+    use_policies(given)
     folder = Path(given.folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rankloop import catalogue, validate
+from rankloop.cli.options import add_policies, use_policies
 from rankloop.worlds import KINDS
 
 
@@ -15,6 +16,7 @@ def add_to(commands: Any) -> None:
     """Add both commands."""
     policies = commands.add_parser("policies", help="list the policies, or show one with its formula")
     policies.add_argument("id", nargs="?", help="show this policy's formula and parameters")
+    add_policies(policies)
     policies.set_defaults(run=show_policies)
     worlds = commands.add_parser("worlds", help="list the kinds of simulated visitors, or show one with its fields")
     worlds.add_argument("kind", nargs="?", help="show this world's fields")
@@ -23,6 +25,7 @@ def add_to(commands: Any) -> None:
 
 def show_policies(given: argparse.Namespace) -> None:
     """One line each, or one in full."""
+    use_policies(given)
     if given.id is not None:
         print(describe(catalogue.find(given.id)))
         return

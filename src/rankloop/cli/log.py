@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rankloop.cli import backup, skip, verify
+from rankloop.cli.options import add_policies, use_policies
 from rankloop.cli.verify import LOG
 from rankloop.engine import RankerConfig, export
 from rankloop.engine.verification import last_settings
@@ -30,6 +31,7 @@ def add_to(commands: Any) -> None:
     out.add_argument("out", metavar="OUT.parquet", type=Path)
     out.add_argument("--config", metavar="FILE", help=f"{CONFIG} (default: what the log says)")
     out.add_argument("--ranker", metavar="NAME", help="whose (default: the only one)")
+    add_policies(out, "load a policy of your own that made decisions of the log")
     out.set_defaults(run=run_export)
     back = verbs.add_parser("import", help="write what was exported into a new log")
     back.add_argument("file", metavar="IN.parquet", type=Path)
@@ -42,6 +44,7 @@ def add_to(commands: Any) -> None:
 
 def run_export(given: argparse.Namespace) -> None:
     """Write a table."""
+    use_policies(given)
     if not given.out.parent.is_dir():
         raise InvalidInput("out", str(given.out), "a path in a folder that is there")
     with closing(open_existing(given.log)) as store:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rankloop import validate
-from rankloop.cli.options import add_jobs, show_progress
+from rankloop.cli.options import add_jobs, add_policies, show_progress, use_policies
 from rankloop.experiments import matrix, matrix_report
 from rankloop.experiments.experiment import SEED
 
@@ -22,12 +22,14 @@ def add_to(commands: Any) -> None:
     command.add_argument("--quick", action="store_true", help="fewer rounds and replications: minutes, not an hour")
     command.add_argument("--out", default="results/matrix", metavar="DIR", help="default: results/matrix")
     add_jobs(command)
+    add_policies(command, "add a policy of your own as a row")
     command.set_defaults(run=run, kept="finished cells are kept; run it again to go on")
 
 
 def run(given: argparse.Namespace) -> None:
     """Run what is missing, then write everything."""
     validate.integer("--jobs", given.jobs)
+    use_policies(given)
     folder = Path(given.out)
     validate.writable_folder("--out", folder)
 

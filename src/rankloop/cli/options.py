@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any
 
+from rankloop import catalogue
 from rankloop.data import sets
 
 
@@ -16,6 +17,22 @@ def add_jobs(command: Any) -> None:
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)"
     )
     command.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def add_policies(command: Any, does: str = "load a policy of your own") -> None:
+    """Policies from outside the package."""
+    command.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="MODULE:NAME",
+        help=f"{does}: module and name of a function from a Setting to a policy; the option may be repeated",
+    )
+
+
+def use_policies(given: argparse.Namespace) -> tuple[catalogue.Entry, ...]:
+    """Load the policies that were named; their entries in the same order."""
+    return tuple(catalogue.load(source) for source in given.policy)
 
 
 def add_data(command: Any) -> None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
 from rankloop import validate
-from rankloop.cli.options import add_data, add_jobs, show_progress, use_data
+from rankloop.cli.options import add_data, add_jobs, add_policies, show_progress, use_data, use_policies
 from rankloop.data import prepared
 from rankloop.data.errors import MissingData
-from rankloop.errors import InvalidInput, RankloopError
+from rankloop.errors import RankloopError
 from rankloop.experiments import library, page, report, running
 from rankloop.experiments.experiment import Experiment
-from rankloop.simulator import parallel
-from rankloop.simulator.spec import PolicySpec
+from rankloop.simulator.spec import PolicySpec, policy_specs
 
 
 def add_to(commands: Any) -> None:
@@ -32,7 +29,7 @@ def add_to(commands: Any) -> None:
     command.add_argument("--out", default="results", metavar="DIR", help="default: results")
     add_jobs(command)
     command.add_argument("--engine", default="local", choices=("local", "dask"), help="where chunks are played")
-    command.add_argument("--policy", action="append", default=[], metavar="MODULE:NAME", help="add one of your own")
+    add_policies(command, "add a policy of your own to every panel")
     command.add_argument("--page", metavar="FILE", help="write the page of all results, such as docs/reproduction.md")
     command.set_defaults(run=run, kept="what was played is kept; run it again to go on")
 
@@ -45,7 +42,7 @@ def run(given: argparse.Namespace) -> None:
         listing(given.quick)
     results = Path(given.out)
     experiments = library.chosen(tuple(given.id))
-    extra = [own_policy(name) for name in given.policy]
+    extra = [spec for entry in use_policies(given) for spec in policy_specs([entry.id])]
     if experiments:
         validate.writable_folder("--out", results)
     left_out, asked_for = [], []
@@ -75,25 +72,6 @@ def listing(quick: bool) -> None:
     for row in (head, *rows):
         print(f"{row[0].ljust(widths[0])}  {row[1].ljust(widths[1])}  {row[2].rjust(widths[2])}  {row[3]}")
     print("\nM rounds: millions of replication-rounds to play; a process plays 1,000 to 200,000 in a second.")
-
-
-def own_policy(name: str) -> PolicySpec:
-    """A function from a Setting to a policy, given as module:name; the current folder is searched first."""
-    module, _, attribute = name.partition(":")
-    accepted = "module:name of a function from a Setting to a policy"
-    if not module or not attribute:
-        raise InvalidInput("--policy", name, accepted)
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)  # it stays: what the module imports later may lie there too
-    try:
-        found = importlib.import_module(module)
-        function = getattr(found, attribute)
-    except Exception as error:
-        raise InvalidInput("--policy", name, f"{accepted} ({type(error).__name__}: {error})") from None
-    if not callable(function):
-        raise InvalidInput("--policy", name, accepted)
-    parallel.carry(found)
-    return PolicySpec(id=attribute, label=attribute, function=function)
 
 
 def _one(experiment: Experiment, results: Path, extra: list[PolicySpec], given: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ import json
 import sys
 from typing import Any
 
+from rankloop.cli.options import add_policies, use_policies
 from rankloop.errors import InvalidInput, MissingExtra
 
 SWITCH = 0.0002
@@ -29,6 +30,7 @@ def add_to(commands: Any) -> None:
     command.add_argument("--host", help="default: 127.0.0.1")
     command.add_argument("--port", type=int, help="default: 8080")
     command.add_argument("--log", metavar="FILE", help="where everything is kept (default: rankloop.db)")
+    add_policies(command, "load a policy of your own, beside `policies` of the settings")
     command.add_argument(
         "--new-key",
         metavar="NAME:ROLE,…",
@@ -46,6 +48,7 @@ def run(given: argparse.Namespace) -> None:
     if given.new_key is not None:
         _print_key(given.new_key)
         return
+    use_policies(given)
     overrides = {"host": given.host, "port": given.port, "log": given.log}
     chosen = settings.load(given.config, overrides=overrides)
     until_the_end(app.create_app(chosen), chosen, "info")

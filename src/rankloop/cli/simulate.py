@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rankloop import validate
-from rankloop.cli.options import add_data, add_jobs, use_data
+from rankloop.cli.options import add_data, add_jobs, add_policies, use_data, use_policies
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.simulator.api import run as run_spec
 from rankloop.simulator.api import with_yardstick
@@ -28,6 +28,7 @@ def add_to(commands: Any) -> None:
     command.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
     add_jobs(command)
     add_data(command)
+    add_policies(command, "load a policy of your own, which the spec can then name by its id")
     command.set_defaults(run=run)
 
 
@@ -35,6 +36,7 @@ def run(given: argparse.Namespace) -> None:
     """Check everything, run, then write."""
     validate.integer("--jobs", given.jobs)
     use_data(given)
+    use_policies(given)
     spec = load_spec(given.spec)
     if given.out is not None:
         if not given.out.strip():

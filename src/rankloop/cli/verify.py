@@ -6,6 +6,8 @@ import argparse
 from contextlib import closing
 from typing import Any
 
+from rankloop.catalogue import UnknownPolicy
+from rankloop.cli.options import add_policies, use_policies
 from rankloop.engine import RankerConfig
 from rankloop.engine.records import CannotReplay
 from rankloop.engine.verification import TOLERANCE, Finding, Lists, compare_snapshot, decide_again, last_settings
@@ -30,11 +32,13 @@ def add_to(verbs: Any) -> None:
     verify = verbs.add_parser("verify", help=told)
     verify.add_argument("log", metavar="LOG", help=LOG)
     verify.add_argument("--ranker", metavar="NAME", help="only this one (default: all of the log)")
+    add_policies(verify, "load a policy of your own that made decisions of the log")
     verify.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> None:
     """Verify, print, and fail where something differs or there was nothing."""
+    use_policies(given)
     wrong, lists = [], 0
     with closing(open_existing(given.log)) as store:
         for log in store.rankers():
@@ -49,6 +53,10 @@ def run(given: argparse.Namespace) -> None:
                 found = decide_again(store, log)
             except CannotReplay as error:
                 print(f"{log}: {error}")
+                wrong.append(log)
+                continue
+            except UnknownPolicy as error:
+                print(f"{log}: its policy {error.value!r} is not loaded; give --policy module:name for it.")
                 wrong.append(log)
                 continue
             print("\n".join(says(log, finding, found)))

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from rankloop import validate
-from rankloop.cli.options import add_data, use_data
+from rankloop.cli.options import add_data, add_policies, use_data, use_policies
 from rankloop.cli.service import DEFAULT, KEY, URL
 from rankloop.errors import InvalidInput, RankloopError
 
@@ -46,6 +46,7 @@ def _add_what(command: Any) -> None:
     command.add_argument("--run", dest="named", metavar="NAME", help="the same visitors again (default: new ones)")
     command.add_argument("--create", metavar="POLICY", help="create the ranker, where there is none, with this policy")
     command.add_argument("--slots", type=int, metavar="K", help="of the ranker that is created (default: the world's)")
+    add_policies(command, "load a policy of your own for --create; the service must have loaded it too")
     add_data(command)
 
 
@@ -84,6 +85,7 @@ def run(given: argparse.Namespace) -> None:
         given.rounds = 1000 if given.seconds is None else 0
     _check(given)
     use_data(given)
+    use_policies(given)
     from rankloop.client import Client, NotAllowed
     from rankloop.visitors import Audience, Habits, Run, load_world
 

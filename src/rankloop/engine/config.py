@@ -38,7 +38,7 @@ class RankerConfig(RankerSettings, frozen=True):
         try:
             catalogue.find(self.policy)
         except InvalidInput as error:
-            raise InvalidInput("ranker.policy", self.policy, error.accepted, error.meant) from None
+            raise type(error)("ranker.policy", self.policy, error.accepted, error.meant) from None
         _check_params(self.policy, self.params)
         self.check()
 

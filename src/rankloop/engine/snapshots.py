@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rankloop import catalogue
 from rankloop.engine.clicks import TABLES
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.items import PER_COLUMN
@@ -130,9 +131,10 @@ def place(name: str, other: bool) -> str:
 
 
 def _belongs(replica: Replica) -> dict[str, Any]:
-    """What a snapshot is valid for: one policy, version, numerics and layout."""
+    """What a snapshot is valid for: one policy and its code, version, numerics and layout."""
     return {
         "learning": replica.config.learning(),
+        "code": catalogue.code_of(replica.config.policy),
         "rankloop": __version__,
         "numerics": numerics.version(),
         "skipped": sorted(replica.skipped),

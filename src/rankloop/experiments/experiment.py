@@ -57,7 +57,7 @@ class Panel:
     @property
     def own(self) -> tuple[str, ...]:
         """Labels of policies that somebody added."""
-        return tuple(p.label for p in self.policies if isinstance(p, PolicySpec) and p.function is not None)
+        return tuple(p.label for p in self.policies if isinstance(p, PolicySpec) and p.own)
 
     def with_policy(self, policy: PolicySpec) -> Panel:
         """The panel with one policy more."""

@@ -118,8 +118,8 @@ def play_panels(
     left: list[tuple[int, int, Path | None]] = []
     for p, (panel, spec) in enumerate(zip(panels, specs, strict=True)):
         for i, (policy, chunk) in enumerate(plays(spec)):
-            # A function of one's own is always played: nothing says when it has changed.
-            path = None if policy.function else store.path(panel, inputs or {}, policy, chunk)
+            # A policy of one's own is always played: nothing says when it has changed.
+            path = None if policy.own else store.path(panel, inputs or {}, policy, chunk)
             kept = None if path is None else store.load(path)
             if kept is None:
                 left.append((p, i, path))

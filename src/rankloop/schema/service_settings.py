@@ -74,6 +74,9 @@ class Settings(Payload, kw_only=True, frozen=True):
     limits: Annotated[Limits, Meta(description="what one caller may ask for")] = Limits()
     snapshots: Annotated[Snapshots, Meta(description="when states are kept")] = Snapshots()
     cors_origins: Annotated[tuple[str, ...], Meta(description="web pages of these origins may call the service")] = ()
+    policies: Annotated[
+        tuple[str, ...], Meta(description="policies of your own, module:name each, loaded at the start")
+    ] = ()
     rankers: Annotated[
         dict[str, dict[str, Any]], Meta(description="rankers to create where there are none of these names")
     ] = field(default_factory=dict)

@@ -14,6 +14,8 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
+from rankloop import catalogue
+from rankloop.catalogue import UnknownPolicy
 from rankloop.engine import Ranker, RankerConfig, snapshots
 from rankloop.engine.config import ADJUSTABLE, changes, learning_of
 from rankloop.engine.configurable import fits
@@ -33,6 +35,10 @@ from rankloop.store.writer import positions
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 SETTINGS = RankerSettings.__struct_fields__
+NOT_LOADED = (
+    "its policy {!r} is not loaded; start the service with --policy module:name of the function that makes it, or name "
+    "that in `policies` of the settings"
+)
 log = logging.getLogger("rankloop.service")
 
 
@@ -55,12 +61,18 @@ class Rankers:
         for name, config in settings.rankers.items():
             if name not in self._hosted:
                 self.put(name, config)
-            elif self.config(name, config).plain() != self._hosted[name].settings:
+            elif (
+                self._hosted[name].quarantine is None
+                and self.config(name, config).plain() != self._hosted[name].settings
+            ):
                 log.warning("ranker %s is in the log with other settings, which are kept", name)
 
     @classmethod
     def open(cls, settings: Settings) -> Self:
-        """All rankers of a log, as they were when it was last written."""
+        """All rankers of a log, as they were when it was last written; first the policies that the settings name."""
+        for i, source in enumerate(settings.policies):
+            catalogue.load(source, field=f"policies[{i}]")
+        catalogue.entries()  # those of installed packages are imported now, and not when a request comes
         with ExitStack() as opened:
             if not is_database(settings.log) and (claim := hold(settings.log)) is not None:
                 opened.callback(claim.close)
@@ -103,6 +115,9 @@ class Rankers:
             ranker = Ranker(RankerConfig.of(settings), name=place, writer=self.writer)
         except StoreUnavailable:
             raise
+        except UnknownPolicy as error:
+            log.error("ranker %s is quarantined: its policy %r is not loaded", name, error.value)
+            return Hosted(name, place, settings, None, Quarantine(at, NOT_LOADED.format(error.value)))
         except Exception as error:
             at = error.position if isinstance(error, CannotReplay) else at
             reason = error.reason if isinstance(error, CannotReplay) else f"its settings cannot be used ({error})"

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import signal
 import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rankloop import catalogue
+from rankloop.catalogue import plugins
 from rankloop.errors import MissingExtra
 from rankloop.simulator.chunk import Chunk, ChunkResult, Tick, play
 from rankloop.simulator.spec import PolicySpec
@@ -35,11 +38,34 @@ class Task:
     chunk: Chunk
     rounds: int
     seed: int
+    known: tuple[catalogue.Entry, ...] = field(default_factory=catalogue.own_entries)
+    """Policies from outside the package, which a worker process enters in its catalogue too."""
+
+    def __reduce__(self) -> tuple[Callable[..., Task], tuple[Any, ...]]:
+        """How it travels: modules that an operator named go as code, so that a worker need not have their files."""
+        cloudpickle = _cloudpickle()
+        for module in plugins.named_modules():
+            cloudpickle.register_pickle_by_value(module)
+        own = cloudpickle.dumps((self.policy, self.known))
+        return _arrived, (self.world, own, self.chunk, self.rounds, self.seed)
 
     def run(self, tick: Tick) -> ChunkResult:
         """Play it, with one BLAS thread: more do not pay at these sizes, and the numbers stay the same."""
+        catalogue.adopt(self.known)
         with one_blas_thread():
             return play(self.world, self.policy, self.chunk, self.rounds, self.seed, tick)
+
+
+def _cloudpickle() -> Any:
+    try:
+        return import_module("cloudpickle")
+    except ModuleNotFoundError:
+        return import_module("joblib.externals.cloudpickle")  # where older versions of joblib keep it
+
+
+def _arrived(world: World, own: bytes, chunk: Chunk, rounds: int, seed: int) -> Task:
+    policy, known = pickle.loads(own)  # noqa: S301  (what the process that started this one has sent)
+    return Task(world, policy, chunk, rounds, seed, known)
 
 
 @contextmanager
@@ -102,15 +128,6 @@ def as_done(tasks: Iterable[Task], jobs: int, engine: str = "local") -> Iterator
             if engine == "local":
                 _stop_workers()
             raise
-
-
-def carry(module: Any) -> None:
-    """Send functions of this module to workers as code: a worker need not be able to import it."""
-    for name in ("joblib.externals.cloudpickle", "cloudpickle"):
-        try:
-            import_module(name).register_pickle_by_value(module)
-        except ModuleNotFoundError:
-            continue
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def styles(curves: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     The colour is that of the policy's place in the catalogue, so the same in every figure; where two policies of
     one figure share it they differ by dash, and variants of one policy by shade and marker.
     """
-    known = [entry.id for entry in catalogue.entries()]
+    known = [entry.id for entry in catalogue.entries() if not entry.own]
     ids = list(dict.fromkeys(id for _, id in curves))
     places = [known.index(id) if id in known else len(known) + i for i, id in enumerate(ids)]
     colours = [COLOURS[p % len(COLOURS)] if id in known else OWN for id, p in zip(ids, places, strict=True)]

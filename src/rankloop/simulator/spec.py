@@ -36,15 +36,22 @@ class PolicySpec:
         if self.function is None and self.entry is None:
             catalogue.resolve(self.id, self.params)
 
+    @property
+    def own(self) -> bool:
+        """Whether the code is somebody's own: nothing says when it has changed."""
+        return self.function is not None or (self.entry is not None and self.entry.own)
+
     def build(self, setting: Setting) -> Ranks:
         """The policy for this setting."""
+        made: Ranks
         if self.function is not None:
             made = self.function(setting)
-            if not all(hasattr(made, name) for name in ("feedback", "init", "decide", "learn")):
-                accepted = "a function from a Setting to a policy, with feedback, init, decide and learn"
-                raise InvalidInput("policy", Words(f"{self.id}, which gives a {type(made).__name__}"), accepted)
-            return made
-        return catalogue.build_entry(self.entry or catalogue.find(self.id), setting, self.params)
+        else:
+            made = catalogue.build_entry(self.entry or catalogue.find(self.id), setting, self.params)
+        if self.own and not all(hasattr(made, name) for name in ("feedback", "init", "decide", "learn")):
+            accepted = "a function from a Setting to a policy, with feedback, init, decide and learn"
+            raise InvalidInput("policy", Words(f"{self.id}, which gives a {type(made).__name__}"), accepted)
+        return made
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,105 @@
+"""Policies from outside the package: named as `module:name`, or installed with an entry point."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import sys
+import threading
+from functools import reduce
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rankloop.catalogue import registry
+from rankloop.catalogue.params import params_of
+from rankloop.catalogue.registry import Entry
+from rankloop.errors import InvalidInput, RankloopError
+
+GROUP = "rankloop.policies"
+"""The entry point group of packages that bring policies."""
+ACCEPTED = "module:name of a function from a Setting to a policy"
+
+log = logging.getLogger("rankloop.catalogue")
+_lock = threading.RLock()  # a module may ask for the catalogue while it is imported
+_named: dict[str, ModuleType] = {}
+_discovered = False
+
+
+def load(source: str, *, field: str = "--policy") -> Entry:
+    """Import the function `module:name`, enter it in the catalogue and return its entry.
+
+    Only an operator may name a source: on the command line or in the settings of a service. The current folder is
+    searched first. A function that its module has entered with `@policy(...)` keeps its id; any other one gets its
+    name as id, with hyphens for underscores. Loading the same source again changes nothing.
+
+    Args:
+        source: `module:name`.
+        field: where it was given, for the error.
+    """
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # it stays: what the module imports later may lie there too
+    with _lock:
+        entry = _enter(source, field)
+        if entry.own:
+            module = source.partition(":")[0]
+            _named[module] = sys.modules[module]
+    return entry
+
+
+def named_modules() -> tuple[ModuleType, ...]:
+    """The modules that were named as a source: a worker on another machine may not be able to import them."""
+    return tuple(_named.values())
+
+
+def discover() -> None:
+    """Enter the policies of installed packages: those with an entry point in the group `rankloop.policies`.
+
+    It happens once, when somebody asks for an id that is not there or for all ids. What cannot be loaded is left out
+    with a warning, since whoever installed it may want another policy now.
+    """
+    global _discovered
+    with _lock:
+        if _discovered:
+            return
+        _discovered = True
+        from importlib.metadata import entry_points
+
+        for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+            try:
+                _enter(f"{point.module}:{point.attr or ''}", f"entry point {point.name} of {GROUP}")
+            except InvalidInput as error:
+                log.warning("a policy is left out: %s", error)
+
+
+def _enter(source: str, field: str) -> Entry:
+    try:
+        with registry.all_or_nothing():
+            return _entered(source)
+    except RankloopError as error:
+        reason = str(error)
+    except (Exception, SystemExit) as error:  # whatever the import of somebody's module leads to
+        reason = f"{type(error).__name__}: {error}"
+    raise InvalidInput(field, source, f"{ACCEPTED} ({' '.join(reason.split()).rstrip('.')})")
+
+
+def _entered(source: str) -> Entry:
+    module, _, name = source.partition(":")
+    if not module or not name:
+        raise RankloopError("a module, a colon and a name are needed")
+    build: Any = reduce(getattr, name.split("."), importlib.import_module(module))
+    if not callable(build):
+        raise RankloopError(f"it is of type {type(build).__name__}, which cannot be called")
+    if (known := registry.entry_of(build)) is not None:
+        return known
+    try:
+        inspect.signature(build).bind(None)
+    except TypeError:
+        raise RankloopError("it cannot be called with a Setting alone") from None
+    id = name.rpartition(".")[2].strip("_").replace("_", "-") or name
+    code = registry.code_in(module)
+    try:
+        return registry.enter(Entry(id, "own", "its own", (), True, build, params_of(build), code))
+    except InvalidInput:
+        raise RankloopError(f"another policy has the id {id}; give it one of its own with @policy(id)") from None

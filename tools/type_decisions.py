@@ -1,0 +1,205 @@
+"""Count the decisions by type of the package: places that ask what a value is instead of letting it answer.
+
+python -m tools.type_decisions                    # each with file and line, and a total for each half
+python -m tools.type_decisions --quiet --most 15  # the totals; fail if the production half has more than 15
+
+Counted are `isinstance` and `issubclass`, `hasattr`, `getattr` with a default, comparisons of `type(x)`, `match`
+statements with class patterns, dictionaries keyed by classes, lookups by `type(x)`, and `singledispatch`. What crosses
+an edge is checked in `schema/`, which is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+LEFT_OUT = {"schema"}
+LABORATORY = {"worlds", "simulator", "experiments", "data", "datasets", "math"}
+EDGES = {"types.py", "state.py", "validate.py", "errors.py", "arrays.py", "files.py"}
+HALVES = ("production", "laboratory", "edges")
+"""The production half is all that is named nowhere else, so that a new folder belongs to it."""
+CAP_WORDS = re.compile(r"_?[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
+LOOKUPS = {"get", "pop", "setdefault"}
+
+
+@dataclass(frozen=True, order=True)
+class Found:
+    """One decision by type."""
+
+    path: str
+    line: int
+    kind: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.kind}: {self.code}"
+
+
+def half_of(path: Path) -> str | None:
+    """To which half a file belongs, by its path below the package; None where it is left out."""
+    first = path.parts[0]
+    if first in LEFT_OUT:
+        return None
+    return "laboratory" if first in LABORATORY else "edges" if first in EDGES else "production"
+
+
+def decisions(source: str, path: str = "<source>") -> list[Found]:
+    """All decisions by type of a module, in the order of its lines."""
+    tree = ast.parse(source)
+    found = []
+    for node, names in _walk(tree, Names(frozenset(_classes(tree)))):
+        kind = _kind(node, names)
+        if kind is not None:
+            code = ast.unparse(node).splitlines()[0]
+            at: Any = node  # an expression or a statement: it has a place
+            found.append((at.lineno, at.col_offset, kind, code if len(code) <= 90 else f"{code[:89]}…"))
+    return [Found(path, line, kind, code) for line, _, kind, code in sorted(found)]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What names of a scope stand for: classes, and types of values (`kind = type(x)`)."""
+
+    classes: frozenset[str]
+    types: frozenset[str] = frozenset()
+
+    def is_type(self, node: ast.expr) -> bool:
+        """Whether an expression is `type(x)`, `x.__class__`, or a name for one of them."""
+        match node:
+            case ast.Call(func=ast.Name(id="type"), args=[_], keywords=[]) | ast.Attribute(attr="__class__"):
+                return True
+            case ast.Name(id=name):
+                return name in self.types
+        return False
+
+    def is_class(self, node: ast.expr) -> bool:
+        """Whether an expression is a class that the module defines or imports, also by way of a module, or a type."""
+        match node:
+            case ast.Name(id=name) if name in self.classes:
+                return True
+            case ast.Attribute(attr=name) if CAP_WORDS.fullmatch(name):
+                return True
+        return self.is_type(node)
+
+    def within(self, scope: ast.AST) -> Names:
+        """The names inside a function, which may call a type by a name of its own."""
+        assigned: set[str] = set()
+        for node in ast.walk(scope):
+            match node:
+                case ast.Assign(targets=[target], value=value) | ast.NamedExpr(target=target, value=value):
+                    assigned.update(name for name, one in _pairs(target, value) if self.is_type(one))
+        return Names(self.classes, self.types | assigned)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """Names and what they are assigned, also several at once."""
+    match target, value:
+        case ast.Name(id=name), _:
+            yield name, value
+        case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+            for one, other in zip(targets, values, strict=True):
+                yield from _pairs(one, other)
+
+
+def _classes(tree: ast.Module) -> Iterator[str]:
+    """Names in CapWords that a module defines as a class or imports."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name):
+                yield name
+            case ast.ImportFrom(names=names):
+                yield from (name for one in names if CAP_WORDS.fullmatch(name := one.asname or one.name))
+
+
+def _walk(node: ast.AST, names: Names) -> Iterator[tuple[ast.AST, Names]]:
+    """Every node below a node, with the names that it sees."""
+    for child in ast.iter_child_nodes(node):
+        inside = names.within(child) if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else names
+        yield child, inside
+        yield from _walk(child, inside)
+
+
+def _kind(node: ast.AST, names: Names) -> str | None:
+    """What kind of decision a node is; None where it is none."""
+    match node:
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass" | "hasattr" as name)):
+            return name
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, _, _]):
+            return "getattr with a default"
+        case ast.Call(func=ast.Attribute(attr=name), args=[key, *_]) if name in LOOKUPS and names.is_type(key):
+            return "lookup by type"
+        case ast.Subscript(slice=key) if names.is_type(key):
+            return "lookup by type"
+        case ast.Compare(left=left, comparators=others) if any(names.is_type(_base(one)) for one in (left, *others)):
+            return "comparison of type"
+        case ast.Match(cases=cases) if any(isinstance(p, ast.MatchClass) for c in cases for p in ast.walk(c.pattern)):
+            return "match on classes"
+        case ast.Dict(keys=keys) if any(key is not None and names.is_class(key) for key in keys):
+            return "dictionary by class"
+        case ast.DictComp(key=key) if names.is_class(key):
+            return "dictionary by class"
+        case ast.Name(id="singledispatch" | "singledispatchmethod" as name, ctx=ast.Load()):
+            return name
+        case ast.Attribute(attr="singledispatch" | "singledispatchmethod" as name):
+            return name
+    return None
+
+
+def _base(node: ast.expr) -> ast.expr:
+    """`type(x)` of `type(x).method`: to compare what a class has is to compare the class."""
+    while isinstance(node, ast.Attribute) and node.attr != "__class__":
+        node = node.value
+    return node
+
+
+def package(root: Path) -> dict[str, list[Found]]:
+    """The decisions of every module below a folder, by half."""
+    found: dict[str, list[Found]] = {half: [] for half in HALVES}
+    for path in sorted(root.rglob("*.py")):
+        half = half_of(path.relative_to(root))
+        if half is not None:
+            name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+            found[half] += decisions(path.read_text(encoding="utf-8"), name.as_posix())
+    return found
+
+
+def totals(found: dict[str, list[Found]]) -> Iterator[str]:
+    """A line for each half: how many decisions, and of which kinds."""
+    for half, those in found.items():
+        kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(one.kind for one in those).most_common())
+        yield f"{half}: {len(those)} decisions by type{f' ({kinds})' if kinds else ''}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print, and fail where the production half has more than it may have."""
+    parser = argparse.ArgumentParser(prog="python -m tools.type_decisions", description="Count decisions by type.")
+    parser.add_argument("--most", type=int, metavar="N", help="fail if the production half has more than N")
+    parser.add_argument("--quiet", action="store_true", help="print the totals only")
+    parser.add_argument("--root", type=Path, default=ROOT / "src" / "rankloop", help="folder of the package")
+    given = parser.parse_args(arguments)
+    found = package(given.root)
+    if not given.quiet:
+        for half in HALVES:
+            print(*found[half], sep="\n", end="\n\n" if found[half] else "")
+    print(*totals(found), sep="\n")
+    count = len(found["production"])
+    if given.most is not None and count > given.most:
+        print(
+            f"the production half has {count} decisions by type; accepted: at most {given.most}. Let the part answer "
+            "for itself instead; `python -m tools.type_decisions` names each of them.",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
