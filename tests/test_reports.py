@@ -17,6 +17,7 @@ import pytest
 from rankloop.cli.main import main
 from rankloop.client import Client
 from rankloop.engine import Ranker, RankerConfig
+from rankloop.engine.config import LoggedConfig
 from rankloop.engine.intervals import NORMAL_95
 from rankloop.reports import Facts, Section, page, sections, text
 from rankloop.reports import numbers as written
@@ -41,7 +42,7 @@ def played(rate: float, control: float, lists: int, seed: int = 0, **more: Any) 
     """A ranker of which each arm is clicked with its own probability, whatever it shows; a list every minute."""
     clock, rng = Clock(), np.random.default_rng(seed)
     given: dict[str, Any] = {"policy": "ts-beta", "slots": 2, "prior": [1, 4], "traffic": 0.5}
-    ranker = Ranker(RankerConfig.of(given | more), clock=clock)
+    ranker = Ranker(LoggedConfig.of(given | more), clock=clock)
     ranker.put_items([{"id": id} for id in ORDER])
     visit(ranker, clock, rng, rate, control, lists)
     return ranker, clock

@@ -95,7 +95,11 @@ def rebuild(given: argparse.Namespace) -> None:
         before = service.ranker(given.name)["config"]
         config = _config(given)
         if config.get("policy", before["policy"]) != before["policy"]:
+            from rankloop.engine.setting_use import unread_by  # loads the catalogue, which other commands do without
+
             before.pop("params", None)
+            for name in unread_by(config["policy"], config.get("params", {}), list(before)):
+                before.pop(name)
         standing = service.put_other(given.name, before | config)
         while standing["state"] == "rebuilding":
             time.sleep(0.1)

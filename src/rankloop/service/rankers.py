@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from rankloop import catalogue
 from rankloop.catalogue import UnknownPolicy
 from rankloop.engine import Ranker, RankerConfig, snapshots
-from rankloop.engine.config import ADJUSTABLE, changes, learning_of
+from rankloop.engine.config import ADJUSTABLE, ChallengerConfig, LoggedConfig, changes, learning_of
 from rankloop.engine.configurable import fits
 from rankloop.engine.records import CannotReplay, decode
+from rankloop.engine.setting_use import OF_LOG
 from rankloop.engine.verification import last_settings
 from rankloop.errors import InvalidInput, Words, closest
 from rankloop.schema import Item, ItemFields, Quarantine, RankerSettings
@@ -112,7 +113,7 @@ class Rankers:
                 if other is not None and learning_of(other) == learning_of(last.config):
                     other = settings  # the process ended between a switch and its note
                 settings = last.config
-            ranker = Ranker(RankerConfig.of(settings), name=place, writer=self.writer)
+            ranker = Ranker(LoggedConfig.of(settings), name=place, writer=self.writer)
         except StoreUnavailable:
             raise
         except UnknownPolicy as error:
@@ -125,7 +126,7 @@ class Rankers:
             return Hosted(name, place, settings, None, Quarantine(at, reason))
         if other is not None:
             try:
-                config = RankerConfig.of(learning_of(other)).adjusted_as(ranker.config.plain())
+                config = LoggedConfig.of(learning_of(other)).adjusted_as(ranker.config.plain())
                 ranker.stand_by(snapshots.start(config, self.store, place, other=True))
             except Exception as error:
                 log.error("the policy that stood by for ranker %s cannot be rebuilt, and is left out: %s", name, error)
@@ -155,8 +156,8 @@ class Rankers:
             raise Refused(404, f"ranker {name[:100]!r} is not one of this service's.")
         return hosted
 
-    def config(self, name: str, given: Any) -> RankerConfig:
-        """Check a ranker's name and settings."""
+    def config(self, name: str, given: Any, kind: type[RankerConfig] = RankerConfig) -> RankerConfig:
+        """Check a ranker's name and settings, new ones unless they are of a log that is there."""
         if not isinstance(name, str) or re.fullmatch(NAME, name) is None:
             accepted = "1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first"
             raise InvalidInput("name", name, accepted)
@@ -167,7 +168,7 @@ class Rankers:
             rows *= max(1, size)
         if rows > self.limits.features:
             raise InvalidInput("ranker.dim", rows, f"at most {self.limits.features}, times ranker.context")
-        return RankerConfig.of(given)
+        return kind.of(given)
 
     def put(self, name: str, given: Any, by: str | None = None) -> bool:
         """Create a ranker, or adjust it; whether it is new. The same settings again change nothing.
@@ -186,7 +187,8 @@ class Rankers:
                 return True
             now = before.ranker.config.plain()
             kept = {field: now[field] for field in ADJUSTABLE if field in now}
-            self._adjust(before, self.config(name, {**kept, **given} if isinstance(given, Mapping) else given), by)
+            merged = {**kept, **given} if isinstance(given, Mapping) else given
+            self._adjust(before, self.config(name, merged, LoggedConfig), by)
             return False
 
     def patch(self, name: str, given: Mapping[str, Any], by: str | None = None) -> Hosted:
@@ -204,11 +206,10 @@ class Rankers:
                 raise InvalidInput("reset", reset, "true or false")
             now = dict(before.settings) if before.held is None else before.held.config.plain()
             merged = {field: value for field, value in (now | named).items() if value is not None}
-            config = self.config(name, merged)
             if not reset:
-                self._adjust(before, config, by)
+                self._adjust(before, self.config(name, merged, LoggedConfig), by)
                 return before
-            return self._reset(before, config, by)
+            return self._reset(before, self.config(name, merged, ChallengerConfig), by)  # items stay as they are
 
     def _adjust(self, hosted: Hosted, config: RankerConfig, by: str | None) -> None:
         """Change what can change while it runs; 409 where it would have to learn anew."""
@@ -259,7 +260,10 @@ class Rankers:
 
     def put_other(self, name: str, given: Any, by: str | None = None) -> Hosted:
         """Rebuild another policy from the ranker's log, in the background."""
-        config = self.config(name, given)
+        now = self.find(name).ranker.config.plain()
+        if isinstance(given, Mapping):
+            given = {field: now[field] for field in OF_LOG if field in now} | dict(given)
+        config = self.config(name, given, ChallengerConfig)
         with self._changing:
             hosted = self.find(name)
             now, asked = hosted.ranker.config.plain(), config.plain()

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from rankloop.client import Calls, Client, NotAllowed, NotFound
-from rankloop.engine import Item, RankerConfig
+from rankloop.engine import Item
+from rankloop.engine.setting_use import OF_POLICY, read_by
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.objective import Clicks, Revenue
 from rankloop.types import Setting
@@ -84,13 +85,10 @@ def settings_for(setting: Setting, policy: str, slots: int, rounds: int) -> dict
             config["prior"] = [float(a[0]), float(b[0])]
     if isinstance(setting.objective, Revenue | Clicks):
         config["objective"] = "revenue" if isinstance(setting.objective, Revenue) else "clicks"
-    if rounds:
-        try:
-            RankerConfig.of(config)
-        except RankloopError:
-            # Only where it is needed: visitors who come at once in several processes want the same ranker.
-            config["rounds"] = rounds
-    return config
+    read = read_by(policy)
+    if rounds and "rounds" in read:
+        config["rounds"] = rounds
+    return {name: value for name, value in config.items() if name in read or name not in (*OF_POLICY, "objective")}
 
 
 def check(config: Mapping[str, Any], ranker: str, setting: Setting) -> None:
