@@ -235,10 +235,10 @@ def test_rankers_at_a_glance_lead_to_one_of_them(window: Opener, url: str) -> No
     expect(page.locator(".glance")).to_have_count(7)
     with Client(url) as client:
         told = client.ranker("shop")
-    policy = told["arms"]["policy"]
+    policy = told.arms["policy"]
     expect(card).to_contain_text("gts")
     expect(card).to_contain_text("Live for 50")
-    expect(card).to_contain_text(f"{100 * policy['click_through']:.1f}")
+    expect(card).to_contain_text(f"{100 * (policy.click_through or 0.0):.1f}")
     expect(card).to_contain_text("60")
     expect(page.locator(".glance", has_text="guarded")).to_contain_text("Fallen back")
     card.click()

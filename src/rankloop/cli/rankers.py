@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rankloop.cli.service import ASKS, add_url, client
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError
 
@@ -55,13 +57,15 @@ def show_all(given: argparse.Namespace) -> None:
     with client(given) as service:
         found = service.rankers()
     head = ("name", "policy", "items", "decisions", "pending")
-    rows = [(r["name"], r["config"].get("policy", "unknown"), *(str(r[column]) for column in head[2:])) for r in found]
-    aside = [(r["name"], r["quarantine"]) for r in found if r["quarantine"] is not None]
+    rows = [
+        (r.name, r.config.get("policy", "unknown"), *(str(getattr(r, column)) for column in head[2:])) for r in found
+    ]
+    aside = [(r.name, r.quarantine) for r in found if r.quarantine is not None]
     widths = [max(len(row[c]) for row in (head, *rows)) for c in range(len(head))]
     for row in (head, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     for name, quarantine in aside:
-        print(f"{name} is quarantined at log position {quarantine['position']}: {quarantine['reason']}.")
+        print(f"{name} is quarantined at log position {quarantine.position}: {quarantine.reason}.")
 
 
 def put(given: argparse.Namespace) -> None:
@@ -92,7 +96,7 @@ def rebuild(given: argparse.Namespace) -> None:
     """Rebuild another policy from the log, compare, and switch where that is wished."""
     with client(given) as service:
         # What is not said of the new policy stays as it is.
-        before = service.ranker(given.name)["config"]
+        before = service.ranker(given.name).config
         config = _config(given)
         if config.get("policy", before["policy"]) != before["policy"]:
             before.pop("params", None)
@@ -136,7 +140,7 @@ def switch(given: argparse.Namespace) -> None:
     """Let the policy that stands by decide."""
     with client(given) as service:
         told = service.switch(given.name)
-    print(f"{given.name} is decided by {told['config']['policy']} now; the same again switches back.")
+    print(f"{given.name} is decided by {told.config['policy']} now; the same again switches back.")
 
 
 def release(given: argparse.Namespace) -> None:
@@ -178,7 +182,7 @@ def delete(given: argparse.Namespace) -> None:
 
 
 def _print(told: Any) -> None:
-    print(json.dumps(told, indent=1, ensure_ascii=False))
+    print(json.dumps(msgspec.to_builtins(told), indent=1, ensure_ascii=False))
 
 
 def _file(path: str) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.client import Calls, Client, NotAllowed, NotFound
+from rankloop.client import Calls, Client
 from rankloop.engine import Item, RankerConfig
-from rankloop.errors import InvalidInput, RankloopError
+from rankloop.errors import InvalidInput, NotAllowed, NotFound, RankloopError
 from rankloop.objective import Clicks, Revenue
 from rankloop.types import Setting
 from rankloop.visitors.audience import Audience
@@ -56,7 +56,7 @@ def fit(
     if slots is not None and slots < setting.slots:
         raise InvalidInput("--slots", slots, f"at least {setting.slots}, since this world's lists are that long")
     try:
-        config, created = patience.ask(service, Calls.ranker(ranker))["config"], False
+        config, created = patience.ask(service, Calls.ranker(ranker)).config, False
     except NotFound:
         if create is None:
             raise RankloopError(
