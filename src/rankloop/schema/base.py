@@ -125,6 +125,12 @@ def _read_openly(kind: type[T], given: object, where: str) -> T:
         raise InvalidInput(where or "body", Words("not acceptable"), str(error)) from None
 
 
+def unchecked(kind: type[T], **fields: object) -> T:
+    """A payload of values that were checked before, perhaps by an older version, as a log or a table has them."""
+    made: T = StructMeta.__call__(kind, **fields)
+    return made
+
+
 class Decoder(Generic[T]):
     """Reads payloads of one class from JSON: in C, and where they are wrong once more, to say why."""
 
