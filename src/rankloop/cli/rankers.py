@@ -12,6 +12,8 @@ import msgspec
 
 from rankloop.cli.service import ASKS, add_url, client
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError
+from rankloop.schema import RankerSettings
+from rankloop.schema.describing import described
 
 
 def add_to(commands: Any) -> None:
@@ -34,12 +36,16 @@ def add_to(commands: Any) -> None:
     replace = verbs.add_parser("replace", help="rebuild another policy from the log, compare both, and let it decide")
     replace.add_argument("--switch", action="store_true", help="let it decide as soon as it is ready")
     replace.set_defaults(run=rebuild)
+    meaning = {field.name: field.description for field in described(RankerSettings)}
     for one in (create, replace):
         one.add_argument("name")
         one.add_argument("--config", metavar="FILE", help="its settings as YAML")
-        one.add_argument("--policy", help="an id of the catalogue; see rankloop policies")
-        one.add_argument("--slots", type=int, help="the longest list that is asked for")
-        one.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="another setting, as YAML")
+        one.add_argument("--policy", help=f"{meaning['policy']}; see rankloop policies")
+        one.add_argument("--slots", type=int, help=meaning["slots"])
+        others = ", ".join(name for name in meaning if name not in ("policy", "slots"))
+        one.add_argument(
+            "--set", action="append", default=[], metavar="FIELD=VALUE", help=f"another setting, as YAML: {others}"
+        )
     for verb, run, does in (
         ("show", show, "settings and size of a ranker"),
         ("history", history, "every change of a ranker's settings: when, by which key, and what"),
