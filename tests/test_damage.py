@@ -23,11 +23,11 @@ from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, Quarantined, RankloopError, Unsupported
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade
+from rankloop.hosting.changes import changes
+from rankloop.hosting.rankers import Rankers
 from rankloop.plan import TopK
 from rankloop.policy import Policy
 from rankloop.schema.service_settings import Settings
-from rankloop.service.changes import changes
-from rankloop.service.rankers import Rankers
 from rankloop.store import MemoryStore, SqliteStore
 from rankloop.types import Decision, Evidence, Setting
 from served import until

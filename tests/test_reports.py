@@ -406,7 +406,7 @@ def sentence(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_what_can_be_wrong_is_said_in_one_sentence(
     shop: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert "'nobody' is not one of" in sentence(capsys, "nobody")
+    assert "ranker 'nobody' does not exist" in sentence(capsys, "nobody")
     assert "--hours is 0.0" in sentence(capsys, "shop", "--hours", "0")
     assert "--html" in sentence(capsys, "shop", "--html", str(tmp_path))
     (tmp_path / "file").write_text("")

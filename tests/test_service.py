@@ -17,13 +17,13 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from rankloop.errors import InvalidInput, Quarantined, RankloopError
+from rankloop.hosting.rankers import Rankers
 from rankloop.schema.service_settings import Key, Limits, Settings
 from rankloop.service import readiness
 from rankloop.service import settings as configuration
 from rankloop.service.app import create_app
 from rankloop.service.auth import Rate, make_key
 from rankloop.service.problems import Refused
-from rankloop.service.rankers import Rankers
 from rankloop.store import StoreUnavailable
 
 DIM = 3

@@ -167,7 +167,7 @@ def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
 ) -> None:
     visit(http, 60)
     monkeypatch.setattr("rankloop.engine.comparison.EVERY", 50)
-    monkeypatch.setattr("rankloop.service.replacing.PAUSE", 1.0)  # it is not ready before the end
+    monkeypatch.setattr("rankloop.hosting.replacing.PAUSE", 1.0)  # it is not ready before the end
     assert http("PUT", "/v1/rankers/r/other", LINEAR | {"policy": "cascade-ucb1"}).status_code == 202
     assert http("GET", "/v1/rankers/r/other").json()["state"] == "rebuilding"
     if end == "deleted":

@@ -7,7 +7,14 @@ from typing import Any
 
 
 class RankloopError(ValueError):
-    """Base of every error that rankloop raises on purpose."""
+    """Base of every error that rankloop raises on purpose.
+
+    `field` is the dotted name of what was wrong, where something given was; `status` the status with which a service
+    refused, 0 where none did.
+    """
+
+    field: str | None = None
+    status: int = 0
 
 
 class InvalidInput(RankloopError):
@@ -20,14 +27,21 @@ class InvalidInput(RankloopError):
         meant: a name close to the one that was given, if there is one; see `closest`.
     """
 
+    field: str
+
     def __init__(self, field: str, value: Any, accepted: str, meant: str | None = None) -> None:
         self.field, self.value, self.accepted, self.meant = field, value, accepted, meant
         instead = "" if meant is None else f" Did you mean {meant!r}?"
         super().__init__(f"{_one_line(field)} is {_brief(value)}; accepted: {accepted}.{instead}")
 
-    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, Any, str, str | None]]:
+    @property
+    def given(self) -> str:
+        """The value on one line, as the message has it."""
+        return _brief(self.value)
+
+    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, Any, str, str | None], dict[str, Any]]:
         """How it travels from a worker process."""
-        return type(self), (self.field, self.value, self.accepted, self.meant)
+        return type(self), (self.field, self.value, self.accepted, self.meant), self.__dict__
 
     def within(self, prefix: str) -> InvalidInput:
         """The same error seen from outside: ``k`` becomes ``world.k``."""
@@ -55,8 +69,42 @@ def closest(given: object, among: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-class Quarantined(RankloopError):
+class NotFound(RankloopError):
+    """There is no ranker, item or decision of this name."""
+
+
+class UnknownDecision(NotFound):
+    """Feedback for a decision that this ranker never made."""
+
+
+class Conflict(RankloopError):
+    """Not now, or not with this id or these settings; nothing was changed."""
+
+
+class ConflictingDecision(Conflict):
+    """A caller brought an id under which another request was decided."""
+
+    field = "decision"
+
+
+class Unavailable(RankloopError):
+    """The log or the service cannot be reached now; nothing of what was asked has been kept. Try again."""
+
+
+class Quarantined(Unavailable):
     """The ranker is set aside; nothing of what was asked has happened."""
+
+
+class NotAllowed(RankloopError):
+    """A service wants a key, another one, or one with another role."""
+
+
+class TooMany(RankloopError):
+    """Too many requests; try again a little later."""
+
+
+class ServiceError(RankloopError):
+    """A service failed, or answered what nobody expected."""
 
 
 class Unsupported(RankloopError):

@@ -15,7 +15,7 @@ from rankloop.engine import RankerConfig, export
 from rankloop.engine.config import LoggedConfig
 from rankloop.engine.verification import last_settings
 from rankloop.errors import InvalidInput, MissingExtra, Words
-from rankloop.service.changes import logs_of
+from rankloop.hosting.changes import logs_of
 from rankloop.store import Store
 from rankloop.store.opening import open_existing, open_store
 

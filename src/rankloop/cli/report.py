@@ -63,7 +63,7 @@ def ask(given: argparse.Namespace, hours: float | None) -> Any:
     from rankloop.reports import Facts
 
     with client(given) as service:
-        config = service.ranker(given.ranker)["config"]
+        config = service.ranker(given.ranker).config
         diagnosis = service.diagnosis(given.ranker)
         if hours is None:
             since, until = diagnosis["since"], diagnosis["until"]

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 
 from rankloop.client.calls import Call, Calls
-from rankloop.client.errors import Unavailable
+from rankloop.errors import Unavailable
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -130,6 +130,11 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             given = told
         return super().of(given, where)
 
+    def given(self) -> dict[str, Any]:
+        """The settings that differ from their defaults; how events add up where that default would be another."""
+        told = super().given()
+        return told | {"aggregate": self.aggregate} if self.objective == "amount" else told
+
     def settle(self) -> None:
         """Refuse lists of another length than the slots ask for."""
         for name, length in (("bias", self.slots), ("rewards", self.slots), ("losses", self.slots + 1)):

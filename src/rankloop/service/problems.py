@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from rankloop.engine import ConflictingDecision, UnknownDecision
 from rankloop.engine.records import CannotReplay
-from rankloop.errors import InvalidInput, Quarantined, RankloopError
-from rankloop.store import StoreUnavailable
+from rankloop.errors import Conflict, InvalidInput, NotFound, Quarantined, RankloopError, Unavailable
+from rankloop.schema.answers import Problem
 
 MEDIA = "application/problem+json"
 RETRY = {"Retry-After": "1"}
@@ -22,47 +21,52 @@ class Refused(Exception):
     """A request that gets this status and sentence."""
 
     def __init__(
-        self, status: int, detail: str, *, field: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        detail: str,
+        *,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        cause: RankloopError | None = None,
     ) -> None:
         self.status, self.detail, self.field, self.headers = status, detail, field, dict(headers or {})
+        self.cause = cause
         super().__init__(detail)
 
 
-class Problem(msgspec.Struct, omit_defaults=True):
-    """What went wrong (RFC 9457)."""
-
-    title: str
-    status: int
-    detail: str
-    field: str | None = None
-    type: str = "about:blank"
+STATUSES: tuple[tuple[type[RankloopError], int, Mapping[str, str]], ...] = (
+    (Quarantined, 503, {}),
+    (CannotReplay, 503, {}),
+    (Unavailable, 503, RETRY),
+    (NotFound, 404, {}),
+    (Conflict, 409, {}),
+    (RankloopError, 422, {}),
+)
+"""Statuses of errors, the first that fits."""
 
 
 def refused(error: Exception) -> Refused | None:
     """The status and sentence of an error that was raised on purpose."""
-    match error:
-        case Refused():
-            return error
-        case StoreUnavailable():
-            return Refused(503, str(error), headers=RETRY)
-        case Quarantined() | CannotReplay():
-            return Refused(503, str(error))
-        case UnknownDecision():
-            return Refused(404, str(error))
-        case ConflictingDecision():
-            return Refused(409, str(error), field="decision")
-        case InvalidInput():
-            return Refused(422, str(error), field=error.field)
-        case RankloopError():
-            return Refused(422, str(error))
-        case MemoryError() | ArithmeticError():
-            return Refused(422, "some number given is too large or too small to compute with.")
+    if isinstance(error, Refused):
+        return error
+    for kind, status, headers in STATUSES:
+        if isinstance(error, kind):
+            return Refused(status, str(error), field=error.field, headers=headers, cause=error)
+    if isinstance(error, MemoryError | ArithmeticError):
+        return Refused(422, "some number given is too large or too small to compute with.")
     return None
 
 
 def problem(error: Refused) -> Problem:
     """The body of a refusal."""
-    return Problem(HTTPStatus(error.status).phrase, error.status, error.detail, error.field)
+    told = HTTPStatus(error.status).phrase, error.status, error.detail, error.field
+    match error.cause:
+        case InvalidInput() as cause:
+            return Problem(*told, kind="InvalidInput", given=cause.given, accepted=cause.accepted, meant=cause.meant)
+        case None:
+            return Problem(*told)
+        case other:
+            return Problem(*told, kind=type(other).__name__)
 
 
 def response(error: Refused) -> Response:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from rankloop.errors import RankloopError
+from rankloop.errors import Unavailable
 
 
-class StoreUnavailable(RankloopError):
+class StoreUnavailable(Unavailable):
     """The log cannot be written or read now; nothing of what was asked has been kept."""
 
 

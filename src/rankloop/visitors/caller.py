@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Self, TypeVar
 from urllib.parse import urlencode
 
-from rankloop.client import Call, Unavailable
-from rankloop.errors import MissingExtra
+from rankloop.client import Call
+from rankloop.errors import MissingExtra, Unavailable
 
 try:
     import httpx

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.client import Calls, Client, NotAllowed, NotFound
+from rankloop.client import Calls, Client
 from rankloop.engine import Item
 from rankloop.engine.setting_use import OF_POLICY, read_by
-from rankloop.errors import InvalidInput, RankloopError
+from rankloop.errors import InvalidInput, NotAllowed, NotFound, RankloopError
 from rankloop.objective import Clicks, Revenue
 from rankloop.types import Setting
 from rankloop.visitors.audience import Audience
@@ -57,7 +57,7 @@ def fit(
     if slots is not None and slots < setting.slots:
         raise InvalidInput("--slots", slots, f"at least {setting.slots}, since this world's lists are that long")
     try:
-        config, created = patience.ask(service, Calls.ranker(ranker))["config"], False
+        config, created = patience.ask(service, Calls.ranker(ranker)).config, False
     except NotFound:
         if create is None:
             raise RankloopError(

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from rankloop.client import Call, ServiceError, TooMany, Unavailable
-from rankloop.errors import RankloopError
+from rankloop.client import Call
+from rankloop.errors import RankloopError, TooMany, Unavailable
 
 T = TypeVar("T")
 FIRST, LONGEST = 0.05, 2.0
@@ -19,7 +19,7 @@ class Asks(Protocol):
     """Whoever can put a call to a service, such as a `Client`."""
 
     def ask(self, call: Call[T]) -> T:
-        """The answer, or a `ServiceError`."""
+        """The answer, or an error of `rankloop.errors`."""
 
 
 class GaveUp(RankloopError):
@@ -43,7 +43,7 @@ class Patience:
         self,
         seconds: float,
         stopped: threading.Event | None = None,
-        noted: Callable[[ServiceError], None] | None = None,
+        noted: Callable[[RankloopError], None] | None = None,
     ) -> None:
         self._seconds, self._stopped = seconds, stopped or threading.Event()
         self._noted = noted or (lambda error: None)
@@ -59,7 +59,7 @@ class Patience:
             began = time.monotonic()
             try:
                 return service.ask(call), time.monotonic() - began
-            except ServiceError as error:
+            except RankloopError as error:
                 if not _may_pass(error):
                     raise
                 self._noted(error)
@@ -72,6 +72,6 @@ class Patience:
                     raise Stopped from None
 
 
-def _may_pass(error: ServiceError) -> bool:
+def _may_pass(error: RankloopError) -> bool:
     """Whether the same request may do better a little later."""
     return isinstance(error, Unavailable | TooMany) or error.status >= 500

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from rankloop.client import Calls, NotAccepted, NotFound, ServiceError
+from rankloop.client import Calls
+from rankloop.errors import InvalidInput, NotFound, RankloopError
 from rankloop.visitors import bodies
 from rankloop.visitors.agenda import Agenda
 from rankloop.visitors.audience import Audience, Visitor
@@ -103,7 +104,7 @@ class Run:
             pass
         except Exception as error:
             self.error = self.error or error
-            if isinstance(error, ServiceError):
+            if isinstance(error, RankloopError):
                 self.tally.ended(error)
             self._agenda.stop()
 
@@ -129,7 +130,7 @@ class Run:
         except NotFound as error:  # the ranker was replaced, or died in the moment after it had answered
             self.tally.refuse(error)
             return
-        except NotAccepted as error:
+        except InvalidInput as error:
             if error.field != "event":
                 raise
             # Told by an earlier run of this name, of another list: this one must not count as seen without a click.
