@@ -14,7 +14,7 @@ from rankloop.engine import ConflictingDecision, Item, Ranker, RankerConfig, Unk
 from rankloop.engine.decision_rng import numbered
 from rankloop.engine.records import ItemsPut, ItemsRemoved
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
-from rankloop.schema import Prior
+from rankloop.schema import Prior, PropensityAnswer
 from rankloop.store import MemoryStore, SqliteStore, StoreUnavailable, Writer
 
 IDS = [entry.id for entry in catalogue.entries()]
@@ -984,7 +984,7 @@ def test_propensities_are_exact_counted_or_not_made_up() -> None:
     assert told is not None
     assert told.kind == "deterministic"
     assert told.slot is None
-    assert fixed.history(fixed.rank(candidates=["item-2"]).id).propensity == {"kind": "deterministic", "draws": 0}
+    assert fixed.history(fixed.rank(candidates=["item-2"]).id).propensity == PropensityAnswer("deterministic", 0)
 
 
 def test_asking_for_a_propensity_changes_no_list() -> None:

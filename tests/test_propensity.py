@@ -20,7 +20,7 @@ from rankloop import catalogue
 from rankloop.belief import PairwiseOrder
 from rankloop.belief.base import EstimateState, Estimating, HasMean
 from rankloop.design import PerItem
-from rankloop.engine.records import Shown, decode, encode
+from rankloop.engine.records import Shown, decode
 from rankloop.errors import InvalidInput
 from rankloop.explore import Blocks, EpsilonList, Greedy, Thompson
 from rankloop.feedback import Cascade, SemiBandit
@@ -643,7 +643,7 @@ def test_exact_propensities_are_kept_in_the_log(request_: Request) -> None:
     likely = of(policy, state, decision)
     assert likely is not None
     shown = Shown(0.0, "a", 1, "", decision.items[0], None, None, None, (), likely)
-    read = decode(encode(shown))
+    read = decode(shown.entry())
     assert isinstance(read, Shown)
     assert read.propensity is not None
     for name in likely.__dataclass_fields__:

@@ -21,7 +21,6 @@ from rankloop.engine.records import (
     Withdrawn,
     decode,
     decode_all,
-    encode,
 )
 from rankloop.propensity import Propensity
 from rankloop.schema import Item
@@ -118,7 +117,7 @@ def same(one: Any, other: Any) -> bool:
 
 @given(records)
 def test_a_record_survives_the_log(record: Record) -> None:
-    assert same(decode(encode(record)), record)
+    assert same(decode(record.entry()), record)
 
 
 @given(st.lists(records, max_size=12), st.data())
@@ -126,7 +125,7 @@ def test_records_read_together_are_those_read_alone(found: list[Record], data: s
     """Also those that share a head, which most do: some of them come several times."""
     if found:
         found = data.draw(st.lists(st.sampled_from(found), max_size=24))
-    assert all(map(same, decode_all([encode(record) for record in found]), found))
+    assert all(map(same, decode_all([record.entry() for record in found]), found))
 
 
 def test_items_of_a_log_that_knew_no_default_positions_are_read() -> None:
@@ -139,14 +138,14 @@ def test_many_items_are_not_remembered_with_the_heads() -> None:
     many = ItemsPut(1.0, tuple(Item(f"item-{i}", features=(0.5, float(i))) for i in range(1000)))
     before = packing._understood.cache_info().currsize
     for _ in range(3):
-        assert decode(encode(many)) == many
-        assert decode_all([encode(many), encode(Guarded(2.0, True, "x" * 5000))])[0] == many
+        assert decode(many.entry()) == many
+        assert decode_all([many.entry(), Guarded(2.0, True, "x" * 5000).entry()])[0] == many
     assert packing._understood.cache_info().currsize == before
 
 
 @given(lists())
 def test_a_list_alone_is_the_same_and_owns_its_arrays(shown: Shown) -> None:
-    alone = decode_all([encode(shown)] * 3)[1]
+    alone = decode_all([shown.entry()] * 3)[1]
     assert isinstance(alone, Shown)
     own = alone.alone()
     assert same(own, shown)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rankloop.engine.config import RankerConfig, changes, learning_of
 from rankloop.engine.questions import Questions
-from rankloop.engine.records import ConfigChanged, Record
+from rankloop.engine.records import ConfigChanged, Follower, Record, Shown
 from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, Unsupported, Words
 
@@ -112,6 +112,21 @@ class Configurable(Questions):
         if other is None or learning != other.config.learning():
             raise Unsupported("the policy that was to decide could not follow the log.")
         self._replica, self._other = other, self._replica
+
+
+class Committed(Follower[None]):
+    """What a ranker does about records that are in the log and applied."""
+
+    def __init__(self, unkept: dict[str, Shown], promote: Callable[[ConfigChanged], None]) -> None:
+        self._unkept, self._promote = unkept, promote
+
+    def on_shown(self, record: Shown) -> None:
+        """The list is on its way no more."""
+        self._unkept.pop(record.id, None)
+
+    def on_config_changed(self, record: ConfigChanged) -> None:
+        """Another policy may decide from now on."""
+        self._promote(record)
 
 
 def fits(other: Mapping[str, Any], config: Mapping[str, Any]) -> bool:

@@ -11,7 +11,6 @@ import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -19,18 +18,8 @@ from typing import Any
 import numpy as np
 
 from rankloop.engine.config import RankerConfig
-from rankloop.engine.pending import Waiting
-from rankloop.engine.records import (
-    Closed,
-    Happened,
-    ItemsPut,
-    ItemsRemoved,
-    Record,
-    Shown,
-    Withdrawn,
-    decode,
-    encode,
-)
+from rankloop.engine.records import Closed, Happened, Record, Shown, Withdrawn, decode
+from rankloop.engine.settled import Settled, Slate
 from rankloop.engine.snapshots import excluded
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.files import replace_file
@@ -87,23 +76,6 @@ CHUNK = 5000
 ITEMS = b"rankloop.items"
 
 
-@dataclass(slots=True)
-class Slate:
-    """A decision and what became of it."""
-
-    waiting: Waiting
-    order: int
-    ids: list[str | None]  # of the items, None where a slot is empty
-    status: str = "open"
-    told: float | None = None
-    told_order: int | None = None
-
-    @property
-    def outcome(self) -> FloatArray | None:
-        """What is known of its slots, [k]."""
-        return np.zeros(len(self.ids)) if self.status == "nothing" else self.waiting.outcome
-
-
 def export(store: Store, ranker: str, config: RankerConfig, path: Path) -> int:
     """Write a ranker's decisions to a Parquet file, and what its items were; the number of decisions."""
     pa, pq = _arrow()
@@ -121,71 +93,6 @@ def export(store: Store, ranker: str, config: RankerConfig, path: Path) -> int:
 
     replace_file(path, write)
     return count
-
-
-class Settled:
-    """Follows a log, and knows what became of each decision."""
-
-    def __init__(self, config: RankerConfig) -> None:
-        self._config = config
-        self._open: dict[str, Slate] = {}
-        self._order = 0  # of what is shown or settled next
-        self._column: dict[str, int] = {}
-        self._ids: list[str] = []
-        self.items: list[tuple[int, str, float, str]] = []  # changes: before which order, kind, time, body
-
-    def of(self, entries: Iterator[Entry]) -> Iterator[Slate]:
-        """The decisions of a log in their order, each as soon as no earlier one is open."""
-        made: dict[str, Slate] = {}  # not given yet
-        for entry in entries:
-            record = decode(entry)
-            if isinstance(record, ItemsPut | ItemsRemoved):
-                self.items.append((self._order, entry.kind, entry.time, entry.body.decode()))
-            slate = self._follow(record)
-            if slate is not None:
-                made[slate.waiting.shown.id] = slate
-            while made and (first := next(iter(made))) not in self._open:
-                yield made.pop(first)
-        yield from made.values()
-
-    def _follow(self, record: Record) -> Slate | None:
-        match record:
-            case ItemsPut(_, items):
-                for item in items:
-                    if item.id not in self._column:
-                        self._column[item.id] = len(self._ids)
-                        self._ids.append(item.id)
-            case ItemsRemoved(_, gone):
-                for item_id in gone:
-                    self._column.pop(item_id, None)  # where it comes back, it is another item
-            case Shown() if len(record.items):
-                ids = [None if column == EMPTY else self._ids[column] for column in record.items.tolist()]
-                slate = self._open[record.id] = Slate(Waiting(record), self._next(), ids)
-                return slate
-            case Happened(time, _, id):
-                if (found := self._open.get(id)) is not None:
-                    found.waiting.add(record.outcome, record.regret, self._config.aggregate)
-                    found.told = time
-                    if record.final or self._config.aggregate == "earliest":
-                        self._settle(id, "learned", time)
-            case Closed(time, decisions):
-                for id in decisions:
-                    if (found := self._open.get(id)) is not None:
-                        empty = "nothing" if self._config.on_close == "nothing" else "ignored"
-                        self._settle(id, empty if found.waiting.outcome is None else "learned", time)
-            case Withdrawn(time, id):
-                if id in self._open:
-                    self._open[id].waiting.outcome = None
-                    self._settle(id, "withdrawn", time)
-        return None
-
-    def _settle(self, id: str, status: str, time: float) -> None:
-        slate = self._open.pop(id)
-        slate.status, slate.told, slate.told_order = status, time, self._next()
-
-    def _next(self) -> int:
-        self._order += 1
-        return self._order - 1
 
 
 def _table(pa: Any, slates: Sequence[Slate]) -> Any:
@@ -264,10 +171,10 @@ def import_(path: Path, store: Store, ranker: str) -> int:
     """
     if next(store.read(ranker), None) is not None:
         raise InvalidInput("ranker", ranker, "a name of which the log has nothing yet")
-    count = sum(isinstance(record, Shown) for record in _records(path))  # read to its end before anything is kept
+    count = sum(record.kind == Shown.kind for record in _records(path))  # read to its end before anything is kept
     records = _records(path)
     while chunk := list(islice(records, CHUNK)):
-        store.append([(ranker, encode(record)) for record in chunk])
+        store.append([(ranker, record.entry()) for record in chunk])
     return count
 
 
@@ -289,8 +196,10 @@ def _exported(path: Path) -> Iterator[Any]:
             yield file
     except OSError:
         raise InvalidInput("file", str(path), "a file that is there and can be read") from None
-    except (pa.ArrowException, LookupError, TypeError, ValueError) as error:
-        raise error if isinstance(error, InvalidInput) else refused from None
+    except InvalidInput as error:
+        raise error from None
+    except (pa.ArrowException, LookupError, TypeError, ValueError):
+        raise refused from None
 
 
 def _records(path: Path) -> Iterator[Record]:

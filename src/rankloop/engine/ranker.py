@@ -15,7 +15,7 @@ import numpy as np
 from rankloop.engine import asking, outcomes, repeats, rollout, snapshots
 from rankloop.engine.asking import Asked
 from rankloop.engine.config import RankerConfig
-from rankloop.engine.configurable import Configurable
+from rankloop.engine.configurable import Committed, Configurable
 from rankloop.engine.decision_rng import PROPENSITY_STREAM, Numbered, numbered
 from rankloop.engine.explain import exploration
 from rankloop.engine.guard import trips
@@ -24,7 +24,6 @@ from rankloop.engine.ranking import Ranking
 from rankloop.engine.records import (
     CannotReplay,
     Closed,
-    ConfigChanged,
     Guarded,
     Happened,
     ItemsPut,
@@ -32,7 +31,6 @@ from rankloop.engine.records import (
     Record,
     Shown,
     Withdrawn,
-    encode,
 )
 from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, RankloopError
@@ -76,6 +74,7 @@ class Ranker(Configurable):
         self._lock = threading.RLock()
         self._numbered = Numbered()
         self._unkept = {}
+        self._committed = Committed(self._unkept, self._promote)
         self._repeats = repeats.Repeats()
         self._replica = snapshots.start(config, self.store, name)
         self._other = None
@@ -180,7 +179,7 @@ class Ranker(Configurable):
                 return ranking, self._repeats.wait_for(shown, self._keep(shown))
             self._unkept[shown.id] = shown
             try:
-                self._writer.post(self.name, encode(shown), self._apply, shown)
+                self._writer.post(self.name, shown.entry(), self._apply, shown)
             except BaseException:
                 del self._unkept[shown.id]
                 raise
@@ -345,8 +344,8 @@ class Ranker(Configurable):
 
     def _keep(self, record: Record, known: Callable[[], Any] | None = None, *, waits: bool = False) -> Future[Any]:
         self._serves()
-        light = isinstance(record, Shown | Happened)
-        return self._writer.submit(self.name, encode(record), self._apply, record, known, waits=waits, light=light)
+        apply, light = self._apply, record.light
+        return self._writer.submit(self.name, record.entry(), apply, record, known, waits=waits, light=light)
 
     def _apply(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
         """Become what is in the log now."""
@@ -356,16 +355,17 @@ class Ranker(Configurable):
                 told = self._replica.apply_all(kept)
                 self._other = self._followed(kept)
                 for _, record in kept:
-                    if isinstance(record, Shown):
-                        self._unkept.pop(record.id, None)
-                    elif isinstance(record, ConfigChanged):
-                        self._promote(record)
+                    record.tell(self._committed)
+            except CannotReplay as error:
+                raise self._quarantined(error) from error
             except Exception as error:
-                at = self._replica.position
-                known = error if isinstance(error, CannotReplay) else CannotReplay(at, "last", error)
-                self.quarantine = Quarantine(known.position, known.reason)
-                raise self.quarantine.error() from error
+                raise self._quarantined(CannotReplay(self._replica.position, "last", error)) from error
             return told
+
+    def _quarantined(self, cause: CannotReplay) -> RankloopError:
+        """Answer no more; the error that says so."""
+        self.quarantine = Quarantine(cause.position, cause.reason)
+        return self.quarantine.error()
 
     def flush(self) -> None:
         """Wait until all lists that were answered are in the log."""

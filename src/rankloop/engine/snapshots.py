@@ -14,7 +14,7 @@ from rankloop import catalogue
 from rankloop.engine.clicks import TABLES
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.items import PER_COLUMN
-from rankloop.engine.records import Shown, decode, encode
+from rankloop.engine.records import Shown, Skipped, decode_as
 from rankloop.engine.replica import Replica
 from rankloop.engine.tally import FIELDS
 from rankloop.math import numerics
@@ -52,7 +52,7 @@ def take(replica: Replica) -> Taken:
 
 def packed(taken: Taken) -> Snapshot:
     """The state as bytes."""
-    arrays, entries = dict(taken.arrays), [encode(shown) for shown, _, _ in taken.waiting]
+    arrays, entries = dict(taken.arrays), [shown.entry() for shown, _, _ in taken.waiting]
     arrays["pending.sizes"] = np.array([len(entry.body) for entry in entries], dtype=np.int64)
     arrays["pending.bodies"] = np.frombuffer(b"".join(entry.body for entry in entries), dtype=np.uint8)
     told = [np.empty(0) if outcome is None else outcome for _, outcome, _ in taken.waiting]
@@ -93,9 +93,7 @@ def restore(replica: Replica, snapshot: Snapshot) -> bool:
     bodies, outcomes, at, told = arrays["pending.bodies"].tobytes(), arrays["pending.outcomes"], 0, 0
     sizes = arrays["pending.sizes"].tolist()
     for (key, time, known, regret), size in zip(head["pending"], sizes, strict=True):
-        shown = decode(Entry("shown", key, key, time, bodies[at : at + size]))
-        if not isinstance(shown, Shown):
-            raise TypeError("a snapshot holds open decisions only")
+        shown = decode_as(Shown, Entry(Shown.kind, key, key, time, bodies[at : at + size]))
         outcome = None if known is None else outcomes[told : told + known].copy()
         replica.pending.add(shown, outcome, regret)
         at, told = at + size, told + (known or 0)
@@ -122,7 +120,7 @@ def start(config: RankerConfig, store: Store, name: str, *, other: bool = False)
 
 def excluded(store: Store, name: str) -> frozenset[int]:
     """Positions of events that an operator has excluded from every replay."""
-    return frozenset(int(entry.key) for entry in store.of_kind(name, "skip"))
+    return frozenset(int(entry.key) for entry in store.of_kind(name, Skipped.kind))
 
 
 def place(name: str, other: bool) -> str:

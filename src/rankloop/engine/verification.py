@@ -14,7 +14,7 @@ from rankloop.engine import rollout, snapshots
 from rankloop.engine.asking import Asked
 from rankloop.engine.config import RankerConfig, learning_of
 from rankloop.engine.decision_rng import numbered
-from rankloop.engine.records import CannotReplay, ConfigChanged, Shown, decode, decode_all
+from rankloop.engine.records import CannotReplay, ConfigChanged, Shown, Skipped, decode_all_as, decode_as
 from rankloop.engine.replica import Replica
 from rankloop.math import numerics
 from rankloop.store.base import Entry, Store
@@ -67,9 +67,9 @@ class _Follower:
             self._next = next(self._entries, None)
         try:
             self.replica.follow(due)
+        except CannotReplay:
+            raise
         except Exception as error:
-            if isinstance(error, CannotReplay):
-                raise
             raise CannotReplay(due[0].position, due[0].kind, error) from error
         return self.replica
 
@@ -83,7 +83,7 @@ def decide_again(store: Store, log: str, configure: Configure = RankerConfig.of)
         configure: makes a configuration of plain settings.
     """
     configs = _configurations(store, log)
-    excluded = [(int(entry.key), entry.position) for entry in store.of_kind(log, "skip")]
+    excluded = [(int(entry.key), entry.position) for entry in store.of_kind(log, Skipped.kind)]
     followers: dict[str, _Follower] = {}
     found = Lists()
     for position, shown in _lists(store, log):
@@ -108,15 +108,15 @@ def decide_again(store: Store, log: str, configure: Configure = RankerConfig.of)
 
 def _configurations(store: Store, log: str) -> dict[int, Mapping[str, Any]]:
     """The settings of every version of the configuration, as the log says."""
-    events = [decode(entry) for entry in store.of_kind(log, "config")]
-    return {event.version: event.config for event in events if isinstance(event, ConfigChanged)}
+    events = [decode_as(ConfigChanged, entry) for entry in store.of_kind(log, ConfigChanged.kind)]
+    return {event.version: event.config for event in events}
 
 
 def _lists(store: Store, log: str, page: int = 1000) -> Iterator[tuple[int, Shown]]:
     """All lists of a log that no operator has excluded, in its order, each with its position."""
     skipped, some = snapshots.excluded(store, log), []
     for entry in store.read(log):
-        if entry.kind == "shown" and entry.position not in skipped:
+        if entry.kind == Shown.kind and entry.position not in skipped:
             some.append(entry)
         if len(some) == page:
             yield from _decoded(some)
@@ -125,9 +125,8 @@ def _lists(store: Store, log: str, page: int = 1000) -> Iterator[tuple[int, Show
 
 
 def _decoded(entries: list[Entry]) -> Iterator[tuple[int, Shown]]:
-    for entry, record in zip(entries, decode_all(entries), strict=True):
-        if isinstance(record, Shown):
-            yield entry.position, record.alone()
+    for entry, shown in zip(entries, decode_all_as(Shown, entries), strict=True):
+        yield entry.position, shown.alone()
 
 
 def _compare(replica: Replica, shown: Shown, log: str, found: Lists) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from rankloop.errors import InvalidInput
 from rankloop.propensity.closed_forms import CERTAIN
 from rankloop.propensity.list_distribution import DETERMINISTIC, EXACT, MONTE_CARLO, ListDistribution
+from rankloop.schema import PropensityAnswer
 from rankloop.types import Decision, FloatArray, Request
 
 
@@ -39,6 +40,19 @@ class Propensity:
     list_error: float | None = None
     prefix_error: FloatArray | None = None  # [k]
     slot_error: FloatArray | None = None  # [k]
+
+    def answer(self) -> PropensityAnswer:
+        """The same in plain numbers, as it is told to a caller."""
+        return PropensityAnswer(
+            self.kind,
+            self.draws,
+            self.list,
+            _numbers(self.prefix),
+            _numbers(self.slot),
+            self.list_error,
+            _numbers(self.prefix_error),
+            _numbers(self.slot_error),
+        )
 
 
 ONLY = Propensity(DETERMINISTIC)
@@ -97,3 +111,7 @@ def estimate(
 
 def _error(p: FloatArray, draws: int) -> FloatArray:
     return np.asarray(np.sqrt(p * (1.0 - p) / draws))
+
+
+def _numbers(array: FloatArray | None) -> tuple[float, ...] | None:
+    return None if array is None else tuple(array.tolist())
