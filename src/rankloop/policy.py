@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from rankloop.explore.base import Explore
 from rankloop.feedback import Feedback
 from rankloop.math.arrays import take
 from rankloop.math.kernels import left_of_variance
+from rankloop.ownership import overridden
 from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
 from rankloop.propensity.list_distribution import ListDistribution
@@ -65,6 +66,11 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
     explore: Explore[S]
     plan: Planner
     feedback: Feedback
+    overridden: ClassVar[frozenset[str]] = frozenset()  # methods that a subclass has of its own
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.overridden = overridden(cls, Policy, ("check",))
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit."""
@@ -166,7 +172,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
     @property
     def checks_rows(self) -> bool:
         """As the belief says; a subclass with a check of its own is always asked."""
-        return type(self).check is not Policy.check or self.belief.checks_rows
+        return "check" in self.overridden or self.belief.checks_rows
 
     @property
     def learns_off_policy(self) -> bool:
