@@ -161,7 +161,8 @@ def test_learning_by_the_engine_is_learning_by_the_policy() -> None:
     ranker = Ranker(config("cascade-ucb1", dim=None))
     ranker.put_items([{"id": f"i{i}"} for i in range(16)])
     policy = catalogue.build("cascade-ucb1", Setting(16, SLOTS, 500))
-    state, draws = policy.init(1), np.random.default_rng(0)
+    state: Any = policy.init(1)
+    draws = np.random.default_rng(0)
     for t in range(1, 60):
         decision = policy.decide(state, Request(1, 16, SLOTS), numbered(7, t))
         ranking = ranker.rank()

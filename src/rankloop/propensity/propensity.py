@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from rankloop.errors import InvalidInput
 from rankloop.propensity.closed_forms import CERTAIN
-from rankloop.propensity.list_distribution import DETERMINISTIC, EXACT, MONTE_CARLO, ListDistribution
+from rankloop.propensity.list_distribution import DETERMINISTIC, EXACT, MONTE_CARLO, Decides, ListDistribution
 from rankloop.schema import PropensityAnswer
-from rankloop.types import Decision, FloatArray, Request
+from rankloop.types import Decision, FloatArray
 
 
-class HasListDistribution(Protocol):
+class HasListDistribution(Decides, Protocol):
     """A policy that says how its lists come about."""
 
     def list_distribution(self) -> ListDistribution:
         """What is random about its lists."""
-
-    def decide(self, state: Any, request: Request, rng: np.random.Generator) -> Decision:
-        """Lists for this request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +57,7 @@ ONLY = Propensity(DETERMINISTIC)
 
 
 def of(
-    policy: HasListDistribution, state: Any, decision: Decision, lists: ListDistribution | None = None
+    policy: HasListDistribution, state: object, decision: Decision, lists: ListDistribution | None = None
 ) -> Propensity | None:
     """The propensity of a list where it can be had exactly; None where only deciding again helps (`estimate`).
 
@@ -85,7 +82,7 @@ def of(
 
 
 def estimate(
-    policy: HasListDistribution, state: Any, decision: Decision, rng: np.random.Generator, draws: int
+    policy: HasListDistribution, state: object, decision: Decision, rng: np.random.Generator, draws: int
 ) -> Propensity:
     """Decide again `draws` times in the same state and count, unless the list could not have been another.
 
