@@ -7,13 +7,13 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
 
 from rankloop.engine.config import RankerConfig, changes, learning_of
 from rankloop.engine.questions import Questions
 from rankloop.engine.records import ConfigChanged, Follower, Record, Shown
 from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, Unsupported, Words
+from rankloop.schema import Receipt
 
 log = logging.getLogger("rankloop.engine")
 
@@ -26,7 +26,7 @@ class Configurable(Questions):
     _other: Replica | None  # another policy that follows the same log
 
     @abstractmethod
-    def _keep(self, record: Record) -> Future[Any]:
+    def _keep(self, record: Record) -> Future[Receipt | None]:
         """Commit an event, then apply it."""
 
     @property
@@ -129,6 +129,6 @@ class Committed(Follower[None]):
         self._promote(record)
 
 
-def fits(other: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+def fits(other: Mapping[str, object], config: Mapping[str, object]) -> bool:
     """Whether a policy can learn from the log of another, by their plain settings: items and visitors are alike."""
     return all(other.get(name) == config.get(name) for name in ("dim", "context", "coverage", "slots"))

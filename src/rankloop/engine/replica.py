@@ -237,7 +237,7 @@ class Replica(Follower[Receipt]):
         if at is not None and prior is not None:
             how(at, prior.score, prior.strength)
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, int]:
         """How large it is, and how far."""
         return {
             "items": len(self.table),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from operator import itemgetter
@@ -82,7 +82,7 @@ class Shown(Record):
         same, fields_of = _placing(head)
         shown = cls(*fields_of((entry.time, entry.key, *same, *values)))
         if "kind" in head.fixed:
-            shown.propensity = _propensity(head.fixed, dict(zip(head.names, values, strict=True)))
+            shown.propensity = _propensity(head, values)
         return shown
 
     def tell(self, follower: Follower[R]) -> R | None:
@@ -134,7 +134,8 @@ def _placing(head: Head) -> tuple[Values, Callable[[Values], Values]]:
     return tuple(same.values()), itemgetter(*(places[field.name] for field in fields(Shown)))
 
 
-def _propensity(fixed: Mapping[str, Any], found: Mapping[str, Any]) -> Propensity:
+def _propensity(head: Head, values: Values) -> Propensity:
     """What was said of a propensity, among the rest."""
+    found = dict(zip(head.names, values, strict=True))
     own = {name: found[name] for name in ("list", "list_error", *CHANCES) if name in found}
-    return Propensity(fixed["kind"], fixed["draws"], **own)
+    return Propensity(head.fixed["kind"], head.fixed["draws"], **own)

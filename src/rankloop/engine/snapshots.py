@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from rankloop import catalogue
+from rankloop.arrays import Array, FloatArray
 from rankloop.engine.clicks import TABLES
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.items import PER_COLUMN
@@ -27,15 +28,19 @@ class Taken:
     """Copies of all arrays after the entry of a position, and the open decisions."""
 
     position: int
-    arrays: dict[str, Any]
-    waiting: list[tuple[Shown, Any, float | None]]
-    head: dict[str, Any]
+    arrays: dict[str, Array]
+    waiting: list[tuple[Shown, FloatArray | None, float | None]]
+    head: dict[str, object]
 
 
 def take(replica: Replica) -> Taken:
     """Copy the state: whoever holds the ranker's lock does no more than that."""
-    parts: dict[str, Any] = {"table": replica.table, "learners": replica.learners, "tally": replica.tally}
-    arrays = {f"{part}.{name}": array for part, own in parts.items() for name, array in own.arrays().items()}
+    parts = {
+        "table": replica.table.arrays(),
+        "learners": replica.learners.arrays(),
+        "tally": replica.tally.arrays(),
+    }
+    arrays: dict[str, Array] = {f"{part}.{name}": array for part, own in parts.items() for name, array in own.items()}
     arrays["watched"] = np.array(replica.watched)
     waiting = [(one.shown, None if one.outcome is None else one.outcome.copy(), one.regret) for one in replica.pending]
     head = {
@@ -128,7 +133,7 @@ def place(name: str, other: bool) -> str:
     return f"{name}~other" if other else name
 
 
-def _belongs(replica: Replica) -> dict[str, Any]:
+def _belongs(replica: Replica) -> dict[str, object]:
     """What a snapshot is valid for: one policy and its code, version, numerics and layout."""
     return {
         "learning": replica.config.learning(),
@@ -141,5 +146,5 @@ def _belongs(replica: Replica) -> dict[str, Any]:
     }
 
 
-def _below(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+def _below(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
