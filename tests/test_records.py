@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop.engine import packing
+from rankloop.engine import records as module
 from rankloop.engine.records import (
+    KINDS,
     Closed,
+    ConfigChanged,
+    Follower,
     Guarded,
     Happened,
     ItemsPut,
     ItemsRemoved,
     Record,
     Shown,
+    Skipped,
     Withdrawn,
     decode,
     decode_all,
+    decode_all_as,
+    decode_as,
 )
 from rankloop.propensity import Propensity
 from rankloop.schema import Item
@@ -100,6 +107,8 @@ others: st.SearchStrategy[Record] = st.one_of(
     st.builds(Guarded, times, st.booleans(), names),
     st.builds(ItemsRemoved, times, st.lists(names, max_size=3).map(tuple)),
     st.builds(ItemsPut, times, st.lists(things, max_size=2).map(tuple)),
+    st.builds(ConfigChanged, times, st.integers(1, 9), st.just({"slots": 3}), st.just({"slots": 3}), maybe(names)),
+    st.builds(Skipped, times, st.integers(1, 9), names),
 )
 records: st.SearchStrategy[Record] = st.one_of(lists(), happenings, others)
 
@@ -126,6 +135,46 @@ def test_records_read_together_are_those_read_alone(found: list[Record], data: s
     if found:
         found = data.draw(st.lists(st.sampled_from(found), max_size=24))
     assert all(map(same, decode_all([record.entry() for record in found]), found))
+
+
+class Noting(Follower[str]):
+    """Notes by which methods it hears of records, and gives their names."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, Record]] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("on_"):
+            return super().__getattribute__(name)
+
+        def hear(record: Record) -> str:
+            self.heard.append((name, record))
+            return name
+
+        return hear
+
+
+@given(records)
+def test_a_follower_hears_of_a_record_once_by_the_method_of_its_kind(record: Record) -> None:
+    """What the method gives is given back; a follower that does not care about a kind does nothing."""
+    noting = Noting()
+    name = record.tell(noting)
+    assert noting.heard == [(name, record)]
+    hints = get_type_hints(getattr(Follower, str(name)), vars(module))
+    assert hints["record"] is type(record)
+    assert record.tell(Follower[str]()) is None
+
+
+def test_every_kind_of_record_has_a_method_of_its_own() -> None:
+    methods = [name for name in vars(Follower) if name.startswith("on_")]
+    assert {get_type_hints(getattr(Follower, name), vars(module))["record"] for name in methods} == set(KINDS.values())
+    assert len(methods) == len(KINDS)
+
+
+@given(lists(), st.integers(1, 3))
+def test_an_entry_of_a_known_kind_is_read_as_any_other(shown: Shown, times: int) -> None:
+    assert same(decode_as(Shown, shown.entry()), shown)
+    assert all(same(one, shown) for one in decode_all_as(Shown, [shown.entry()] * times))
 
 
 def test_items_of_a_log_that_knew_no_default_positions_are_read() -> None:
