@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.reads import Reads
@@ -37,7 +38,7 @@ def advise(reads: Reads, feedback: str, bias: Sequence[float] | None = None) -> 
 
 
 def _settings(reads: Reads, feedback: str, bias: Sequence[float] | None) -> dict[str, object] | None:
-    made: dict[str, object] = {}
+    made: dict[str, Any] = {}
     if feedback == "position-based" or (reads.bias is not None and feedback == reads.feedback):
         if bias is None or len(bias) != reads.slots:
             return None
