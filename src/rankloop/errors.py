@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 
 class RankloopError(ValueError):
@@ -20,12 +19,12 @@ class InvalidInput(RankloopError):
         meant: a name close to the one that was given, if there is one; see `closest`.
     """
 
-    def __init__(self, field: str, value: Any, accepted: str, meant: str | None = None) -> None:
+    def __init__(self, field: str, value: object, accepted: str, meant: str | None = None) -> None:
         self.field, self.value, self.accepted, self.meant = field, value, accepted, meant
         instead = "" if meant is None else f" Did you mean {meant!r}?"
         super().__init__(f"{_one_line(field)} is {_brief(value)}; accepted: {accepted}.{instead}")
 
-    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, Any, str, str | None]]:
+    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, object, str, str | None]]:
         """How it travels from a worker process."""
         return type(self), (self.field, self.value, self.accepted, self.meant)
 
@@ -75,7 +74,7 @@ class MissingExtra(RankloopError):
         return type(self), (self.what, self.extra)
 
 
-def _brief(value: Any, limit: int = 80) -> str:
+def _brief(value: object, limit: int = 80) -> str:
     """The value on one line, its middle left out where it is long: the end of a path is its name."""
     text = " ".join(repr(value).split())
     return text if len(text) <= limit else f"{text[: limit // 3]} … {text[-limit // 2 :]}"

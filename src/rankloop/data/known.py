@@ -41,10 +41,10 @@ def _movielens(id: str, title: str, name: str, suffix: str, licence: str) -> Dat
     return DataSet(id, title, patterns, f"{name}.zip", where, licence, read, readers.count_ratings(read))
 
 
-def _folds(**where: Any) -> tuple[Layout, ...]:
+def _folds(under: str = "", width: int | None = None) -> tuple[Layout, ...]:
     """The five folds of MSLR-WEB and LETOR; the first is the most wanted."""
     return tuple(
-        Layout({role: f"Fold{fold}/{role}.txt" for role in ("train", "vali", "test")}, ("vali",), **where)
+        Layout({role: f"Fold{fold}/{role}.txt" for role in ("train", "vali", "test")}, ("vali",), under, width)
         for fold in FOLDS
     )
 
