@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -129,6 +130,12 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
                 told.setdefault("aggregate", "sum")
             given = told
         return super().of(given, where)
+
+    @staticmethod
+    def row_size(given: Mapping[str, object]) -> int:
+        """Numbers of a row that settings ask for, features times context: known before all else is checked."""
+        asked = (size for size in (given.get("dim"), given.get("context")) if isinstance(size, int))
+        return math.prod(max(1, size) for size in asked)
 
     def settle(self) -> None:
         """Refuse lists of another length than the slots ask for."""

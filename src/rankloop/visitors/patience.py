@@ -59,19 +59,17 @@ class Patience:
             began = time.monotonic()
             try:
                 return service.ask(call), time.monotonic() - began
+            except (Unavailable, TooMany) as error:
+                failure: ServiceError = error
             except ServiceError as error:
-                if not _may_pass(error):
+                if error.status < 500:  # the same request will not do better a little later
                     raise
-                self._noted(error)
-                since = since if failed else time.monotonic()
-                failed += 1
-                left = since + self._seconds - time.monotonic()
-                if left <= 0:
-                    raise GaveUp(f"gave up after {self._seconds:g} seconds: {error}") from None
-                if self._stopped.wait(min(left, LONGEST, FIRST * 2.0 ** (failed - 1))):
-                    raise Stopped from None
-
-
-def _may_pass(error: ServiceError) -> bool:
-    """Whether the same request may do better a little later."""
-    return isinstance(error, Unavailable | TooMany) or error.status >= 500
+                failure = error
+            self._noted(failure)
+            since = since if failed else time.monotonic()
+            failed += 1
+            left = since + self._seconds - time.monotonic()
+            if left <= 0:
+                raise GaveUp(f"gave up after {self._seconds:g} seconds: {failure}")
+            if self._stopped.wait(min(left, LONGEST, FIRST * 2.0 ** (failed - 1))):
+                raise Stopped
