@@ -8,6 +8,13 @@ from collections.abc import Iterable
 class RankloopError(ValueError):
     """Base of every error that rankloop raises on purpose."""
 
+    status: int = 422
+    """With which HTTP status a service refuses."""
+    retry: bool = False
+    """Whether the same request may do better a little later."""
+    field: str | None = None
+    """What was given and is not acceptable, if it was one thing."""
+
 
 class InvalidInput(RankloopError):
     """A value from outside is not acceptable; nothing was changed.
@@ -18,6 +25,8 @@ class InvalidInput(RankloopError):
         accepted: what would have been fine.
         meant: a name close to the one that was given, if there is one; see `closest`.
     """
+
+    field: str
 
     def __init__(self, field: str, value: object, accepted: str, meant: str | None = None) -> None:
         self.field, self.value, self.accepted, self.meant = field, value, accepted, meant
@@ -56,6 +65,8 @@ def closest(given: object, among: Iterable[str]) -> str | None:
 
 class Quarantined(RankloopError):
     """The ranker is set aside; nothing of what was asked has happened."""
+
+    status = 503
 
 
 class Unsupported(RankloopError):

@@ -21,9 +21,13 @@ from rankloop.store import Entry, Store
 class UnknownDecision(RankloopError):
     """Feedback for a decision that this ranker never made."""
 
+    status = 404
+
 
 class ConflictingDecision(RankloopError):
     """A caller brought an id under which another request was decided."""
+
+    status, field = 409, "decision"
 
 
 class Questions(ABC):

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from rankloop.engine import ConflictingDecision, UnknownDecision
-from rankloop.engine.records import CannotReplay
-from rankloop.errors import InvalidInput, Quarantined, RankloopError
-from rankloop.store import StoreUnavailable
+from rankloop.errors import RankloopError
 
 MEDIA = "application/problem+json"
 RETRY = {"Retry-After": "1"}
@@ -38,26 +34,18 @@ class Problem(msgspec.Struct, omit_defaults=True):
     type: str = "about:blank"
 
 
-def refused(error: Exception) -> Refused | None:
+UNCOMPUTABLE = (MemoryError, ArithmeticError)
+"""Errors of numbers that no service can compute with."""
+
+
+def refused(error: RankloopError) -> Refused:
     """The status and sentence of an error that was raised on purpose."""
-    match error:
-        case Refused():
-            return error
-        case StoreUnavailable():
-            return Refused(503, str(error), headers=RETRY)
-        case Quarantined() | CannotReplay():
-            return Refused(503, str(error))
-        case UnknownDecision():
-            return Refused(404, str(error))
-        case ConflictingDecision():
-            return Refused(409, str(error), field="decision")
-        case InvalidInput():
-            return Refused(422, str(error), field=error.field)
-        case RankloopError():
-            return Refused(422, str(error))
-        case MemoryError() | ArithmeticError():
-            return Refused(422, "some number given is too large or too small to compute with.")
-    return None
+    return Refused(error.status, str(error), field=error.field, headers=RETRY if error.retry else None)
+
+
+def uncomputable() -> Refused:
+    """What is said of one of the errors `UNCOMPUTABLE`."""
+    return Refused(422, "some number given is too large or too small to compute with.")
 
 
 def problem(error: Refused) -> Problem:
@@ -75,19 +63,18 @@ def internal() -> Response:
     return response(Refused(500, "the service failed; its log says why."))
 
 
-def malformed(error: Exception) -> Refused:
-    """What is said of a body that cannot be decoded."""
-    if isinstance(error, msgspec.ValidationError):
-        told, _, at = str(error).partition(" - at ")
-        field = _field(at) or "body"
-        return Refused(422, f"{field} is not acceptable: {told[:1].lower()}{told[1:]}.", field=field)
-    if isinstance(error, RecursionError):
-        return Refused(400, "the body is nested too deeply.")
-    told = str(error) if isinstance(error, msgspec.DecodeError) else "its text is not UTF-8"
-    return Refused(400, f"the body is not JSON: {told[:1].lower()}{told[1:]}.")
+def not_acceptable(why: str) -> Refused:
+    """What is said of a body that is JSON of another type; `why` as msgspec has it."""
+    told, _, at = why.partition(" - at ")
+    field = _field(at) or "body"
+    return Refused(422, f"{field} is not acceptable: {told[:1].lower()}{told[1:]}.", field=field)
+
+
+def not_json(why: str) -> Refused:
+    """What is said of a body that is not JSON."""
+    return Refused(400, f"the body is not JSON: {why[:1].lower()}{why[1:]}.")
 
 
 def _field(at: str) -> str:
     """`$.items[0].id` as `items[0].id`."""
-    inside: Any = at.replace("`", "").split(" in ")[-1]
-    return str(inside).strip().removeprefix("$").removeprefix(".")
+    return at.replace("`", "").split(" in ")[-1].strip().removeprefix("$").removeprefix(".")

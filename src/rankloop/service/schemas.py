@@ -15,6 +15,10 @@ class RankersAnswer(Struct):
     rankers: list[RankerAnswer]
 
 
+class RankerChanges(Struct):
+    """Some of a ranker's settings; the OpenAPI document says which, as those of a ranker."""
+
+
 class OverviewAnswer(Struct):
     """How a ranker does, at a glance."""
 

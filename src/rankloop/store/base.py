@@ -12,6 +12,8 @@ from rankloop.errors import RankloopError
 class StoreUnavailable(RankloopError):
     """The log cannot be written or read now; nothing of what was asked has been kept."""
 
+    status, retry = 503, True
+
 
 class Entry(NamedTuple):
     """One thing that happened to a ranker."""
