@@ -53,7 +53,7 @@ def soaked(minutes: float, folder: Path) -> None:
             _until_it_answers(url)
             most = capacity(url)
             with Client(url) as client:
-                config = client.ranker("soak")["config"] | {"window": 30.0}
+                config = client.ranker("soak").config | {"window": 30.0}
                 client.put_ranker("soak", config)
             print(f"as fast as possible: {most:.0f} visits/s; half of it for {minutes:g} minutes", flush=True)
             _run(url, most / 2, minutes, server.pid)

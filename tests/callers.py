@@ -22,7 +22,7 @@ from rankloop.engine.records import Closed, Happened, ItemsPut, Record, Shown, d
 from rankloop.engine.verification import Finding, compare_snapshot, decide_again
 from rankloop.store import Entry, MemoryStore
 from rankloop.store.opening import open_store
-from served import RANKERS, until
+from served import RANKERS, item, until
 
 T = TypeVar("T")
 CALLERS = 6
@@ -36,7 +36,7 @@ def put_items(client: Client, n: int = 8) -> None:
     """The items that every ranker starts with."""
     x = np.random.default_rng(0).standard_normal((n, 3))
     for ranker in RANKERS:
-        client.put_items(ranker, [{"id": f"item-{i}", "features": x[i].tolist()} for i in range(n)])
+        client.put_items(ranker, [item(ranker, f"item-{i}", x[i].tolist()) for i in range(n)])
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Callers:
         self.lists[ranking.id] = Answered(run, ranker, time.monotonic())
         if n == 0 and i % 20 == 10:
             id = f"new-{run}-{i}"
-            self._ask(lambda: client.put_items(ranker, [{"id": id, "features": [0.1 * i, 1.0, -1.0]}]))
+            self._ask(lambda: client.put_items(ranker, [item(ranker, id, [0.1 * i, 1.0, -1.0])]))
             self.new_items.append((ranker, id))
         if i % 5 == 4:
             return  # nobody tells; its window may close

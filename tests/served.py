@@ -19,11 +19,18 @@ from typing import Any
 import httpx
 import pytest
 
-COMMON: dict[str, Any] = {"slots": 3, "dim": 3, "seed": 7}
+COMMON: dict[str, Any] = {"slots": 3, "seed": 7}
 RANKERS: dict[str, dict[str, Any]] = {
     "counts": COMMON | {"policy": "cascade-ucb1", "window": 0.5, "commit": "all"},  # windows close under load
-    "linear": COMMON | {"policy": "cascade-lin-ts"},  # lists are answered before they are in the log
+    "linear": COMMON | {"policy": "cascade-lin-ts", "dim": 3},  # lists are answered before they are in the log
 }
+
+
+def item(ranker: str, id: str, features: list[float]) -> dict[str, Any]:
+    """An item for one of the rankers, with features where that one has them."""
+    return {"id": id} | ({"features": features} if "dim" in RANKERS[ranker] else {})
+
+
 Room = Callable[[int], None]
 """Give a disk so many bytes."""
 

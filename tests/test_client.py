@@ -25,7 +25,7 @@ from tools.serving import serving
 from rankloop import client as clients
 from rankloop.cli import rankers as rankers_command
 from rankloop.cli import serve as serve_command
-from rankloop.client import AsyncClient, Client, Conflict, NotAccepted, NotAllowed, NotFound, ServiceError, Unavailable
+from rankloop.client import AsyncClient, Client, Conflict, NotAllowed, NotFound, ServiceError, Unavailable
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.schema.service_settings import Settings
 from rankloop.service.auth import make_key
@@ -46,7 +46,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
 def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
     url, keys = served
     with Client(url, keys["admin"]) as service:
-        assert service.put_ranker("news", CONFIG)["name"] == "news"
+        assert service.put_ranker("news", CONFIG).name == "news"
         service.put_items("news", [{"id": id} for id in ("a", "b/c")] + [{"id": "d e", "default_position": 2.0}])
         assert [item.default_position for item in service.items("news")] == [None, None, 2.0]
         assert [item.id for item in service.items("news")] == ["a", "b/c", "d e"]
@@ -63,7 +63,7 @@ def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
         assert service.rank("news", k=1, propensity=10, decision="third", exclude=["x"]) == third
         with pytest.raises(Conflict, match="no other request"):
             service.rank("news", decision="third")
-        with pytest.raises(NotAccepted, match=r"exclude\[0\]"):
+        with pytest.raises(InvalidInput, match=r"exclude\[0\]"):
             service.rank("news", exclude=["x"], strict=True)
         assert service.withdraw("news", third.id).status == "withdrawn"
         report = service.report("news", limit=1)
@@ -73,8 +73,8 @@ def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
         assert service.segments("news") == ["", "de"]
         service.remove_item("news", "b/c")
         assert len(service.items("news", limit=10, offset=1)) == 1
-        assert [one["name"] for one in service.rankers()] == ["news"]
-        assert service.ranker("news")["decisions"] == 3
+        assert [one.name for one in service.rankers()] == ["news"]
+        assert service.ranker("news").decisions == 3
         service.delete_ranker("news")
         assert service.rankers() == []
 
@@ -108,7 +108,7 @@ def test_refusals_are_errors_with_the_sentence_of_the_service(served: tuple[str,
         with pytest.raises(NotFound, match="ranker 'x'"):
             service.rank("x")
     with Client(url, keys["admin"]) as service:
-        with pytest.raises(NotAccepted, match=r"ranker\.slots is 0") as caught:
+        with pytest.raises(InvalidInput, match=r"ranker\.slots is 0") as caught:
             service.put_ranker("x", CONFIG | {"slots": 0})
         assert (caught.value.status, caught.value.field) == (422, "ranker.slots")
         assert isinstance(caught.value, RankloopError)

@@ -23,11 +23,11 @@ from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, Quarantined, RankloopError, Unsupported
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade
+from rankloop.hosting.changes import changes
+from rankloop.hosting.rankers import Rankers
 from rankloop.plan import TopK
 from rankloop.policy import Policy
 from rankloop.schema.service_settings import Settings
-from rankloop.service.changes import changes
-from rankloop.service.rankers import Rankers
 from rankloop.store import MemoryStore, SqliteStore
 from rankloop.types import Decision, Evidence, Setting
 from served import until
@@ -64,15 +64,15 @@ def damage(log: Path, change: str, *values: Any) -> None:
 
 def test_a_reset_drops_priors_of_other_units_and_keeps_the_items(tmp_path: Path) -> None:
     with opened(tmp_path / "log.db") as rankers:
-        rankers.put("r", GTS | {"objective": "amount"})
+        rankers.put("r", GTS | {"objective": "amount", "params": {"feedback": "semi-bandit"}})
         rankers.put_items("r", [{"id": "a", "prior": {"score": 500.0, "strength": 3}}, {"id": "b"}])
-        rankers.patch("r", {"objective": "clicks", "reset": True})
+        rankers.patch("r", {"objective": "any-click", "reset": True})
         visit(rankers.find("r").ranker)
     with opened(tmp_path / "log.db") as rankers:
         again = rankers.find("r").ranker
         assert [(item.id, item.prior) for item in again.items()] == [("a", None), ("b", None)]
         assert again.counts()["decisions"] == 3
-        assert again.config.objective == "clicks"
+        assert again.config.objective == "any-click"
 
 
 def test_a_reset_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_a_log_that_was_written_in_process_goes_on_in_a_service(tmp_path: Path) 
 
 
 def test_a_prior_in_amounts_means_nothing_to_a_challenger_of_clicks() -> None:
-    ranker = Ranker(RankerConfig.of(GTS | {"objective": "amount"}))
+    ranker = Ranker(RankerConfig.of(GTS | {"objective": "amount", "params": {"feedback": "semi-bandit"}}))
     ranker.put_items([{"id": "a", "prior": {"score": 5.0, "strength": 10}}, {"id": "b"}])
     ranker.stand_by(Replica(RankerConfig.of({"policy": "ts-beta", "slots": 2, "prior": [1, 1], "commit": "all"})))
     ranker.put_items([{"id": "a", "prior": {"score": 7.0, "strength": 10}}])
@@ -220,7 +220,7 @@ def test_an_item_can_be_put_as_it_was_read_also_after_a_switch() -> None:
 )
 def test_large_features_and_small_ridges_are_learned_from(config: dict[str, Any], features: list[float]) -> None:
     store = MemoryStore()
-    given = RankerConfig.of({"slots": 2, "dim": 2, "rounds": 100, "commit": "all"} | config)
+    given = RankerConfig.of({"slots": 2, "dim": 2, "commit": "all"} | config)
     ranker = Ranker(given, store=store)
     ranker.put_items([{"id": "a", "features": features}, {"id": "b", "features": features}])
     visit(ranker, 30)

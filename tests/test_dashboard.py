@@ -235,10 +235,10 @@ def test_rankers_at_a_glance_lead_to_one_of_them(window: Opener, url: str) -> No
     expect(page.locator(".glance")).to_have_count(7)
     with Client(url) as client:
         told = client.ranker("shop")
-    policy = told["arms"]["policy"]
+    policy = told.arms["policy"]
     expect(card).to_contain_text("gts")
     expect(card).to_contain_text("Live for 50")
-    expect(card).to_contain_text(f"{100 * policy['click_through']:.1f}")
+    expect(card).to_contain_text(f"{100 * (policy.click_through or 0.0):.1f}")
     expect(card).to_contain_text("60")
     expect(page.locator(".glance", has_text="guarded")).to_contain_text("Fallen back")
     card.click()
@@ -495,13 +495,13 @@ def test_names_that_look_like_scripts_are_only_text(window: Opener, url: str) ->
     page.goto(f"{url}/dashboard/#/ranker/evil/decision/{made.id}")
     expect(page.locator(".scroll", has_text="Outcome")).to_contain_text(EVIL[1])
     page.goto(f"{url}/dashboard/#/ranker/{EVIL[1].replace(' ', '%20')}")
-    expect(page.get_by_text("is not one of this service's")).to_be_visible()
+    expect(page.get_by_text("does not exist")).to_be_visible()
     assert page.locator("main img, main script, main b").count() == 0
 
 
 def test_what_is_not_there_is_said(window: Opener, url: str) -> None:
     page = window("#/ranker/none")
-    expect(page.get_by_text("Ranker 'none' is not one of this service's.")).to_be_visible()
+    expect(page.get_by_text("Ranker 'none' does not exist.")).to_be_visible()
     with Client(url) as client:
         client.put_ranker("none", {"policy": "random", "slots": 1})
         expect(page.get_by_role("heading", name="No lists yet")).to_be_visible()

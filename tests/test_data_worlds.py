@@ -515,9 +515,11 @@ def refused(spec: Mapping[str, Any]) -> str:
     with pytest.raises(RankloopError) as error:
         from_spec(spec)
     said = str(error.value)
-    assert said.endswith(".")
+    sentence, asks, _ = said.partition(" Did you mean ")
+    assert sentence.endswith(".")
+    assert not asks or said.endswith("?")
     assert "\n" not in said
-    assert said.count(". ") == 0
+    assert sentence.count(". ") == 0
     return said
 
 

@@ -31,7 +31,6 @@ def blocks(page: str, language: str) -> list[str]:
     [
         ("README.md", "of random's"),
         ("docs/add-a-policy.md", "of random's"),
-        ("docs/embed.md", "at most one click in a list"),
         ("docs/propensity.md", "exact [0.16666667 0.03333333 0.00833333]"),
     ],
 )
@@ -43,6 +42,17 @@ def test_the_first_python_example_without_a_service_runs(
     code = next(block for block in blocks(page, "python") if "Client" not in block)  # those are run in test_client
     exec(compile(code, page, "exec"), {"__name__": page})
     assert printed in capsys.readouterr().out
+
+
+def test_both_ways_to_embed_it_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for code in blocks("docs/embed.md", "python"):
+        exec(compile(code, "docs/embed.md", "exec"), {"__name__": "docs/embed.md"})
+    said = capsys.readouterr().out
+    assert "learned 1\nk is 3; accepted: a whole number from 0 to 2.\n" in said
+    assert "at most one click in a list" in said
 
 
 def test_the_belief_of_the_docs_keeps_all_laws(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from rankloop import catalogue
 from rankloop.engine import ConflictingDecision, Item, Ranker, RankerConfig, UnknownDecision
+from rankloop.engine.config import LoggedConfig
 from rankloop.engine.decision_rng import numbered
 from rankloop.engine.records import ItemsPut, ItemsRemoved
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
@@ -32,14 +33,14 @@ class Clock:
 
 
 def config(id: str = "cascade-lin-ts", **more: Any) -> RankerConfig:
-    """A ranker of this policy, with all that any policy may need."""
+    """A ranker of this policy, with all that any policy may need: as on a log that other policies share."""
     needs = catalogue.find(id).needs
     given: dict[str, Any] = {"policy": id, "slots": SLOTS, "dim": DIM, "rounds": 500, "seed": 7, "window": 60.0}
     given |= {"context": CONTEXT} if "context" in needs else {}
     given |= {"bias": [1.0, 0.6, 0.4]} if "bias" in needs else {}
     given |= {"prior": [1.0, 3.0]} if "prior" in needs else {}
     given |= {"coverage": TOPICS} if "coverage" in needs else {}
-    return RankerConfig.of(given | more)
+    return LoggedConfig.of(given | more)
 
 
 def items(n: int, seed: int = 0, topics: int | None = None) -> list[dict[str, Any]]:

@@ -6,10 +6,12 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop.engine import packing
+from rankloop.engine.items import ItemTable
 from rankloop.engine.records import (
     Closed,
     Guarded,
@@ -23,6 +25,7 @@ from rankloop.engine.records import (
     decode_all,
     encode,
 )
+from rankloop.errors import InvalidInput
 from rankloop.propensity import Propensity
 from rankloop.schema import Item
 from rankloop.schema.limits import MAX_POSITION
@@ -132,6 +135,21 @@ def test_records_read_together_are_those_read_alone(found: list[Record], data: s
 def test_items_of_a_log_that_knew_no_default_positions_are_read() -> None:
     old = b'{"items":[{"id":"a","features":null,"price":1.5,"enabled":true,"prior":null}],"":[]}\n'
     assert decode(Entry("items-put", "", "", 1.0, old)) == ItemsPut(1.0, (Item("a", price=1.5),))
+
+
+def test_an_item_that_an_older_version_accepted_is_replayed_and_shown() -> None:
+    """Limits may become stricter; what a log holds stays what it was."""
+    old = b'{"id":"..","features":null,"price":1e10,"enabled":true,"prior":{"score":9,"strength":1e9}}'
+    put = b'{"items":[' + old + b'],"":[]}\n'
+    record = decode(Entry("items-put", "", "", 1.0, put))
+    assert isinstance(record, ItemsPut)
+    table = ItemTable(None)
+    table.put(record.items)
+    (item,) = table.all()
+    assert (item.id, item.price, item.prior) == ("..", 1e10, record.items[0].prior)
+    assert decode(encode(record)) == record
+    with pytest.raises(InvalidInput, match=r"^item.price is "):
+        Item.of(item.as_mapping())
 
 
 def test_many_items_are_not_remembered_with_the_heads() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from postgres_server import Server, database, server  # noqa: F401
-from rankloop.engine import Ranker, RankerConfig
+from rankloop.engine import Ranker
 from rankloop.engine.records import decode
 from rankloop.engine.replica import Replica
 from rankloop.engine.snapshots import take
@@ -82,7 +82,7 @@ def test_a_budget_bounds_lists_of_chosen_length() -> None:
     lengths = {}
     for losses in ([0.0, 0.0, 0.0, 0.0], [0.0, -0.9, -0.9, -0.9]):
         given = config("ind", losses=losses, rewards=[0.1, 0.1, 0.1], params={"alpha": 0.0})
-        ranker = Ranker(RankerConfig.of(given.as_mapping()))
+        ranker = Ranker(type(given).of(given.as_mapping()))
         ranker.put_items(items(6))
         assert len(ranker.rank(budget=2).ids) <= 2
         lengths[losses[1]] = len(ranker.rank().ids)

@@ -11,7 +11,7 @@ import pytest
 
 from rankloop.engine import Ranker, RankerConfig
 from rankloop.engine.report import Change
-from rankloop.service.hosted import Hosted
+from rankloop.hosting.hosted import Hosted
 from rankloop.service.watched import LARGEST, MOST, TIMES, Watched
 
 DAY = 86400.0

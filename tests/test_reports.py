@@ -17,6 +17,7 @@ import pytest
 from rankloop.cli.main import main
 from rankloop.client import Client
 from rankloop.engine import Ranker, RankerConfig
+from rankloop.engine.config import LoggedConfig
 from rankloop.engine.intervals import NORMAL_95
 from rankloop.reports import Facts, Section, page, sections, text
 from rankloop.reports import numbers as written
@@ -41,7 +42,7 @@ def played(rate: float, control: float, lists: int, seed: int = 0, **more: Any) 
     """A ranker of which each arm is clicked with its own probability, whatever it shows; a list every minute."""
     clock, rng = Clock(), np.random.default_rng(seed)
     given: dict[str, Any] = {"policy": "ts-beta", "slots": 2, "prior": [1, 4], "traffic": 0.5}
-    ranker = Ranker(RankerConfig.of(given | more), clock=clock)
+    ranker = Ranker(LoggedConfig.of(given | more), clock=clock)
     ranker.put_items([{"id": id} for id in ORDER])
     visit(ranker, clock, rng, rate, control, lists)
     return ranker, clock
@@ -405,7 +406,7 @@ def sentence(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_what_can_be_wrong_is_said_in_one_sentence(
     shop: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert "'nobody' is not one of" in sentence(capsys, "nobody")
+    assert "ranker 'nobody' does not exist" in sentence(capsys, "nobody")
     assert "--hours is 0.0" in sentence(capsys, "shop", "--hours", "0")
     assert "--html" in sentence(capsys, "shop", "--html", str(tmp_path))
     (tmp_path / "file").write_text("")

@@ -364,4 +364,4 @@ def test_settings_of_the_rollout_change_while_it_runs() -> None:
 
 def test_settings_survive_as_plain_values() -> None:
     full = config("gts", guard={"drop": 0.2}, traffic=0.5, explore_from=1)
-    assert RankerConfig.of(full.as_mapping()) == full
+    assert type(full).of(full.as_mapping()) == full

@@ -47,7 +47,8 @@ def test_a_signature_has_the_names_defaults_and_order_of_its_payload(call: Calla
 
 
 SNIPPET = """
-from rankloop import Ranker
+import rankloop
+from rankloop import Connection, Ranker
 from rankloop.client import AsyncClient, Client
 
 def right(ranker: Ranker, client: Client) -> None:
@@ -59,6 +60,19 @@ def right(ranker: Ranker, client: Client) -> None:
 async def also_right(client: AsyncClient) -> None:
     told = await client.rank("shop", k=2, pin={0: "a"})
     await client.feedback("shop", told.id, items=["a"])
+
+def right_anywhere() -> None:
+    with rankloop.connect("shop.db") as shop:
+        shop.put_ranker("shop", policy="gts", slots=2)
+        made = shop.rank("shop", k=2, pin={0: "a"})
+        shop.feedback("shop", made.id, clicked=[0])
+
+def wrong_anywhere(shop: Connection) -> None:
+    shop.rank("shop", kk=2)  # wrong
+    shop.rank("shop", pin={"a": 1})  # wrong
+    shop.feedback("shop", "d", clicked=["a"])  # wrong
+    shop.put_ranker("shop", policy="gts", slots="two")  # wrong
+    shop.put_ranker("shop", policy="gts", slot=2)  # wrong
 
 async def wrong(ranker: Ranker, client: Client, soon: AsyncClient) -> None:
     ranker.rank(kk=2)  # wrong

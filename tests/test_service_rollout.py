@@ -89,9 +89,9 @@ def test_another_policy_must_fit(http: Http) -> None:  # noqa: F811
 
 
 def test_a_guard_that_fell_back_is_said_and_released(http: Http) -> None:  # noqa: F811
-    guarded = LINEAR | {"policy": "random", "traffic": 0.5, "guard": {"least": 20, "error": 0.2}}
+    guarded = {"policy": "random", "slots": 2, "traffic": 0.5, "guard": {"least": 20, "error": 0.2}}
     http("PUT", "/v1/rankers/g", guarded)
-    http("PUT", "/v1/rankers/g/items", {"items": [{"id": f"item-{i}", "features": [1, 0, i]} for i in range(4)]})
+    http("PUT", "/v1/rankers/g/items", {"items": [{"id": f"item-{i}"} for i in range(4)]})
     hosted = http.service.rankers.find("g").ranker
     for v in range(300):
         ranking = hosted.rank(order=ORDER[::-1], visitor=f"v{v}", k=1)
@@ -167,7 +167,7 @@ def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
 ) -> None:
     visit(http, 60)
     monkeypatch.setattr("rankloop.engine.comparison.EVERY", 50)
-    monkeypatch.setattr("rankloop.service.replacing.PAUSE", 1.0)  # it is not ready before the end
+    monkeypatch.setattr("rankloop.hosting.replacing.PAUSE", 1.0)  # it is not ready before the end
     assert http("PUT", "/v1/rankers/r/other", LINEAR | {"policy": "cascade-ucb1"}).status_code == 202
     assert http("GET", "/v1/rankers/r/other").json()["state"] == "rebuilding"
     if end == "deleted":
@@ -186,10 +186,8 @@ def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
 
 def test_a_successor_has_the_items_with_all_that_is_known_of_them(start: Start) -> None:  # noqa: F811
     http = start()  # noqa: F811
-    covers = {"policy": "dep", "slots": 2, "dim": 2, "coverage": 3}
-    given: list[dict[str, Any]] = [
-        {"id": f"item-{i}", "features": [0.1 * i, 0.5], "coverage": [0.2, 0.1 * i, 0.9]} for i in range(4)
-    ]
+    covers = {"policy": "dep", "slots": 2, "coverage": 3}
+    given: list[dict[str, Any]] = [{"id": f"item-{i}", "coverage": [0.2, 0.1 * i, 0.9]} for i in range(4)]
     given[2]["default_position"] = -7.0
     assert http("PUT", "/v1/rankers/d", covers).status_code == 201
     assert http("PUT", "/v1/rankers/d/items", {"items": given}).status_code == 204

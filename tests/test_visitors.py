@@ -26,7 +26,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tools.serving import serving
 
 from rankloop.cli.main import main, parser
-from rankloop.client import Calls, Client, NotAllowed, ServiceError, TooMany, Unavailable
+from rankloop.client import Calls, Client, NotAllowed, TooMany, Unavailable
+from rankloop.client.errors import refusal
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
 from rankloop.schema.service_settings import Settings
 from rankloop.service.auth import make_key
@@ -264,26 +265,26 @@ def ask(service: Any, seconds: float, **more: Any) -> Any:
 
 
 def test_what_may_pass_is_asked_again_and_noted() -> None:
-    noted: list[ServiceError] = []
-    away = [Unavailable("away", 0), TooMany("busy", 429), ServiceError("broken", 500), Unavailable("full", 503)]
+    noted: list[RankloopError] = []
+    away = [Unavailable("away"), TooMany("busy"), refusal(500, b"broken"), Unavailable("full")]
     assert ask(Answers(*away, "fine"), 60.0, noted=noted.append) == "fine"
     assert noted == away
 
 
 def test_patience_ends_and_refusals_need_none() -> None:
-    service = Answers(Unavailable("no answer from here.", 0))
+    service = Answers(Unavailable("no answer from here."))
     with pytest.raises(GaveUp, match=r"^gave up after 0.2 seconds: no answer from here\.$"):
         ask(service, 0.2)
     assert service.asked > 2
-    for refusal in (NotAllowed("no", 401), ServiceError("teapot", 418)):
-        service = Answers(refusal)
-        with pytest.raises(type(refusal)):
+    for refused in (NotAllowed("no"), refusal(418, b"teapot")):
+        service = Answers(refused)
+        with pytest.raises(type(refused)):
             ask(service, 60.0)
         assert service.asked == 1
     stopped = threading.Event()
     stopped.set()
     with pytest.raises(Stopped):
-        ask(Answers(Unavailable("away", 0)), 60.0, stopped=stopped)
+        ask(Answers(Unavailable("away")), 60.0, stopped=stopped)
 
 
 def test_jobs_are_done_once_and_never_before_their_time() -> None:
@@ -399,8 +400,8 @@ def test_a_ranker_is_created_filled_visited_and_learns(
             told.append(visit(*options, "--run", f"part-{part}", "--rate", 400))
             assert ": 0 items put" in visit.err
         with Client(url) as service:
-            assert service.ranker("shop")["decisions"] == 180
-            assert service.ranker("shop")["pending"] == 0
+            assert service.ranker("shop").decisions == 180
+            assert service.ranker("shop").pending == 0
     assert told[-1]["click_through"] > told[0]["click_through"] + 0.1
     assert told[-1]["mean_regret"] < 0.5 * told[0]["mean_regret"]
     for one in told:
@@ -614,7 +615,7 @@ def test_feedback_for_a_ranker_that_was_replaced_is_counted_as_refused(log: Path
         assert run.wait(300.0)
     told = run.tally.summary()
     assert run.error is None
-    assert told["refused"] == told["errors"]["NotFound 404"] > 0
+    assert told["refused"] == told["errors"]["UnknownDecision 404"] > 0
     assert told["told"] + told["refused"] == 10
 
 
@@ -631,7 +632,7 @@ def test_a_refusal_ends_a_run_and_is_counted(log: Path, tmp_path: Path, capsys: 
         assert run.wait(300.0)
         assert main(command) == 2
     assert "there is no ranker 'shop'" in capsys.readouterr().err
-    assert str(run.error) == "ranker 'shop' is not one of this service's."
+    assert str(run.error) == "ranker 'shop' does not exist."
     assert run.tally.errors["NotFound 404"] >= 1
 
 
@@ -668,7 +669,7 @@ def test_an_interrupted_run_says_what_was_shown_and_told(log: Path, tmp_path: Pa
         with subprocess.Popen(command, preexec_fn=heeds, **pipes) as child:
             try:
                 until = time.monotonic() + 300.0
-                while time.monotonic() < until and not (service.rankers() and service.ranker("shop")["decisions"] > 30):
+                while time.monotonic() < until and not (service.rankers() and service.ranker("shop").decisions > 30):
                     time.sleep(0.05)
                 child.send_signal(signal.SIGINT)
                 out, err = child.communicate(timeout=300.0)

@@ -10,8 +10,9 @@ from rankloop.version import __version__
 
 if TYPE_CHECKING:
     from rankloop.catalogue import build, entries
+    from rankloop.connection import Connection, connect
     from rankloop.engine import Ranker, RankerConfig
-    from rankloop.errors import InvalidInput, MissingExtra, RankloopError, Unsupported
+    from rankloop.errors import Conflict, InvalidInput, MissingExtra, NotFound, RankloopError, Unavailable, Unsupported
     from rankloop.policy import Policy, Ranks
     from rankloop.ranking_policy import RankingPolicy
     from rankloop.schema import FeedbackEvent, Item, RankerSettings, RankRequest
@@ -19,11 +20,14 @@ if TYPE_CHECKING:
     from rankloop.types import Decision, Request, Setting
 
 __all__ = [
+    "Conflict",
+    "Connection",
     "Decision",
     "FeedbackEvent",
     "InvalidInput",
     "Item",
     "MissingExtra",
+    "NotFound",
     "Policy",
     "RankRequest",
     "Ranker",
@@ -35,17 +39,20 @@ __all__ = [
     "Request",
     "Result",
     "Setting",
+    "Unavailable",
     "Unsupported",
     "__version__",
     "build",
+    "connect",
     "entries",
     "simulate",
 ]
 
 _HOMES = {
     "catalogue": ("build", "entries"),
+    "connection": ("Connection", "connect"),
     "engine": ("Ranker", "RankerConfig"),
-    "errors": ("InvalidInput", "MissingExtra", "RankloopError", "Unsupported"),
+    "errors": ("Conflict", "InvalidInput", "MissingExtra", "NotFound", "RankloopError", "Unavailable", "Unsupported"),
     "policy": ("Policy", "Ranks"),
     "ranking_policy": ("RankingPolicy",),
     "schema": ("FeedbackEvent", "Item", "RankRequest", "RankerSettings"),

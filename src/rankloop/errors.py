@@ -9,11 +9,22 @@ class RankloopError(ValueError):
     """Base of every error that rankloop raises on purpose."""
 
     status: int = 422
-    """With which HTTP status a service refuses."""
+    """The HTTP status with which a service refuses; 0 where a service gave no answer."""
     retry: bool = False
     """Whether the same request may do better a little later."""
     field: str | None = None
-    """What was given and is not acceptable, if it was one thing."""
+    """The dotted name of what was wrong, where something given was."""
+    given: str | None = None
+    """What was given instead, on one line."""
+    accepted: str | None = None
+    """What would have been fine."""
+    meant: str | None = None
+    """A name close to the one that was given, if there is one."""
+
+    @property
+    def kind(self) -> str:
+        """The name under which a service tells of it."""
+        return type(self).__name__
 
 
 class InvalidInput(RankloopError):
@@ -27,15 +38,23 @@ class InvalidInput(RankloopError):
     """
 
     field: str
+    given: str
+    accepted: str
 
     def __init__(self, field: str, value: object, accepted: str, meant: str | None = None) -> None:
         self.field, self.value, self.accepted, self.meant = field, value, accepted, meant
+        self.given = _brief(value)
         instead = "" if meant is None else f" Did you mean {meant!r}?"
-        super().__init__(f"{_one_line(field)} is {_brief(value)}; accepted: {accepted}.{instead}")
+        super().__init__(f"{_one_line(field)} is {self.given}; accepted: {accepted}.{instead}")
 
-    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, object, str, str | None]]:
+    @property
+    def kind(self) -> str:
+        """The same for all errors of this kind, whose fields say the rest."""
+        return InvalidInput.__name__
+
+    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, object, str, str | None], dict[str, object]]:
         """How it travels from a worker process."""
-        return type(self), (self.field, self.value, self.accepted, self.meant)
+        return type(self), (self.field, self.value, self.accepted, self.meant), self.__dict__
 
     def within(self, prefix: str) -> InvalidInput:
         """The same error seen from outside: ``k`` becomes ``world.k``."""
@@ -63,10 +82,56 @@ def closest(given: object, among: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-class Quarantined(RankloopError):
+class NotFound(RankloopError):
+    """There is no ranker, item or decision of this name."""
+
+    status = 404
+
+
+class UnknownDecision(NotFound):
+    """Feedback for a decision that this ranker never made."""
+
+
+class Conflict(RankloopError):
+    """Not now, or not with this id or these settings; nothing was changed."""
+
+    status = 409
+
+
+class ConflictingDecision(Conflict):
+    """A caller brought an id under which another request was decided."""
+
+    field = "decision"
+
+
+class Unavailable(RankloopError):
+    """The log or the service cannot be reached now; nothing of what was asked has been kept. Try again."""
+
+    status, retry = 503, True
+
+
+class Quarantined(Unavailable):
     """The ranker is set aside; nothing of what was asked has happened."""
 
-    status = 503
+    retry = False
+
+
+class NotAllowed(RankloopError):
+    """A service wants a key, another one, or one with another role."""
+
+    status = 403
+
+
+class TooMany(RankloopError):
+    """Too many requests; try again a little later."""
+
+    status, retry = 429, True
+
+
+class ServiceError(RankloopError):
+    """A service failed, or answered what nobody expected."""
+
+    status = 500
 
 
 class Unsupported(RankloopError):

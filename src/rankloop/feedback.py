@@ -29,6 +29,10 @@ class Feedback(Protocol):
     def single(self) -> bool:
         """True where a list can receive at most one click."""
 
+    @property
+    def every_slot(self) -> bool:
+        """True where every slot is observed, whatever happened in the others: only then are amounts understood."""
+
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
         """What these clicks [B, K] on these lists [B, K] reveal."""
 
@@ -82,6 +86,7 @@ class Cascade:
     """Slots up to and including the first click are observed; all of them if there is none."""
 
     name = "cascade"
+    every_slot = False
     single = True
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
@@ -108,6 +113,7 @@ class LastClick:
     """Slots up to the last click are observed; all of them if there is none (dependent click)."""
 
     name = "last-click"
+    every_slot = False
     single = False
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
@@ -131,6 +137,7 @@ class SemiBandit:
     """Every slot is observed."""
 
     name = "semi-bandit"
+    every_slot = True
     single = False
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
@@ -152,6 +159,7 @@ class PositionBased:
 
     bias: FloatArray  # [K]
     name = "position-based"
+    every_slot = True
     single = False
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
@@ -173,6 +181,7 @@ class Choice:
     """One choice among the whole list, or none; every slot was considered."""
 
     name = "choice"
+    every_slot = False
     single = True
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:

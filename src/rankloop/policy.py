@@ -169,6 +169,11 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         return type(self).check is not Policy.check or self.belief.checks_rows
 
     @property
+    def explores(self) -> bool:
+        """As the exploration rule and the planner say."""
+        return self.explore.explores or self.plan.explores_itself
+
+    @property
     def learns_off_policy(self) -> bool:
         """As the belief says."""
         return self.belief.learns_off_policy

@@ -119,6 +119,16 @@ class RankingPolicy(ABC, Generic[T]):
         return False
 
     @property
+    def takes_amounts(self) -> bool:
+        """True where outcomes may be amounts, such as watch time, and not only clicks."""
+        return not self.binary and self.feedback.every_slot
+
+    @property
+    def explores(self) -> bool:
+        """True where lists may differ from those that are believed best."""
+        return True
+
+    @property
     def learns_off_policy(self) -> bool:
         """True where lists that another policy made teach as well as its own."""
         return False

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from rankloop.checks import policies, serving
+from rankloop.checks import capabilities, policies, serving, settings
 from rankloop.checks.trial import Make, Trial
 
 __all__ = ["Law", "Make", "laws"]
@@ -46,6 +46,10 @@ def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
         serving.catching_up_equals_updates,
         serving.growing_changes_nothing,
         serving.every_list_is_decided_again,
+        capabilities.propensity_agrees_with_draws,
+        capabilities.forgetting_keeps_the_prior,
+        capabilities.priors_order_the_first_lists,
+        settings.used_or_refused,
     ]
     if policies.is_settled(make):
         checks.append(policies.a_batch_of_two_decides_as_two_batches_of_one)

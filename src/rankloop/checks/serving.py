@@ -13,17 +13,28 @@ import numpy as np
 
 from rankloop.checks.trial import ROUNDS, D, K, L, Make, Trial, assert_equal
 from rankloop.engine import Ranker, RankerConfig
+from rankloop.engine.config import ChallengerConfig
 from rankloop.engine.replica import Replica
+from rankloop.engine.setting_use import EVERYTHING, composed
 from rankloop.engine.snapshots import take
 from rankloop.engine.verification import decide_again
 from rankloop.errors import RankloopError
+from rankloop.ranking_policy import RankingPolicy
 from rankloop.schema.limits import MAX_MAGNITUDE
 from rankloop.store import MemoryStore
-from rankloop.types import FloatArray, Request, Setting
+from rankloop.types import Request, Setting
 
 STEPS = 80
 """Visits, reports and changes of items in one stream: more than sixteen items come, so that the state grows."""
 VALUES = (0.0, 1.0, 2.0, 0.5, -1.0, MAX_MAGNITUDE, -MAX_MAGNITUDE)
+OFFERED: dict[str, Any] = {
+    "dim": D,
+    "context": D,
+    "coverage": D,
+    "bias": (1.0, 0.7, 0.4),
+    "prior": (1.0, 3.0),
+    "rounds": 1000,
+}
 BESIDE = ("cascade-ucb1", "gts")
 """Policies that stand by: one learns from clicks only, the other from amounts."""
 
@@ -48,11 +59,16 @@ def configured(make: Make, **settings: Any) -> RankerConfig:
         def settle(self) -> None:
             """It need not be there."""
 
-        def build(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Any:
-            return make(self.setting(items, prices, present, used))
+        def compose(self, setting: Setting) -> RankingPolicy[Any]:
+            return make(setting)
 
-    given: dict[str, Any] = {"dim": D, "context": D, "coverage": D, "bias": (1.0, 0.7, 0.4), "prior": (1.0, 3.0)}
-    return Own(policy="own", slots=K, window=60.0, rounds=1000, seed=7, **(given | settings))
+    return Own(policy="own", slots=K, **({"window": 60.0, "seed": 7} | needed(make) | settings))
+
+
+def needed(make: Make) -> dict[str, Any]:
+    """The settings that a policy reads, of all that it may."""
+    _, read = composed(make, EVERYTHING)
+    return {name: value for name, value in OFFERED.items() if name in read}
 
 
 class Stream:
@@ -64,7 +80,7 @@ class Stream:
         self._came, self._shown, self.refused = 0, list[str](), 0
         self._put(L)
         if beside is not None:
-            other = RankerConfig.of({**_plain(config), "policy": beside}).adjusted_as(config.plain())
+            other = ChallengerConfig.of({**_plain(config), "policy": beside}).adjusted_as(config.plain())
             self.ranker.stand_by(Replica(other))
 
     def run(self, steps: int) -> None:
@@ -84,7 +100,10 @@ class Stream:
     def _item(self, id: str) -> dict[str, Any]:
         """An item as it comes or changes, perhaps with the score of another ranker."""
         rng = self._rng
-        made: dict[str, Any] = {"id": id, "features": rng.random(D).tolist(), "coverage": rng.random(D).tolist()}
+        features, coverage, config = rng.random(D).tolist(), rng.random(D).tolist(), self.ranker.config
+        made: dict[str, Any] = {"id": id}
+        made |= {} if config.dim is None else {"features": features}
+        made |= {} if config.coverage is None else {"coverage": coverage}
         if self.ranker.takes_priors and rng.random() < 0.3:
             made["prior"] = {"score": float(rng.random()), "strength": float(rng.integers(0, 20))}
         return made
@@ -114,7 +133,8 @@ class Stream:
         if rng.random() < 0.3:
             asked["candidates"] = [id for id in there if rng.random() < 0.7]
         context = rng.uniform(-0.5, 0.5, D).tolist()
-        self._shown.append(self.ranker.rank(context=context, **asked).id)
+        asked |= {} if self.ranker.config.context is None else {"context": context}
+        self._shown.append(self.ranker.rank(**asked).id)
         return self._shown[-1]
 
     def _visit(self) -> None:
@@ -239,7 +259,11 @@ def _settings_of(ranker: Ranker) -> RankerConfig:
 
 
 def _plain(config: RankerConfig) -> dict[str, Any]:
-    return {name: value for name, value in config.plain().items() if name not in ("policy", "params", "prior", "bias")}
+    return {
+        name: value
+        for name, value in config.plain().items()
+        if name not in ("policy", "params", "prior", "bias", "rounds")
+    }
 
 
 def _resized(setting: Setting, items: int, dim: int | None) -> Setting:

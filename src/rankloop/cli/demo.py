@@ -106,7 +106,7 @@ class Guests:
                     create=POLICY,
                     patience=Patience(10.0),
                 )
-                service.put_ranker(RANKER, service.ranker(RANKER)["config"] | SETTINGS)
+                service.put_ranker(RANKER, service.ranker(RANKER).config | SETTINGS)
             except RankloopError as error:
                 print(f"no visitors come: {error}", file=sys.stderr)
                 return

@@ -13,10 +13,11 @@ from rankloop.cli import backup, skip, verify
 from rankloop.cli.options import Commands, add_policies, use_policies
 from rankloop.cli.verify import LOG
 from rankloop.engine import RankerConfig, export
+from rankloop.engine.config import LoggedConfig
 from rankloop.engine.verification import last_settings
 from rankloop.errors import InvalidInput, MissingExtra, Words
+from rankloop.hosting.changes import logs_of
 from rankloop.schema.mappings import fields_of
-from rankloop.service.changes import logs_of
 from rankloop.store import Store
 from rankloop.store.opening import open_existing, open_store
 
@@ -68,7 +69,9 @@ def _logged(store: Store, only: str | None) -> dict[str, RankerConfig]:
     """The rankers of a log, with the settings that it says they have."""
     wanted = [log for log in store.rankers() if log] if only is None else logs_of(store, only)[-1:]
     said = {log: last_settings(store, log) for log in wanted}
-    found = {log: RankerConfig.of(settings) for log, settings in said.items() if settings is not None}
+    found: dict[str, RankerConfig] = {
+        log: LoggedConfig.of(settings) for log, settings in said.items() if settings is not None
+    }
     if not found:
         raise InvalidInput("config", Words("missing"), "a file: the log does not say the settings of such a ranker")
     return found
@@ -85,7 +88,7 @@ def _rankers(path: str, only: str | None) -> dict[str, RankerConfig]:
         raise InvalidInput("ranker", only, f"one of {', '.join(rankers)}")
     # Where one is no mapping, `of` says so.
     told = {name: cast("Mapping[str, object]", one) for name, one in rankers.items() if only in (None, name)}
-    return {name: RankerConfig.of(one) for name, one in told.items()}
+    return {name: LoggedConfig.of(one) for name, one in told.items()}
 
 
 def _one(rankers: dict[str, RankerConfig]) -> list[tuple[str, RankerConfig]]:

@@ -8,9 +8,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from rankloop.cli.options import Commands
 from rankloop.cli.service import ASKS, add_url, client
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError
+from rankloop.schema import RankerSettings
+from rankloop.schema.describing import described
 from rankloop.schema.mappings import fields_of
 
 
@@ -34,12 +38,16 @@ def add_to(commands: Commands) -> None:
     replace = verbs.add_parser("replace", help="rebuild another policy from the log, compare both, and let it decide")
     replace.add_argument("--switch", action="store_true", help="let it decide as soon as it is ready")
     replace.set_defaults(run=rebuild)
+    meaning = {field.name: field.description for field in described(RankerSettings)}
     for one in (create, replace):
         one.add_argument("name")
         one.add_argument("--config", metavar="FILE", help="its settings as YAML")
-        one.add_argument("--policy", help="an id of the catalogue; see rankloop policies")
-        one.add_argument("--slots", type=int, help="the longest list that is asked for")
-        one.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="another setting, as YAML")
+        one.add_argument("--policy", help=f"{meaning['policy']}; see rankloop policies")
+        one.add_argument("--slots", type=int, help=meaning["slots"])
+        others = ", ".join(name for name in meaning if name not in ("policy", "slots"))
+        one.add_argument(
+            "--set", action="append", default=[], metavar="FIELD=VALUE", help=f"another setting, as YAML: {others}"
+        )
     for verb, run, does in (
         ("show", show, "settings and size of a ranker"),
         ("history", history, "every change of a ranker's settings: when, by which key, and what"),
@@ -57,13 +65,15 @@ def show_all(given: argparse.Namespace) -> None:
     with client(given) as service:
         found = service.rankers()
     head = ("name", "policy", "items", "decisions", "pending")
-    rows = [(r["name"], r["config"].get("policy", "unknown"), *(str(r[column]) for column in head[2:])) for r in found]
-    aside = [(r["name"], r["quarantine"]) for r in found if r["quarantine"] is not None]
+    rows = [
+        (r.name, r.config.get("policy", "unknown"), *(str(getattr(r, column)) for column in head[2:])) for r in found
+    ]
+    aside = [(r.name, r.quarantine) for r in found if r.quarantine is not None]
     widths = [max(len(row[c]) for row in (head, *rows)) for c in range(len(head))]
     for row in (head, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     for name, quarantine in aside:
-        print(f"{name} is quarantined at log position {quarantine['position']}: {quarantine['reason']}.")
+        print(f"{name} is quarantined at log position {quarantine.position}: {quarantine.reason}.")
 
 
 def put(given: argparse.Namespace) -> None:
@@ -94,10 +104,15 @@ def rebuild(given: argparse.Namespace) -> None:
     """Rebuild another policy from the log, compare, and switch where that is wished."""
     with client(given) as service:
         # What is not said of the new policy stays as it is.
-        before = service.ranker(given.name)["config"]
+        before = service.ranker(given.name).config
         config = _config(given)
         if config.get("policy", before["policy"]) != before["policy"]:
+            from rankloop.engine.setting_use import unread_by  # loads the catalogue, which other commands do without
+
             before.pop("params", None)
+            params = fields_of(config.get("params")) or {}
+            for name in unread_by(str(config["policy"]), params, list(before)):
+                before.pop(name)
         standing = service.put_other(given.name, before | config)
         while standing["state"] == "rebuilding":
             time.sleep(0.1)
@@ -138,7 +153,7 @@ def switch(given: argparse.Namespace) -> None:
     """Let the policy that stands by decide."""
     with client(given) as service:
         told = service.switch(given.name)
-    print(f"{given.name} is decided by {told['config']['policy']} now; the same again switches back.")
+    print(f"{given.name} is decided by {told.config['policy']} now; the same again switches back.")
 
 
 def release(given: argparse.Namespace) -> None:
@@ -180,7 +195,7 @@ def delete(given: argparse.Namespace) -> None:
 
 
 def _print(told: object) -> None:
-    print(json.dumps(told, indent=1, ensure_ascii=False))
+    print(json.dumps(msgspec.to_builtins(told), indent=1, ensure_ascii=False))
 
 
 def _file(path: str) -> dict[str, object]:

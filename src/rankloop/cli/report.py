@@ -67,7 +67,7 @@ def ask(given: argparse.Namespace, hours: float | None) -> Facts:
     from rankloop.reports import Facts
 
     with client(given) as service:
-        config = service.ranker(given.ranker)["config"]
+        config = service.ranker(given.ranker).config
         diagnosis = service.diagnosis(given.ranker)
         if hours is None:
             since, until = diagnosis["since"], diagnosis["until"]

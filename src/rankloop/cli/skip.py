@@ -55,7 +55,7 @@ def run(given: argparse.Namespace) -> None:
 def _claim(log: str) -> Callable[[], object]:
     """Refuse a log that a service uses; how to let go of it."""
     try:
-        from rankloop.service.single import hold
+        from rankloop.hosting.process_lock import hold
     except ModuleNotFoundError:
         raise MissingExtra("the skip command", "serve") from None
     claim = hold(str(Path(log)))
@@ -64,7 +64,7 @@ def _claim(log: str) -> Callable[[], object]:
 
 def _log_of(store: Store, ranker: str) -> str:
     """The newest log of a ranker: one that learned anew has another."""
-    from rankloop.service.changes import logs_of
+    from rankloop.hosting.changes import logs_of
 
     log = logs_of(store, ranker)[-1]
     if log not in store.rankers():

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from rankloop.catalogue import UnknownPolicy
 from rankloop.cli.options import Commands, add_policies, use_policies
-from rankloop.engine import RankerConfig
+from rankloop.engine.config import LoggedConfig
 from rankloop.engine.records import CannotReplay
 from rankloop.engine.verification import TOLERANCE, Finding, Lists, compare_snapshot, decide_again, last_settings
 from rankloop.errors import RankloopError
@@ -48,7 +48,7 @@ def run(given: argparse.Namespace) -> None:
                 if settings is None:
                     print(f"{log}: the log does not say its settings, so no list can be decided again.")
                     continue
-                finding = compare_snapshot(store, log, RankerConfig.of(settings))
+                finding = compare_snapshot(store, log, LoggedConfig.of(settings))
                 found = decide_again(store, log)
             except CannotReplay as error:
                 print(f"{log}: {error}")

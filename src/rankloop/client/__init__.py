@@ -5,7 +5,16 @@
 ...     service.feedback("news", ranking.id, clicked=[0])
 """
 
-from rankloop.errors import MissingExtra
+from rankloop.errors import (
+    Conflict,
+    InvalidInput,
+    MissingExtra,
+    NotAllowed,
+    NotFound,
+    ServiceError,
+    TooMany,
+    Unavailable,
+)
 
 try:
     import httpx as _httpx  # noqa: F401
@@ -14,7 +23,6 @@ except ModuleNotFoundError:  # pragma: no cover
 
 from rankloop.client.calls import Call, Calls
 from rankloop.client.clients import URL, AsyncClient, Client
-from rankloop.client.errors import Conflict, NotAccepted, NotAllowed, NotFound, ServiceError, TooMany, Unavailable
 from rankloop.schema import RankAnswer
 
 __all__ = [
@@ -24,7 +32,7 @@ __all__ = [
     "Calls",
     "Client",
     "Conflict",
-    "NotAccepted",
+    "InvalidInput",
     "NotAllowed",
     "NotFound",
     "RankAnswer",

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack
 from urllib.parse import quote
 
 import httpx
 import msgspec
 
-from rankloop.client.errors import ERRORS, ServiceError
-from rankloop.schema import FeedbackEvent, Item, ItemFields, RankAnswer, RankRequest, Receipt
-from rankloop.schema.answers import BulkAnswer, BulkAnswers
+from rankloop.client.errors import refusal
+from rankloop.schema import (
+    FeedbackEvent,
+    Item,
+    ItemFields,
+    RankAnswer,
+    RankerAnswer,
+    RankerSettings,
+    RankRequest,
+    Receipt,
+)
+from rankloop.schema.answers import BulkAnswer, BulkAnswers, RankersAnswer
 from rankloop.schema.bodies import ItemPage
+from rankloop.schema.ranker_fields import RankerFields, named
 
 T = TypeVar("T")
 
@@ -37,12 +47,7 @@ class Call(Generic[T]):
         """The answer, or the service's refusal as an error."""
         if response.is_success:
             return self.read(response.content)
-        try:
-            told = response.json()
-            detail, field = str(told["detail"]), told.get("field")
-        except (ValueError, KeyError, TypeError, AttributeError):
-            detail, field = f"the service answered with status {response.status_code}.", None
-        raise ERRORS.get(response.status_code, ServiceError)(detail, response.status_code, field)
+        raise refusal(response.status_code, response.content)
 
 
 def _at(ranker: str, *rest: str) -> str:
@@ -64,6 +69,7 @@ def _nothing(told: bytes) -> None:
 
 _ranking, _receipt = msgspec.json.Decoder(RankAnswer).decode, msgspec.json.Decoder(Receipt).decode
 _item, _page = msgspec.json.Decoder(Item).decode, msgspec.json.Decoder(ItemPage).decode
+_rankers, _ranker = msgspec.json.Decoder(RankersAnswer).decode, msgspec.json.Decoder(RankerAnswer).decode
 _bulk = msgspec.json.Decoder(BulkAnswers).decode
 
 
@@ -163,8 +169,9 @@ class Calls:
         return Call("GET", _at(ranker, "diagnosis"), _same)
 
     @staticmethod
-    def items(ranker: str, **query: Any) -> Call[list[Item]]:
-        """Items in the order in which they were added: limit, offset."""
+    def items(ranker: str, *, limit: int = 1000, offset: int = 0) -> Call[list[Item]]:
+        """Items in the order in which they were added."""
+        query = {"limit": limit, "offset": offset}
         return Call("GET", _at(ranker, "items"), lambda told: _page(told).items, query=query)
 
     @staticmethod
@@ -184,24 +191,28 @@ class Calls:
         return Call("DELETE", _at(ranker, "items", id), _nothing)
 
     @staticmethod
-    def rankers() -> Call[list[dict[str, Any]]]:
+    def rankers() -> Call[list[RankerAnswer]]:
         """All rankers."""
-        return Call("GET", "/v1/rankers", _inside("rankers"))
+        return Call("GET", "/v1/rankers", lambda told: _rankers(told).rankers)
 
     @staticmethod
-    def ranker(ranker: str) -> Call[dict[str, Any]]:
-        """One ranker: its settings, and how far it is."""
-        return Call("GET", _at(ranker), _same)
+    def ranker(ranker: str) -> Call[RankerAnswer]:
+        """One ranker: its settings, how far it is, and how it does."""
+        return Call("GET", _at(ranker), _ranker)
 
     @staticmethod
-    def put_ranker(ranker: str, config: Mapping[str, Any]) -> Call[dict[str, Any]]:
-        """Create a ranker, or adjust it; settings that decide what is learned do not change."""
-        return Call("PUT", _at(ranker), _same, dict(config))
+    def put_ranker(
+        ranker: str,
+        config: RankerSettings | Mapping[str, object] | None = None,
+        **fields: Unpack[RankerFields],
+    ) -> Call[RankerAnswer]:
+        """Create a ranker, or adjust it: settings that are not named stay, and those that decide what is learned."""
+        return Call("PUT", _at(ranker), _ranker, named(config, fields))
 
     @staticmethod
-    def patch_ranker(ranker: str, settings: Mapping[str, Any], *, reset: bool = False) -> Call[dict[str, Any]]:
+    def patch_ranker(ranker: str, settings: Mapping[str, Any], *, reset: bool = False) -> Call[RankerAnswer]:
         """Change named settings; `reset` learns anew where what was learned would not fit them."""
-        return Call("PATCH", _at(ranker), _same, {**settings, "reset": True} if reset else dict(settings))
+        return Call("PATCH", _at(ranker), _ranker, {**settings, "reset": True} if reset else dict(settings))
 
     @staticmethod
     def history(ranker: str) -> Call[list[dict[str, Any]]]:
@@ -224,14 +235,14 @@ class Calls:
         return Call("DELETE", _at(ranker, "other"), _nothing)
 
     @staticmethod
-    def switch(ranker: str) -> Call[dict[str, Any]]:
+    def switch(ranker: str) -> Call[RankerAnswer]:
         """Let the other policy decide, and this one stand by."""
-        return Call("POST", _at(ranker, "switch"), _same)
+        return Call("POST", _at(ranker, "switch"), _ranker)
 
     @staticmethod
-    def release(ranker: str) -> Call[dict[str, Any]]:
+    def release(ranker: str) -> Call[RankerAnswer]:
         """Let the policy decide again after the guard fell back."""
-        return Call("POST", _at(ranker, "release"), _same)
+        return Call("POST", _at(ranker, "release"), _ranker)
 
     @staticmethod
     def delete_ranker(ranker: str) -> Call[None]:

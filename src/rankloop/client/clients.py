@@ -9,7 +9,8 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 
 from rankloop.client.calls import Call, Calls
-from rankloop.client.errors import Unavailable
+from rankloop.client.errors import unreached
+from rankloop.errors import Unavailable
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -30,6 +31,10 @@ def _async(make: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], 
         return await self.ask(make(*args, **options))
 
     return ask
+
+
+def _unreached(url: httpx.URL, error: Exception) -> Unavailable:
+    return unreached(url.host, url.port or 80, error)
 
 
 def _options(url: str, key: str | None, timeout: float) -> dict[str, Any]:
@@ -143,7 +148,3 @@ class AsyncClient:
     switch = _async(Calls.switch)
     release = _async(Calls.release)
     delete_ranker = _async(Calls.delete_ranker)
-
-
-def _unreached(url: httpx.URL, error: Exception) -> Unavailable:
-    return Unavailable(f"no answer from {url.host}:{url.port or 80} ({type(error).__name__}).")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rankloop.engine.config import RankerConfig
+from rankloop.engine.config import ChallengerConfig
 from rankloop.engine.reads import Reads
+from rankloop.engine.setting_use import unread_by
 from rankloop.errors import RankloopError
 
 WORDS = {
@@ -51,8 +52,11 @@ def _settings(reads: Reads, feedback: str, bias: Sequence[float] | None) -> dict
     kept = reads.config.as_mapping()
     if "policy" in made:
         kept.pop("params", None)
+        there = [name for name, value in kept.items() if name != "objective" or value != "any-click"]
+        for name in unread_by(made["policy"], made.get("params", {}), there):
+            made.setdefault(name, None)
     try:
-        RankerConfig.of(kept | made)
+        ChallengerConfig.of(kept | made)
     except RankloopError:
         return None
     return made

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from msgspec.structs import asdict, replace
 
 from rankloop import catalogue
+from rankloop.engine.setting_use import OF_LOG, OF_POLICY, composed, refuse_unable, refuse_unread
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
 from rankloop.ranking_policy import RankingPolicy
@@ -32,6 +33,9 @@ class RankerConfig(RankerSettings, frozen=True):
     'any-click'
     """
 
+    inherited: ClassVar[tuple[str, ...]] = ()
+    """Settings that the policy need not read."""
+
     def settle(self) -> None:
         """Refuse settings that no policy could be built with."""
         super().settle()
@@ -45,13 +49,13 @@ class RankerConfig(RankerSettings, frozen=True):
     def check(self) -> None:
         """Refuse settings that each are fine, and not together."""
         try:
-            policy = self.build(2, np.zeros(2))
+            policy, read = composed(self.compose, self.setting(2, np.zeros(2)))
         except ArithmeticError as error:
             raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
+        refuse_unread(self, read, self.inherited)
+        refuse_unable(self, policy)
         if self.guard is not None and self.mode == "live" and self.traffic in (0.0, 1.0):
             raise Unsupported("a guard compares with a control group; set ranker.traffic between 0 and 1.")
-        if (self.explore_from or self.explore_daily is not None) and policy.greedy() is None:
-            raise Unsupported(f"{self.policy} has no estimates, and so no list that it believes best.")
         self._try()
 
     def _try(self) -> None:
@@ -79,9 +83,13 @@ class RankerConfig(RankerSettings, frozen=True):
     def build(
         self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None
     ) -> RankingPolicy[Any]:
+        """The policy for so many items."""
+        return self.compose(self.setting(items, prices, present, used))
+
+    def compose(self, setting: Setting) -> RankingPolicy[Any]:
         """The policy for a setting."""
         shared = {} if self.discount == 1.0 else {"discount": self.discount}
-        return catalogue.build(self.policy, self.setting(items, prices, present, used), **self.params, **shared)
+        return catalogue.build(self.policy, setting, **self.params, **shared)
 
     def setting(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Setting:
         """What the policy is built for.
@@ -135,6 +143,18 @@ class RankerConfig(RankerSettings, frozen=True):
     def _objective(self, prices: FloatArray) -> Objective:
         made: dict[str, Objective] = {"any-click": AnyClick(), "clicks": Clicks(), "amount": Amount()}
         return Revenue(prices) if self.objective == "revenue" else made[self.objective]
+
+
+class ChallengerConfig(RankerConfig, frozen=True):
+    """The settings of a policy beside another one: what items and requests carry is as the log has it."""
+
+    inherited: ClassVar[tuple[str, ...]] = OF_LOG
+
+
+class LoggedConfig(RankerConfig, frozen=True):
+    """Settings that a log has: they were accepted once, perhaps for a policy that has been replaced since."""
+
+    inherited: ClassVar[tuple[str, ...]] = (*OF_POLICY, "objective")
 
 
 def learning_of(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.ranking_policy import RankingPolicy
 from rankloop.schema import Item, Prior, RankerSettings
+from rankloop.schema.base import unchecked
 from rankloop.schema.limits import MAX_PRIOR_WEIGHT
 from rankloop.types import BoolArray, FloatArray, IntArray
 
@@ -193,8 +194,7 @@ class ItemTable:
         topics = None if self.topics is None else tuple(self._coverage[at].tolist())
         position = None if np.isnan(self._positions[at]) else float(self._positions[at])
         price, enabled, prior = float(self._prices[at]), bool(self._enabled[at]), self.priors.get(at)
-        told = {"features": x, "price": price, "enabled": enabled, "prior": prior, "coverage": topics}
-        return Item.of({"id": self.ids[at], **told, "default_position": position})
+        return Item.logged(self.ids[at], x, price, enabled, prior, topics, position)
 
     def arrays(self) -> dict[str, Any]:
         """Everything, for a snapshot."""
@@ -213,7 +213,10 @@ class ItemTable:
         ids = [str(id) for id in arrays["ids"]]
         gone = arrays["removed"].tolist()
         self.ids, self.column = ids, {id: at for at, id in enumerate(ids) if not gone[at]}
-        self.priors = {int(at): Prior(score, strength) for at, score, strength in arrays["priors"].tolist()}
+        self.priors = {
+            int(at): unchecked(Prior, score=score, strength=strength)
+            for at, score, strength in arrays["priors"].tolist()
+        }
         self._order = None
         while self.capacity < len(ids):
             self._grow()

@@ -13,21 +13,9 @@ from rankloop.engine.history import History, history
 from rankloop.engine.records import Shown, decode
 from rankloop.engine.replica import Replica
 from rankloop.engine.report import Overview, Places
-from rankloop.errors import RankloopError
+from rankloop.errors import UnknownDecision
 from rankloop.schema import Item
 from rankloop.store import Entry, Store
-
-
-class UnknownDecision(RankloopError):
-    """Feedback for a decision that this ranker never made."""
-
-    status = 404
-
-
-class ConflictingDecision(RankloopError):
-    """A caller brought an id under which another request was decided."""
-
-    status, field = 409, "decision"
 
 
 class Questions(ABC):

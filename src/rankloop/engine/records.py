@@ -9,7 +9,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from msgspec import convert
 from numpy.typing import NDArray
 
 from rankloop.engine.packing import (
@@ -27,7 +26,8 @@ from rankloop.engine.packing import (
 )
 from rankloop.errors import RankloopError
 from rankloop.propensity import Propensity
-from rankloop.schema import Item
+from rankloop.schema import Item, Prior
+from rankloop.schema.base import unchecked
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray, IntArray
 
@@ -263,7 +263,7 @@ def _record(entry: Entry, head: Head, values: Values) -> Record:
             regret = values[0] if len(values) > 1 else None
             return Happened(entry.time, entry.key, entry.subject, values[-1], fixed["final"], regret)
         case "items-put":
-            return ItemsPut(entry.time, tuple(convert(one, Item) for one in fixed["items"]))
+            return ItemsPut(entry.time, tuple(_item(one) for one in fixed["items"]))
         case "items-removed":
             return ItemsRemoved(entry.time, tuple(fixed["ids"]))
         case "closed":
@@ -299,3 +299,17 @@ def _propensity(fixed: Mapping[str, Any], found: Mapping[str, Any]) -> Propensit
     """What was said of a propensity, among the rest."""
     own = {name: found[name] for name in ("list", "list_error", *CHANCES) if name in found}
     return Propensity(fixed["kind"], fixed["draws"], **own)
+
+
+def _item(given: Mapping[str, Any]) -> Item:
+    """An item as an event has it; what is not known may be left out."""
+    prior = given.get("prior")
+    return Item.logged(
+        given["id"],
+        given.get("features"),
+        given["price"],
+        given["enabled"],
+        None if prior is None else unchecked(Prior, score=prior["score"], strength=prior["strength"]),
+        given.get("coverage"),
+        given.get("default_position"),
+    )

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from rankloop.engine.questions import ConflictingDecision
 from rankloop.engine.ranking import Ranking
 from rankloop.engine.records import Shown
+from rankloop.errors import ConflictingDecision
 from rankloop.schema import RankRequest
 
 LOCK_STRIPES = 64

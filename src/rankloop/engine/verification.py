@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.engine import rollout, snapshots
 from rankloop.engine.asking import Asked
-from rankloop.engine.config import RankerConfig, learning_of
+from rankloop.engine.config import LoggedConfig, RankerConfig, learning_of
 from rankloop.engine.decision_rng import numbered
 from rankloop.engine.records import CannotReplay, ConfigChanged, Shown, decode, decode_all
 from rankloop.engine.replica import Replica
@@ -74,7 +74,7 @@ class _Follower:
         return self.replica
 
 
-def decide_again(store: Store, log: str, configure: Configure = RankerConfig.of) -> Lists:
+def decide_again(store: Store, log: str, configure: Configure = LoggedConfig.of) -> Lists:
     """Decide every list of a log again, each from the state that it says it was made from.
 
     Args:

@@ -6,9 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-import rankloop
-
-NOT_PLAYED = ("cli", "engine", "experiments", "store", "checks.py", "version.py")
+NOT_PLAYED = ("cli", "connection", "engine", "experiments", "hosting", "schema", "store", "checks.py", "version.py")
 """Parts of the package that no round runs through; of the simulator only PLAYED is."""
 PLAYED = ("chunk.py", "streams.py")
 
@@ -16,7 +14,7 @@ PLAYED = ("chunk.py", "streams.py")
 @cache
 def code() -> str:
     """A hash of all code that a simulated round runs through: with other code, nothing kept is taken."""
-    root = Path(rankloop.__file__).parent
+    root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root)

@@ -23,6 +23,11 @@ class Explore(Protocol[S_contra]):
     def __call__(self, state: S_contra, t: IntArray, rng: np.random.Generator) -> Score:
         """Scores for round t [B] of every learner."""
 
+    @property
+    def explores(self) -> bool:
+        """True where scores may differ from the estimates."""
+        return True
+
     def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
         """The distribution of lists that a planner makes of these scores.
 

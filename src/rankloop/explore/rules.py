@@ -39,6 +39,8 @@ class Indifferent(Explore[State]):
 class Greedy(FromState[HasMean]):
     """The estimate, without doubt."""
 
+    explores = False
+
     def __call__(self, state: HasMean, t: IntArray, rng: np.random.Generator) -> Score:
         """The mean."""
         return state.mean

@@ -142,3 +142,23 @@ class RankerAnswer(Struct, frozen=True):
     lift: Lift | None = None
     version: int = 0  # of the configuration
     quarantine: Quarantine | None = None  # where and why it was set aside, if it was
+
+
+class RankersAnswer(Struct, frozen=True):
+    """All rankers."""
+
+    rankers: list[RankerAnswer]
+
+
+class Problem(Struct, frozen=True, omit_defaults=True):
+    """What went wrong (RFC 9457), with all that makes the same error of it at the other end."""
+
+    title: str
+    status: int
+    detail: str
+    field: str | None = None  # dotted name of what was wrong
+    type: str = "about:blank"
+    kind: str | None = None  # the class of the error
+    given: str | None = None  # the value that was wrong, shortened
+    accepted: str | None = None  # what would have been fine
+    meant: str | None = None  # the name that was probably meant

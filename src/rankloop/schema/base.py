@@ -28,10 +28,11 @@ class PayloadMeta(StructMeta):
 
         def __call__(cls, *args: object, **fields: object) -> Payload:  # noqa: N805 (of a metaclass)
             """A valid payload, or InvalidInput."""
-            names = cls.__struct_fields__
-            if len(args) > len(names) or any(name in fields for name in names[: len(args)]):
-                raise TypeError(f"{cls.__name__} has the fields {', '.join(names)}, each at most once")
-            fields.update(zip(names, args, strict=False))
+            if args:
+                names = cls.__struct_fields__
+                if len(args) > len(names) or (fields and not fields.keys().isdisjoint(names[: len(args)])):
+                    raise TypeError(f"{cls.__name__} has the fields {', '.join(names)}, each at most once")
+                fields.update(zip(names, args, strict=False))
             return cls.of(fields)
 
 
@@ -98,16 +99,17 @@ def _read(kind: type[T], given: object, where: str) -> T:
 
 
 def _read_openly(kind: type[T], given: object, where: str) -> T:
-    known, usual = readers(kind), defaults(kind)
-    required = [name for name, value in usual.items() if value is MISSING]
     if isinstance(given, Payload):
         given = msgspec.structs.asdict(given)
-    if not isinstance(given, Mapping):
-        raise InvalidInput(where or "body", given, f"a mapping with {', '.join(known)}")
-    if any(hasattr(value, "tolist") for value in given.values()):  # arrays, and numbers of theirs
+    if isinstance(given, Mapping) and any(hasattr(value, "tolist") for value in given.values()):
+        # Arrays, and numbers of theirs.
         given = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in given.items()}
         with suppress(msgspec.ValidationError):
             return msgspec.convert(given, kind)
+    known, usual = readers(kind), defaults(kind)
+    required = [name for name, value in usual.items() if value is MISSING]
+    if not isinstance(given, Mapping):
+        raise InvalidInput(where or "body", given, f"a mapping with {', '.join(known)}")
     made: dict[str, object] = {}
     for name, value in given.items():
         if name not in known:
@@ -123,6 +125,12 @@ def _read_openly(kind: type[T], given: object, where: str) -> T:
         if isinstance(error.__cause__, InvalidInput):
             raise error.__cause__.within(where) from None
         raise InvalidInput(where or "body", Words("not acceptable"), str(error)) from None
+
+
+def unchecked(kind: type[T], **fields: object) -> T:
+    """A payload of values that were checked before, perhaps by an older version, as a log or a table has them."""
+    made: T = StructMeta.__call__(kind, **fields)
+    return made
 
 
 class Decoder(Generic[T]):

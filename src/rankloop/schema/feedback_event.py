@@ -45,6 +45,6 @@ class FeedbackEvent(Payload, frozen=True):
         """Refuse an event that says twice what happened, or whose id cannot be printed."""
         if self.event is not None:
             printable("event", self.event)
-        given = [name for name in FORMS if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise InvalidInput(given[1], getattr(self, given[1]), f"only {given[0]}")
+        if (self.clicked, self.items, self.values, self.item_values).count(None) < len(FORMS) - 1:
+            first, second = [name for name in FORMS if getattr(self, name) is not None][:2]
+            raise InvalidInput(second, getattr(self, second), f"only {first}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import force_setattr
 
-from rankloop.schema.base import Payload
+from rankloop.schema.base import Payload, unchecked
 from rankloop.schema.identifiers import Id, printable
 from rankloop.schema.limits import MAX_AMOUNT, MAX_POSITION, MAX_PRIOR_STRENGTH
 from rankloop.schema.rank_request import Number
@@ -55,6 +56,27 @@ class Item(ItemBody, frozen=True):
     def __post_init__(self) -> None:
         """Refuse an id that cannot be printed."""
         printable("id", self.id)
+
+    @classmethod
+    def logged(
+        cls,
+        id: str,
+        features: Sequence[float] | None,
+        price: float,
+        enabled: bool,
+        prior: Prior | None,
+        coverage: Sequence[float] | None,
+        default_position: float | None,
+    ) -> Item:
+        """An item as a log or a table has it: what was accepted once, perhaps by an older version, stays accepted."""
+        rows = {
+            name: None if row is None else tuple(row) for name, row in (("features", features), ("coverage", coverage))
+        }
+        made = unchecked(
+            cls, id="-", price=price, enabled=enabled, prior=prior, default_position=default_position, **rows
+        )
+        force_setattr(made, "id", id)  # not by the constructor, which would check it
+        return made
 
     def as_mapping(self) -> dict[str, object]:
         """What `of` accepts, what is not known left out."""

@@ -137,6 +137,11 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
         asked = (size for size in (given.get("dim"), given.get("context")) if isinstance(size, int))
         return math.prod(max(1, size) for size in asked)
 
+    def given(self) -> dict[str, object]:
+        """The settings that differ from their defaults; how events add up where that default would be another."""
+        told = super().given()
+        return told | {"aggregate": self.aggregate} if self.objective == "amount" else told
+
     def settle(self) -> None:
         """Refuse lists of another length than the slots ask for."""
         for name, length in (("bias", self.slots), ("rewards", self.slots), ("losses", self.slots + 1)):

@@ -10,6 +10,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive
 
+from rankloop.errors import InvalidInput, Words
 from rankloop.service.problems import Refused, not_acceptable, not_json
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ def decode(decoder: Callable[[bytes], T], body: bytes) -> T:
 def at_most(field: str, given: Sized | None, most: int) -> None:
     """Refuse a list that is too long."""
     if given is not None and len(given) > most:
-        raise Refused(422, f"{field} has {len(given)} entries; accepted: at most {most}.", field=field)
+        raise InvalidInput(field, Words(f"a list of {len(given)}"), f"a list of at most {most}")
 
 
 def no_more(query: bytes, known: Collection[str]) -> None:

@@ -10,10 +10,10 @@ from anyio.to_thread import run_sync
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from rankloop.errors import InvalidInput, RankloopError
+from rankloop.errors import RankloopError
+from rankloop.hosting.hosted import Hosted
 from rankloop.schema import Decoder, FeedbackEvent, RankAnswer, RankRequest, Receipt
 from rankloop.service import bodies
-from rankloop.service.hosted import Hosted
 from rankloop.service.problems import UNCOMPUTABLE, Refused, internal, refused, response, uncomputable
 from rankloop.service.service import Service
 
@@ -62,11 +62,7 @@ class Hot:
 async def rank(service: Service, hosted: Hosted, body: bytes) -> RankAnswer:
     """Decide a list; wait for its commit where the ranker says so."""
     asked = bodies.decode(_rank_body, body)
-    for name in ("candidates", "exclude", "order"):
-        bodies.at_most(name, getattr(asked, name), service.limits.list)
-    if asked.propensity > service.limits.draws:
-        raise InvalidInput("propensity", asked.propensity, f"at most {service.limits.draws} draws")
-    hosted.has_room_for(asked.segment, service.limits.segments)
+    hosted.admit(asked, service.limits)
     # Draws for a propensity take their time, and so do thousands of candidates and a look into the log for an id.
     slow = asked.propensity > 0 or asked.decision is not None
     slow = slow or max(len(ids or ()) for ids in (asked.candidates, asked.exclude, asked.order)) > 1000

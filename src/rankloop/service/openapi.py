@@ -13,20 +13,20 @@ from starlette.responses import Response
 from rankloop import catalogue
 from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.history import History
+from rankloop.hosting.changes import ChangeHistory
+from rankloop.hosting.replacing import Standing
 from rankloop.schema import FeedbackEvent, ItemBody, RankAnswer, RankerSettings, RankRequest, Receipt
-from rankloop.schema.answers import BulkAnswers
+from rankloop.schema.answers import BulkAnswers, Problem, RankersAnswer
 from rankloop.schema.bodies import BulkFeedback, ItemPage, Items, Withdrawal
 from rankloop.service import problems, schemas
-from rankloop.service.changes import ChangeHistory
-from rankloop.service.replacing import Standing
 from rankloop.version import __version__
 
 WHERE = "#/components/schemas/"
 BODIES = (RankRequest, FeedbackEvent, BulkFeedback, Withdrawal, Items, ItemBody, RankerSettings)
 ANSWERS = (
-    RankAnswer, Receipt, BulkAnswers, ItemPage, schemas.RankersAnswer,
+    RankAnswer, Receipt, BulkAnswers, ItemPage, RankersAnswer,
     History, schemas.ReportAnswer, schemas.OverviewAnswer, schemas.SegmentsAnswer, schemas.PlacesAnswer,
-    schemas.Health, schemas.Readiness, problems.Problem, ChangeHistory, Standing, Diagnosis,
+    schemas.Health, schemas.Readiness, Problem, ChangeHistory, Standing, Diagnosis,
 )  # fmt: skip
 ALWAYS = {401: "No key, or a wrong one", 403: "The key has not the role", 429: "Too many requests"}
 SOMETIMES = {

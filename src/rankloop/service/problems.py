@@ -9,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from rankloop.errors import RankloopError
+from rankloop.schema.answers import Problem
 
 MEDIA = "application/problem+json"
 RETRY = {"Retry-After": "1"}
@@ -18,20 +19,17 @@ class Refused(Exception):
     """A request that gets this status and sentence."""
 
     def __init__(
-        self, status: int, detail: str, *, field: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        detail: str,
+        *,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        cause: RankloopError | None = None,
     ) -> None:
         self.status, self.detail, self.field, self.headers = status, detail, field, dict(headers or {})
+        self.cause = cause
         super().__init__(detail)
-
-
-class Problem(msgspec.Struct, omit_defaults=True):
-    """What went wrong (RFC 9457)."""
-
-    title: str
-    status: int
-    detail: str
-    field: str | None = None
-    type: str = "about:blank"
 
 
 UNCOMPUTABLE = (MemoryError, ArithmeticError)
@@ -40,7 +38,8 @@ UNCOMPUTABLE = (MemoryError, ArithmeticError)
 
 def refused(error: RankloopError) -> Refused:
     """The status and sentence of an error that was raised on purpose."""
-    return Refused(error.status, str(error), field=error.field, headers=RETRY if error.retry else None)
+    headers = RETRY if error.retry else None
+    return Refused(error.status, str(error), field=error.field, headers=headers, cause=error)
 
 
 def uncomputable() -> Refused:
@@ -50,7 +49,10 @@ def uncomputable() -> Refused:
 
 def problem(error: Refused) -> Problem:
     """The body of a refusal."""
-    return Problem(HTTPStatus(error.status).phrase, error.status, error.detail, error.field)
+    told, why = (HTTPStatus(error.status).phrase, error.status, error.detail, error.field), error.cause
+    if why is None:
+        return Problem(*told)
+    return Problem(*told, kind=why.kind, given=why.given, accepted=why.accepted, meant=why.meant)
 
 
 def response(error: Refused) -> Response:

@@ -6,9 +6,9 @@ import asyncio
 
 from anyio.to_thread import run_sync
 
-from rankloop.service.changes import PUT, RESERVED
+from rankloop.hosting.changes import PUT, RESERVED
+from rankloop.hosting.rankers import Rankers
 from rankloop.service.problems import RETRY, Refused
-from rankloop.service.rankers import Rankers
 
 PATIENCE = 2.0
 """Seconds after which a look into the log that has no answer counts as failed."""

@@ -15,19 +15,19 @@ from starlette.responses import Response
 
 from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.history import History
-from rankloop.errors import RankloopError
+from rankloop.errors import NotFound, RankloopError
+from rankloop.hosting.changes import ChangeHistory, changes
+from rankloop.hosting.hosted import Hosted
+from rankloop.hosting.replacing import Standing
 from rankloop.schema import Decoder, FeedbackEvent, Item, ItemBody, RankerAnswer, RankerSettings, Receipt
-from rankloop.schema.answers import BulkAnswer, BulkAnswers
+from rankloop.schema.answers import BulkAnswer, BulkAnswers, RankersAnswer
 from rankloop.schema.bodies import BulkFeedback, ItemPage, Items, Withdrawal
 from rankloop.service import bodies, hot, schemas
 from rankloop.service.auth import Guard
-from rankloop.service.changes import ChangeHistory, changes
-from rankloop.service.hosted import Hosted
 from rankloop.service.metrics import MEDIA
 from rankloop.service.openapi import described
 from rankloop.service.problems import UNCOMPUTABLE, Refused, refused, uncomputable
 from rankloop.service.readiness import Readiness
-from rankloop.service.replacing import Standing
 from rankloop.service.service import Service
 from rankloop.service.watched import Watched
 
@@ -71,15 +71,15 @@ def of_rankers(service: Service) -> APIRouter:
     config_given = given(_fields, service.limits.body)
     reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
 
-    @router.get("/v1/rankers", dependencies=[reads], **described(answer=schemas.RankersAnswer))
+    @router.get("/v1/rankers", dependencies=[reads], **described(answer=RankersAnswer))
     def list_rankers() -> Response:
         """All rankers, also those that are quarantined."""
-        return bodies.answer({"rankers": [_shown(hosted) for hosted in rankers.all()]})
+        return bodies.answer(RankersAnswer([hosted.answer() for hosted in rankers.all()]))
 
     @router.get("/v1/rankers/{name}", dependencies=[reads], **described(404, answer=RankerAnswer))
     def show_ranker(name: str) -> Response:
         """One ranker: its settings, and how far it is."""
-        return bodies.answer(_shown(rankers.find(name)))
+        return bodies.answer(rankers.find(name).answer())
 
     @router.put(
         "/v1/rankers/{name}",
@@ -89,7 +89,7 @@ def of_rankers(service: Service) -> APIRouter:
     def put_ranker(request: Request, name: str, config: Fields = config_given) -> Response:
         """Create a ranker, or adjust it: what was learned stays, and so do adjustable settings that are not named."""
         new = rankers.put(name, config, request.state.by)
-        return bodies.answer(_shown(rankers.find(name)), 201 if new else 200)
+        return bodies.answer(rankers.find(name).answer(), 201 if new else 200)
 
     @router.patch(
         "/v1/rankers/{name}",
@@ -98,7 +98,7 @@ def of_rankers(service: Service) -> APIRouter:
     )
     def patch_ranker(request: Request, name: str, changed: Fields = config_given) -> Response:
         """Change named settings; those that would learn anew need `reset: true`."""
-        return bodies.answer(_shown(rankers.patch(name, changed, request.state.by)))
+        return bodies.answer(rankers.patch(name, changed, request.state.by).answer())
 
     @router.get("/v1/rankers/{name}/history", dependencies=[reads], **described(404, answer=ChangeHistory))
     def ranker_history(name: str) -> Response:
@@ -117,7 +117,7 @@ def of_rankers(service: Service) -> APIRouter:
         """Let the policy decide again after the guard fell back to the control order."""
         hosted = rankers.find(name)
         hosted.ranker.stand_down()
-        return bodies.answer(_shown(hosted))
+        return bodies.answer(hosted.answer())
 
     return router
 
@@ -152,19 +152,9 @@ def of_replacing(service: Service) -> APIRouter:
     @router.post("/v1/rankers/{name}/switch", dependencies=[administers], **described(404, 409, answer=RankerAnswer))
     def switch(request: Request, name: str) -> Response:
         """The other policy decides from now on, and this one stands by: the same again switches back."""
-        return bodies.answer(_shown(rankers.switch(name, request.state.by)))
+        return bodies.answer(rankers.switch(name, request.state.by).answer())
 
     return router
-
-
-def _shown(hosted: Hosted) -> RankerAnswer:
-    aside = hosted.quarantine
-    if aside is not None:
-        return RankerAnswer(hosted.name, dict(hosted.settings), 0, 0, 0, 0, aside.position, quarantine=aside)
-    ranker = hosted.ranker
-    now = ranker.overview(hours=0.0)
-    told: dict[str, Any] = {**ranker.counts(), "guarded": now.guarded, "arms": now.arms, "lift": now.lift}
-    return RankerAnswer(hosted.name, ranker.config.as_mapping(), **told, version=ranker.version)
 
 
 def of_items(service: Service) -> APIRouter:
@@ -269,7 +259,7 @@ def of_decisions(service: Service) -> APIRouter:
         """How it does against control and over time, and what is believed of its items."""
         hosted = rankers.find(name)
         if segment and segment not in hosted.ranker.segments():
-            raise Refused(404, f"segment {segment!r} is not one of this ranker's.")
+            raise NotFound(f"segment {segment!r} is not one of this ranker's.")
 
         def look() -> schemas.ReportAnswer:
             page, total = hosted.ranker.estimates(segment).rows(sort, order, search, limit, offset)

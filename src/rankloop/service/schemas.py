@@ -6,13 +6,6 @@ from msgspec import Struct
 
 from rankloop.engine.estimates import Estimate
 from rankloop.engine.report import Overview, Places
-from rankloop.schema import RankerAnswer
-
-
-class RankersAnswer(Struct):
-    """All rankers."""
-
-    rankers: list[RankerAnswer]
 
 
 class RankerChanges(Struct):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Self
 
+from rankloop.hosting.rankers import Rankers
+from rankloop.hosting.scheduler import Scheduler
 from rankloop.schema.service_settings import Settings
 from rankloop.service.auth import Guard
 from rankloop.service.bridge import Bridge
 from rankloop.service.metrics import Metrics
-from rankloop.service.rankers import Rankers
-from rankloop.service.scheduler import Scheduler
 
 
 class Service:

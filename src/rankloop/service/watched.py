@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
+from rankloop.hosting.hosted import Hosted
 from rankloop.service import bodies
-from rankloop.service.hosted import Hosted
 
 TIMES = 50.0
 """An answer is given again for at least so many times as long as it took to make: those who ask for the same one

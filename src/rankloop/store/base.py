@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from rankloop.errors import RankloopError
+from rankloop.errors import Unavailable
 
 
-class StoreUnavailable(RankloopError):
+class StoreUnavailable(Unavailable):
     """The log cannot be written or read now; nothing of what was asked has been kept."""
-
-    status, retry = 503, True
 
 
 class Entry(NamedTuple):

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import Struct, convert
 
-from rankloop.client import Calls, Client, NotAllowed, NotFound
-from rankloop.engine import Item, RankerConfig
-from rankloop.errors import InvalidInput, RankloopError
+from rankloop.client import Calls, Client
+from rankloop.engine import Item
+from rankloop.engine.setting_use import OF_POLICY, read_by
+from rankloop.errors import InvalidInput, NotAllowed, NotFound, RankloopError
 from rankloop.objective import AnyClick
 from rankloop.types import Setting
 from rankloop.visitors.audience import Audience
@@ -56,7 +57,7 @@ def fit(
     if slots is not None and slots < setting.slots:
         raise InvalidInput("--slots", slots, f"at least {setting.slots}, since this world's lists are that long")
     try:
-        config, created = patience.ask(service, Calls.ranker(ranker))["config"], False
+        config, created = patience.ask(service, Calls.ranker(ranker)).config, False
     except NotFound:
         if create is None:
             raise RankloopError(
@@ -84,13 +85,10 @@ def settings_for(setting: Setting, policy: str, slots: int, rounds: int) -> dict
             config["prior"] = [float(a[0]), float(b[0])]
     if setting.objective.name != AnyClick.name:  # which is the default
         config["objective"] = setting.objective.name
-    if rounds:
-        try:
-            RankerConfig.of(config)
-        except RankloopError:
-            # Only where it is needed: visitors who come at once in several processes want the same ranker.
-            config["rounds"] = rounds
-    return config
+    read = read_by(policy)
+    if rounds and "rounds" in read:
+        config["rounds"] = rounds
+    return {name: value for name, value in config.items() if name in read or name not in (*OF_POLICY, "objective")}
 
 
 class Sizes(Struct, frozen=True):

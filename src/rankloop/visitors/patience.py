@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from rankloop.client import Call, ServiceError, TooMany, Unavailable
+from rankloop.client import Call
 from rankloop.errors import RankloopError
 
 T = TypeVar("T")
@@ -19,11 +19,13 @@ class Asks(Protocol):
     """Whoever can put a call to a service, such as a `Client`."""
 
     def ask(self, call: Call[T]) -> T:
-        """The answer, or a `ServiceError`."""
+        """The answer, or an error of `rankloop.errors`."""
 
 
 class GaveUp(RankloopError):
     """The service was away for too long."""
+
+    status = 0
 
 
 class Stopped(Exception):
@@ -43,7 +45,7 @@ class Patience:
         self,
         seconds: float,
         stopped: threading.Event | None = None,
-        noted: Callable[[ServiceError], None] | None = None,
+        noted: Callable[[RankloopError], None] | None = None,
     ) -> None:
         self._seconds, self._stopped = seconds, stopped or threading.Event()
         self._noted = noted or (lambda error: None)
@@ -59,17 +61,14 @@ class Patience:
             began = time.monotonic()
             try:
                 return service.ask(call), time.monotonic() - began
-            except (Unavailable, TooMany) as error:
-                failure: ServiceError = error
-            except ServiceError as error:
-                if error.status < 500:  # the same request will not do better a little later
+            except RankloopError as error:
+                if not error.retry and error.status < 500:  # the same request will not do better a little later
                     raise
-                failure = error
-            self._noted(failure)
-            since = since if failed else time.monotonic()
-            failed += 1
-            left = since + self._seconds - time.monotonic()
-            if left <= 0:
-                raise GaveUp(f"gave up after {self._seconds:g} seconds: {failure}")
-            if self._stopped.wait(min(left, LONGEST, FIRST * 2.0 ** (failed - 1))):
-                raise Stopped
+                self._noted(error)
+                since = since if failed else time.monotonic()
+                failed += 1
+                left = since + self._seconds - time.monotonic()
+                if left <= 0:
+                    raise GaveUp(f"gave up after {self._seconds:g} seconds: {error}") from None
+                if self._stopped.wait(min(left, LONGEST, FIRST * 2.0 ** (failed - 1))):
+                    raise Stopped from None

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
-from rankloop.client import Calls, NotAccepted, NotFound, ServiceError
+from rankloop.client import Calls
+from rankloop.errors import InvalidInput, NotFound, RankloopError
 from rankloop.visitors import bodies
 from rankloop.visitors.agenda import Agenda
 from rankloop.visitors.audience import Audience, Visitor
@@ -102,7 +103,7 @@ class Run:
                     self._agenda.done()
         except Stopped:
             pass
-        except ServiceError as error:
+        except RankloopError as error:
             self.tally.ended(error)
             self._end(error)
         except Exception as error:
@@ -135,7 +136,7 @@ class Run:
         except NotFound as error:  # the ranker was replaced, or died in the moment after it had answered
             self.tally.refuse(error)
             return
-        except NotAccepted as error:
+        except InvalidInput as error:
             if error.field != "event":
                 raise
             # Told by an earlier run of this name, of another list: this one must not count as seen without a click.

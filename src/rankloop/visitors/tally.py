@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from rankloop.client import ServiceError
+from rankloop.errors import RankloopError
 
 SHORTEST, STEP = 1e-5, 1.05
 """Seconds of the first bucket, and the ratio of each to the one before: a percentile is at most 5 % too large."""
@@ -116,19 +116,19 @@ class Tally:
         with self._lock:
             self.repeated += 1
 
-    def refuse(self, error: ServiceError) -> None:
+    def refuse(self, error: RankloopError) -> None:
         """What a visitor told was refused for good."""
         with self._lock:
             self.refused += 1
             self.errors[_kind(error)] += 1
 
-    def failed(self, error: ServiceError) -> None:
+    def failed(self, error: RankloopError) -> None:
         """An attempt failed; it is made again."""
         with self._lock:
             self.retries += 1
             self.errors[_kind(error)] += 1
 
-    def ended(self, error: ServiceError) -> None:
+    def ended(self, error: RankloopError) -> None:
         """A refusal ended the run."""
         with self._lock:
             self.errors[_kind(error)] += 1
@@ -175,7 +175,7 @@ class Tally:
             }
 
 
-def _kind(error: ServiceError) -> str:
+def _kind(error: RankloopError) -> str:
     return f"{type(error).__name__} {error.status}" if error.status else f"no answer ({error})"
 
 

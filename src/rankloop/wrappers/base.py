@@ -56,6 +56,11 @@ class Wrapper(RankingPolicy[T], Generic[T, U]):
         return self.inner.checks_rows
 
     @property
+    def explores(self) -> bool:
+        """As the policy inside."""
+        return self.inner.explores
+
+    @property
     def learns_off_policy(self) -> bool:
         """As the policy inside."""
         return self.inner.learns_off_policy

@@ -96,6 +96,11 @@ class RandomLists(Wrapper[T, T], Generic[T]):
         return state
 
     @property
+    def explores(self) -> bool:
+        """At random times."""
+        return True
+
+    @property
     def random_length(self) -> bool:
         """Where random lists have a random length."""
         return self.any_length

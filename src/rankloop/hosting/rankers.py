@@ -1,10 +1,9 @@
-"""The rankers of a service by name: over one log, which also says which rankers there are."""
+"""Rankers by name: over one log, which also says which rankers there are."""
 
 from __future__ import annotations
 
 import json
 import logging
-import re
 import secrets
 import threading
 import time
@@ -18,24 +17,24 @@ from msgspec.structs import replace
 from rankloop import catalogue
 from rankloop.catalogue import UnknownPolicy
 from rankloop.engine import Ranker, RankerConfig, snapshots
-from rankloop.engine.config import ADJUSTABLE, changes, learning_of
+from rankloop.engine.config import ADJUSTABLE, ChallengerConfig, LoggedConfig, changes, learning_of
 from rankloop.engine.configurable import fits
 from rankloop.engine.records import CannotReplay, decode
+from rankloop.engine.setting_use import OF_LOG
 from rankloop.engine.verification import last_settings
-from rankloop.errors import InvalidInput, Words, closest
+from rankloop.errors import Conflict, InvalidInput, NotFound, Words, closest
+from rankloop.hosting.changes import DELETED, PUT, RESERVED
+from rankloop.hosting.hosted import Hosted
+from rankloop.hosting.process_lock import hold
+from rankloop.hosting.replacing import Rebuild, Standing
 from rankloop.schema import Item, ItemFields, Quarantine, RankerSettings
 from rankloop.schema.bodies import Reset
+from rankloop.schema.identifiers import ranker_name
 from rankloop.schema.service_settings import Settings
-from rankloop.service.changes import DELETED, PUT, RESERVED
-from rankloop.service.hosted import Hosted
-from rankloop.service.problems import Refused
-from rankloop.service.replacing import Rebuild, Standing
-from rankloop.service.single import hold
 from rankloop.store import Entry, Store, StoreUnavailable, Writer
 from rankloop.store.opening import is_database, open_store
 from rankloop.store.writer import positions
 
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 SETTINGS = RankerSettings.__struct_fields__
 NOT_LOADED = (
     "its policy {!r} is not loaded; start the service with --policy module:name of the function that makes it, or name "
@@ -124,7 +123,7 @@ class Rankers:
                 if other is not None and learning_of(other) == learning_of(last.config):
                     other = settings  # the process ended between a switch and its note
                 settings = last.config
-            ranker = Ranker(RankerConfig.of(settings), name=place, writer=self.writer)
+            ranker = Ranker(LoggedConfig.of(settings), name=place, writer=self.writer)
         except StoreUnavailable:
             raise
         except UnknownPolicy as error:
@@ -136,7 +135,7 @@ class Rankers:
             return _set_aside(name, place, settings, Quarantine(at, f"its settings cannot be used ({error})"))
         if other is not None:
             try:
-                config = RankerConfig.of(learning_of(other)).adjusted_as(ranker.config.plain())
+                config = LoggedConfig.of(learning_of(other)).adjusted_as(ranker.config.plain())
                 ranker.stand_by(snapshots.start(config, self.store, place, other=True))
             except Exception as error:
                 log.error("the policy that stood by for ranker %s cannot be rebuilt, and is left out: %s", name, error)
@@ -160,40 +159,39 @@ class Rankers:
         return self.writer.alive
 
     def find(self, name: str) -> Hosted:
-        """A ranker; 404 where there is none."""
+        """A ranker; `NotFound` where there is none."""
         hosted = self._hosted.get(name)
         if hosted is None:
-            raise Refused(404, f"ranker {name[:100]!r} is not one of this service's.")
+            raise NotFound(f"ranker {name[:100]!r} does not exist.")
         return hosted
 
-    def config(self, name: str, given: Mapping[str, object]) -> RankerConfig:
-        """Check a ranker's name and settings."""
-        if re.fullmatch(NAME, name) is None:
-            accepted = "1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first"
-            raise InvalidInput("name", name, accepted)
+    def config(self, name: str, given: Mapping[str, object], kind: type[RankerConfig] = RankerConfig) -> RankerConfig:
+        """Check a ranker's name and settings, new ones unless they are of a log that is there."""
+        ranker_name(name)
         rows = RankerSettings.row_size(given)
         if rows > self.limits.features:
             raise InvalidInput("ranker.dim", rows, f"at most {self.limits.features}, times ranker.context")
-        return RankerConfig.of(given)
+        return kind.of(given)
 
     def put(self, name: str, given: Mapping[str, object], by: str | None = None) -> bool:
         """Create a ranker, or adjust it; whether it is new. The same settings again change nothing.
 
-        Adjustable settings that are not given stay as they are. Other settings would learn anew: 409.
+        Adjustable settings that are not given stay as they are. Other settings would learn anew: `Conflict`.
         """
         with self._changing:
             before = self._hosted.get(name)
             if before is None:
                 config = self.config(name, given)
                 if len(self._hosted) >= self.limits.rankers:
-                    raise Refused(422, f"the service has {len(self._hosted)} rankers; accepted: no more.", field="name")
+                    accepted = f"one of the {len(self._hosted)} rankers that there are, and no more"
+                    raise InvalidInput("name", name, accepted)
                 made = self._created(name, config, by)
                 self._remember(made, by)
                 self._hosted[name] = made
                 return True
             now = before.ranker.config.plain()
             kept = {field: now[field] for field in ADJUSTABLE if field in now}
-            self._adjust(before, self.config(name, {**kept, **given}), by)
+            self._adjust(before, self.config(name, {**kept, **given}, LoggedConfig), by)
             return False
 
     def patch(self, name: str, given: Mapping[str, object], by: str | None = None) -> Hosted:
@@ -209,18 +207,16 @@ class Rankers:
             reset = Reset.of({"reset": given.get("reset", False)}).reset
             now = dict(before.settings) if before.held is None else before.held.config.plain()
             merged = {field: value for field, value in (now | named).items() if value is not None}
-            config = self.config(name, merged)
             if not reset:
-                self._adjust(before, config, by)
+                self._adjust(before, self.config(name, merged, LoggedConfig), by)
                 return before
-            return self._reset(before, config, by)
+            return self._reset(before, self.config(name, merged, ChallengerConfig), by)  # items stay as they are
 
     def _adjust(self, hosted: Hosted, config: RankerConfig, by: str | None) -> None:
-        """Change what can change while it runs; 409 where it would have to learn anew."""
+        """Change what can change while it runs; `Conflict` where it would have to learn anew."""
         told = changes(hosted.ranker.config.learning(), config.learning())
         if told:
-            raise Refused(
-                409,
+            raise Conflict(
                 f"{', '.join(told)}: {'this setting decides' if len(told) == 1 else 'these settings decide'} what was "
                 "learned, so nothing was changed. To keep what was learned, rebuild another policy from the log (PUT "
                 f"/v1/rankers/{hosted.name}/other) and switch to it; to learn anew, PATCH with reset: true.",
@@ -264,7 +260,9 @@ class Rankers:
 
     def put_other(self, name: str, given: Mapping[str, object], by: str | None = None) -> Hosted:
         """Rebuild another policy from the ranker's log, in the background."""
-        config = self.config(name, given)
+        now = self.find(name).ranker.config.plain()
+        kept = {field: now[field] for field in OF_LOG if field in now}
+        config = self.config(name, {**kept, **given}, ChallengerConfig)
         with self._changing:
             hosted = self.find(name)
             now, asked = hosted.ranker.config.plain(), config.plain()
@@ -282,13 +280,13 @@ class Rankers:
             return hosted
 
     def standing(self, name: str) -> Standing:
-        """How far the other policy is; 404 where there is none."""
+        """How far the other policy is; `NotFound` where there is none."""
         ranker, rebuild = self.find(name).ranker, self.find(name).rebuild
         if rebuild is not None and (ranker.other is None or ranker.other.learning() == rebuild.config.learning()):
             return rebuild.standing()
         if ranker.other is not None:
             return Standing("ready", ranker.other.as_mapping(), ranker.position, None)
-        raise Refused(404, f"ranker {name[:100]!r} has no other policy.")
+        raise NotFound(f"ranker {name[:100]!r} has no other policy.")
 
     def drop_other(self, name: str, by: str | None = None) -> None:
         """The other policy follows no more."""
@@ -306,12 +304,12 @@ class Rankers:
             hosted.held.dismiss()
 
     def switch(self, name: str, by: str | None = None) -> Hosted:
-        """Let the other policy decide; the one that did stands by. 409 where it is not ready."""
+        """Let the other policy decide; the one that did stands by. `Conflict` where it is not ready."""
         with self._changing:
             hosted = self.find(name)
             standing = self.standing(name)
             if standing.state != "ready":
-                raise Refused(409, standing.problem or "the other policy is still being rebuilt; ask again.")
+                raise Conflict(standing.problem or "the other policy is still being rebuilt; ask again.")
             hosted.ranker.switch(by)
             self._remember(hosted, by)
             return hosted
@@ -331,11 +329,11 @@ class Rankers:
         with self._changing_items(name) as hosted:
             there = hosted.ranker.room([item.id for item in made])
             if there > self.limits.items:
-                raise Refused(422, f"the ranker would have {there} items; accepted: at most {self.limits.items}.")
+                raise InvalidInput("items", Words(f"{there} items in all"), f"at most {self.limits.items}")
             hosted.ranker.put_items(made)
 
     def remove_item(self, name: str, id: str) -> None:
-        """Never list an item again; 404 where there is none."""
+        """Never list an item again; `NotFound` where there is none."""
         with self._changing_items(name) as hosted:
             hosted.item(id)
             hosted.ranker.remove_items([id])

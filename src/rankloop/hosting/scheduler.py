@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 
 from rankloop.errors import RankloopError
+from rankloop.hosting.hosted import Hosted
+from rankloop.hosting.rankers import Rankers
 from rankloop.schema.service_settings import Snapshots
-from rankloop.service.hosted import Hosted
-from rankloop.service.rankers import Rankers
 
 log = logging.getLogger("rankloop.service")
 

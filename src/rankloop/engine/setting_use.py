@@ -1,0 +1,124 @@
+"""Used or refused: a configuration is valid only if every setting in it is read by some part of the composed policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from rankloop import catalogue
+from rankloop.errors import RankloopError, Unsupported
+from rankloop.ranking_policy import RankingPolicy
+from rankloop.schema import RankerSettings
+from rankloop.types import BetaPrior, Setting
+
+NAMES = frozenset(field.name for field in fields(Setting))
+OF_POLICY = ("dim", "context", "bias", "prior", "rounds", "coverage", "rewards", "losses")
+"""Settings of a ranker that only its policy can use, as `Setting` names them; they are None unless given."""
+
+OF_LOG = ("dim", "context", "coverage")
+"""Those that say what items and requests carry: policies that share a log share them, whether or not they read them."""
+
+
+class ObservedSetting(Setting):
+    """A setting that remembers which of its fields were read."""
+
+    __slots__ = ("read",)
+    read: set[str]
+
+    @classmethod
+    def of(cls, setting: Setting) -> ObservedSetting:
+        """The same setting, nothing read."""
+        made = object.__new__(cls)
+        for name in NAMES:
+            object.__setattr__(made, name, getattr(setting, name))
+        object.__setattr__(made, "read", set())
+        return made
+
+    def __getattribute__(self, name: str) -> object:
+        """Any attribute; fields are noted."""
+        if name in NAMES:
+            object.__getattribute__(self, "read").add(name)
+        return object.__getattribute__(self, name)
+
+
+EVERYTHING = Setting(
+    items=5,
+    slots=3,
+    rounds=1000,
+    dim=2,
+    prior=BetaPrior(np.ones(5), np.ones(5)),
+    bias=np.array([1.0, 0.7, 0.4]),
+    context=2,
+    coverage=2,
+    rewards=np.ones(3),
+    losses=np.zeros(4),
+)
+"""A setting with all that a policy may read."""
+
+Compose = Callable[[Setting], RankingPolicy[Any]]
+
+
+def composed(compose: Compose, setting: Setting) -> tuple[RankingPolicy[Any], frozenset[str]]:
+    """A policy, and the fields of its setting that building it has read."""
+    observed = ObservedSetting.of(setting)
+    policy = compose(observed)
+    return policy, frozenset(object.__getattribute__(observed, "read"))
+
+
+def refuse_unread(settings: RankerSettings, read: frozenset[str], inherited: Collection[str] = ()) -> None:
+    """Refuse settings that no part of the policy has read.
+
+    Args:
+        settings: of the ranker.
+        read: the fields of its setting that composing the policy has read.
+        inherited: settings that belong to the log, and need not be read.
+    """
+    name = settings.policy
+    for setting in OF_POLICY:
+        if getattr(settings, setting) is not None and setting not in (*read, *inherited):
+            raise Unsupported(f"{name} does not use ranker.{setting}; leave it out, or choose {_choose(setting)}.")
+    told = settings.objective
+    if told not in ("any-click", "amount") and "objective" not in (*read, *inherited):
+        instead = _choose("objective")
+        raise Unsupported(f"{name} does not use ranker.objective '{told}'; leave it out, or choose {instead}.")
+
+
+def refuse_unable(settings: RankerSettings, policy: RankingPolicy[Any]) -> None:
+    """Refuse settings that ask for what the policy cannot do."""
+    name = settings.policy
+    if settings.objective == "amount" and not policy.takes_amounts:
+        raise Unsupported(
+            f"{name} cannot learn amounts (ranker.objective is 'amount'): its belief must be about numbers, and every "
+            "slot observed; choose gts or lin-ts-ltr with params.feedback 'semi-bandit' or 'position-based'."
+        )
+    if settings.explore_from or settings.explore_daily is not None:
+        limit = "explore_from" if settings.explore_from else "explore_daily"
+        if not policy.explores:
+            raise Unsupported(f"{name} never explores; leave out ranker.{limit}.")
+        if policy.greedy() is None:
+            raise Unsupported(
+                f"{name} has no estimates, and so no list that it believes best; leave out ranker.{limit}."
+            )
+
+
+def _choose(setting: str) -> str:
+    """The policies of the catalogue that use a setting, in words."""
+    users = [entry.id for entry in catalogue.entries() if setting in read_by(entry.id)]
+    return f"one of {', '.join(users)}" if users else "another policy"
+
+
+def unread_by(policy: str, params: Mapping[str, Any], settings: Iterable[str]) -> list[str]:
+    """Those of a ranker's settings that another policy of the catalogue would refuse, since it does not read them."""
+    read = read_by(policy, **params)
+    return [name for name in settings if name in (*OF_POLICY, "objective") and name not in (*read, *OF_LOG)]
+
+
+def read_by(id: str, **params: Any) -> frozenset[str]:
+    """The fields of a setting that a policy of the catalogue reads, given everything."""
+    try:
+        return composed(lambda setting: catalogue.build(id, setting, **params), EVERYTHING)[1]
+    except RankloopError:
+        return frozenset()
