@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.engine import D, K, items
 from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.records import Happened, Record, Shown, decode, encode
+from rankloop.engine.records import Happened, Record, Shown, decode
 from rankloop.engine.replica import Replica
 from rankloop.store import MemoryStore, SqliteStore
 
@@ -52,7 +52,7 @@ def measured(decisions: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.db"
         store = SqliteStore(path)
-        entries = (("ranker", encode(record)) for record in longer(visits(), decisions))
+        entries = (("ranker", record.entry()) for record in longer(visits(), decisions))
         while batch := list(islice(entries, 512)):
             store.append(batch)
         start, spent = time.perf_counter(), time.process_time()

@@ -6,6 +6,7 @@ python -m bench.slots
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -24,7 +25,7 @@ def assignment(N: int, K: int, repeats: int = 15) -> None:
     rng = np.random.default_rng(0)
     policy = build("ucr", Setting(items=N, slots=K, context=7))
     inner = policy.policy  # type: ignore[attr-defined]
-    state = policy.init(1)
+    state: Any = policy.init(1)
     request = Request(1, N, K, context=rng.uniform(-0.5, 0.5, (1, 7)))
     state.belief.theta[...] = rng.standard_normal(state.belief.theta.shape)
     nothing = np.empty((1, 0), dtype=np.int64)

@@ -18,6 +18,7 @@ from scipy import stats
 from rankloop import catalogue
 from rankloop.catalogue import plugins, registry
 from rankloop.policy import Policy, PolicyState
+from rankloop.ranking_policy import LearnerState
 from rankloop.state import State
 from rankloop.types import EMPTY, BetaPrior, FloatArray, IntArray, Request, Setting
 
@@ -157,7 +158,7 @@ def agree(actual: ArrayLike, expected: ArrayLike, relative: float = 1e-9) -> Non
     assert np.abs(a - e).max(initial=0.0) <= relative * max(size, 1e-300), (a, e)
 
 
-def snapshot(state: State) -> dict[str, bytes]:
+def snapshot(state: State | LearnerState) -> dict[str, bytes]:
     """Every array of a state as bytes."""
     return {name: array.tobytes() for name, array in state.arrays()}
 

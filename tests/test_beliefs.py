@@ -533,7 +533,8 @@ def test_a_ridge_that_forgets_is_a_weighted_regression() -> None:
     draws = np.random.default_rng(0)
     x = draws.standard_normal((6, 3))
     policy = catalogue.build("cascade-lin-ts", Setting(6, 2, 100, 3))
-    state, fresh, request = policy.init(1), policy.init(1), Request(1, 6, 2, x)
+    state: Any = policy.init(1)
+    fresh, request = policy.init(1), Request(1, 6, 2, x)
     V, b = np.eye(3), np.zeros(3)
     for _ in range(30):
         decision = policy.adopt(request, draws.permutation(6)[None, :2])
@@ -556,7 +557,8 @@ def test_pseudo_observations_are_observations(id: str) -> None:
     policy = catalogue.build(id, Setting(4, 1, 100, 3, BetaPrior(np.ones(4), np.full(4, 2.0))))
     request = Request(1, 4, 1, x)
     decision = policy.adopt(request, [[2]])
-    told, seen = policy.init(1), policy.init(1)
+    told: Any = policy.init(1)
+    seen: Any = policy.init(1)
     policy.believe(told, request, 2, 0.5, 4.0)
     for clicked in (1.0, 0.0, 1.0, 0.0):
         policy.learn(seen, decision, [[clicked]])

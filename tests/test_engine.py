@@ -15,7 +15,7 @@ from rankloop.engine.config import LoggedConfig
 from rankloop.engine.decision_rng import numbered
 from rankloop.engine.records import ItemsPut, ItemsRemoved
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
-from rankloop.schema import Prior
+from rankloop.schema import Prior, PropensityAnswer
 from rankloop.store import MemoryStore, SqliteStore, StoreUnavailable, Writer
 
 IDS = [entry.id for entry in catalogue.entries()]
@@ -162,7 +162,8 @@ def test_learning_by_the_engine_is_learning_by_the_policy() -> None:
     ranker = Ranker(config("cascade-ucb1", dim=None))
     ranker.put_items([{"id": f"i{i}"} for i in range(16)])
     policy = catalogue.build("cascade-ucb1", Setting(16, SLOTS, 500))
-    state, draws = policy.init(1), np.random.default_rng(0)
+    state: Any = policy.init(1)
+    draws = np.random.default_rng(0)
     for t in range(1, 60):
         decision = policy.decide(state, Request(1, 16, SLOTS), numbered(7, t))
         ranking = ranker.rank()
@@ -985,7 +986,7 @@ def test_propensities_are_exact_counted_or_not_made_up() -> None:
     assert told is not None
     assert told.kind == "deterministic"
     assert told.slot is None
-    assert fixed.history(fixed.rank(candidates=["item-2"]).id).propensity == {"kind": "deterministic", "draws": 0}
+    assert fixed.history(fixed.rank(candidates=["item-2"]).id).propensity == PropensityAnswer("deterministic", 0)
 
 
 def test_asking_for_a_propensity_changes_no_list() -> None:

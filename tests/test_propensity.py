@@ -20,7 +20,7 @@ from rankloop import catalogue
 from rankloop.belief import PairwiseOrder
 from rankloop.belief.base import EstimateState, Estimating, HasMean
 from rankloop.design import PerItem
-from rankloop.engine.records import Shown, decode, encode
+from rankloop.engine.records import Shown, decode
 from rankloop.errors import InvalidInput
 from rankloop.explore import Blocks, EpsilonList, Greedy, Thompson
 from rankloop.feedback import Cascade, SemiBandit
@@ -264,7 +264,7 @@ def by_estimate(
     policy = Policy(
         PerItem(), GivenEstimates(len(estimates)), Greedy() if explore is None else explore, plan or TopK(), Cascade()
     )
-    state = policy.init(1)
+    state: Any = policy.init(1)
     state.belief.estimate[0] = estimates
     return policy, state
 
@@ -334,7 +334,7 @@ def _free_length(decision: Decision) -> int:
 def test_blocks_are_shuffled_and_come_in_order(request: Request, level: list[int], bias: list[float] | None) -> None:
     plan = TopK() if bias is None else BySlotBias(np.array(bias))
     policy = Policy(PerItem(), PairwiseOrder(L, 0.1), Blocks(), plan, SemiBandit())
-    state = policy.init(1)
+    state: Any = policy.init(1)
     state.belief.level[0] = level
     assert_law(policy, state, request, every_ranking(request, [-float(one) for one in level], bias))
 
@@ -349,7 +349,7 @@ def test_lists_that_share_their_noise_are_intervals_of_it(
     request: Request, seen: list[tuple[int, int]], t: int
 ) -> None:
     policy = catalogue.build("ts-cascade", Setting(4, K))
-    state = policy.init(1)
+    state: Any = policy.init(1)
     state.t[0] = t
     clicks, more = np.array(seen, dtype=float).T
     state.belief.clicks[0], state.belief.exposure[0] = clicks, clicks + more
@@ -362,7 +362,7 @@ def test_rare_lists_of_shared_noise_keep_their_digits() -> None:
     """Item 1 leads only where Z > 9: the probability is 1e-19, and not what is left of 1."""
     policy = catalogue.build("ts-cascade", Setting(2, 1))
     policy = replace(policy, explore=replace(policy.explore, sd=lambda tally, t: np.array([[0.0, 0.1]])))  # type: ignore[type-var,attr-defined]
-    state = policy.init(1)
+    state: Any = policy.init(1)
     state.belief.clicks[0], state.belief.exposure[0] = [9.0, 0.0], [10.0, 10.0]
     likely = of(policy, state, policy.adopt(Request(1, 2, 1), [[1]]))
     assert likely is not None
@@ -488,7 +488,7 @@ def test_a_list_of_several_learners_is_refused() -> None:
 def test_counting_where_ties_decided_comes_to_the_exact_numbers() -> None:
     """A rule without chance that knows nothing yet: 1/3 and 1/6, and no claim that they are 1."""
     policy = catalogue.build("cascade-ucb1", Setting(3, 2))
-    state = policy.init(1)
+    state: Any = policy.init(1)
     decision = policy.decide(state, Request(1, 3, 2), rng())
     exact, counted = of(policy, state, decision), estimate(policy, state, decision, rng(71), 4000)
     assert exact is not None
@@ -627,7 +627,7 @@ def test_a_list_that_is_kept_is_certain_and_one_that_cannot_be_is_not(id: str) -
 def test_equal_biases_of_a_policy_are_fair_draws() -> None:
     """One decision after the other: learners of a batch share the order of equal slots."""
     policy = catalogue.build("pbm-ucb", replace(SETTING, bias=np.array([0.5, 0.9, 0.5])))
-    state = policy.init(1)
+    state: Any = policy.init(1)
     state.t[0] = 5
     state.belief.clicks[0], state.belief.exposure[0] = [1.0, 2.0, 2.0, 2.0, 0.5], 4.0
     state.belief.shown[0] = 4.0
@@ -643,7 +643,7 @@ def test_exact_propensities_are_kept_in_the_log(request_: Request) -> None:
     likely = of(policy, state, decision)
     assert likely is not None
     shown = Shown(0.0, "a", 1, "", decision.items[0], None, None, None, (), likely)
-    read = decode(encode(shown))
+    read = decode(shown.entry())
     assert isinstance(read, Shown)
     assert read.propensity is not None
     for name in likely.__dataclass_fields__:

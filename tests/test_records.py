@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -11,19 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop.engine import packing
+from rankloop.engine import records as module
 from rankloop.engine.items import ItemTable
 from rankloop.engine.records import (
+    KINDS,
     Closed,
+    ConfigChanged,
+    Follower,
     Guarded,
     Happened,
     ItemsPut,
     ItemsRemoved,
     Record,
     Shown,
+    Skipped,
     Withdrawn,
     decode,
     decode_all,
-    encode,
+    decode_all_as,
+    decode_as,
 )
 from rankloop.errors import InvalidInput
 from rankloop.propensity import Propensity
@@ -104,6 +110,8 @@ others: st.SearchStrategy[Record] = st.one_of(
     st.builds(Guarded, times, st.booleans(), names),
     st.builds(ItemsRemoved, times, st.lists(names, max_size=3).map(tuple)),
     st.builds(ItemsPut, times, st.lists(things, max_size=2).map(tuple)),
+    st.builds(ConfigChanged, times, st.integers(1, 9), st.just({"slots": 3}), st.just({"slots": 3}), maybe(names)),
+    st.builds(Skipped, times, st.integers(1, 9), names),
 )
 records: st.SearchStrategy[Record] = st.one_of(lists(), happenings, others)
 
@@ -121,7 +129,7 @@ def same(one: Any, other: Any) -> bool:
 
 @given(records)
 def test_a_record_survives_the_log(record: Record) -> None:
-    assert same(decode(encode(record)), record)
+    assert same(decode(record.entry()), record)
 
 
 @given(st.lists(records, max_size=12), st.data())
@@ -129,7 +137,47 @@ def test_records_read_together_are_those_read_alone(found: list[Record], data: s
     """Also those that share a head, which most do: some of them come several times."""
     if found:
         found = data.draw(st.lists(st.sampled_from(found), max_size=24))
-    assert all(map(same, decode_all([encode(record) for record in found]), found))
+    assert all(map(same, decode_all([record.entry() for record in found]), found))
+
+
+class Noting(Follower[str]):
+    """Notes by which methods it hears of records, and gives their names."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, Record]] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("on_"):
+            return super().__getattribute__(name)
+
+        def hear(record: Record) -> str:
+            self.heard.append((name, record))
+            return name
+
+        return hear
+
+
+@given(records)
+def test_a_follower_hears_of_a_record_once_by_the_method_of_its_kind(record: Record) -> None:
+    """What the method gives is given back; a follower that does not care about a kind does nothing."""
+    noting = Noting()
+    name = record.tell(noting)
+    assert noting.heard == [(name, record)]
+    hints = get_type_hints(getattr(Follower, str(name)), vars(module))
+    assert hints["record"] is type(record)
+    assert record.tell(Follower[str]()) is None
+
+
+def test_every_kind_of_record_has_a_method_of_its_own() -> None:
+    methods = [name for name in vars(Follower) if name.startswith("on_")]
+    assert {get_type_hints(getattr(Follower, name), vars(module))["record"] for name in methods} == set(KINDS.values())
+    assert len(methods) == len(KINDS)
+
+
+@given(lists(), st.integers(1, 3))
+def test_an_entry_of_a_known_kind_is_read_as_any_other(shown: Shown, times: int) -> None:
+    assert same(decode_as(Shown, shown.entry()), shown)
+    assert all(same(one, shown) for one in decode_all_as(Shown, [shown.entry()] * times))
 
 
 def test_items_of_a_log_that_knew_no_default_positions_are_read() -> None:
@@ -147,7 +195,7 @@ def test_an_item_that_an_older_version_accepted_is_replayed_and_shown() -> None:
     table.put(record.items)
     (item,) = table.all()
     assert (item.id, item.price, item.prior) == ("..", 1e10, record.items[0].prior)
-    assert decode(encode(record)) == record
+    assert decode(record.entry()) == record
     with pytest.raises(InvalidInput, match=r"^item.price is "):
         Item.of(item.as_mapping())
 
@@ -157,14 +205,14 @@ def test_many_items_are_not_remembered_with_the_heads() -> None:
     many = ItemsPut(1.0, tuple(Item(f"item-{i}", features=(0.5, float(i))) for i in range(1000)))
     before = packing._understood.cache_info().currsize
     for _ in range(3):
-        assert decode(encode(many)) == many
-        assert decode_all([encode(many), encode(Guarded(2.0, True, "x" * 5000))])[0] == many
+        assert decode(many.entry()) == many
+        assert decode_all([many.entry(), Guarded(2.0, True, "x" * 5000).entry()])[0] == many
     assert packing._understood.cache_info().currsize == before
 
 
 @given(lists())
 def test_a_list_alone_is_the_same_and_owns_its_arrays(shown: Shown) -> None:
-    alone = decode_all([encode(shown)] * 3)[1]
+    alone = decode_all([shown.entry()] * 3)[1]
     assert isinstance(alone, Shown)
     own = alone.alone()
     assert same(own, shown)

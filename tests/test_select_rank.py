@@ -466,7 +466,8 @@ def test_any_policy_may_learn_in_batches(id: str) -> None:
     batched, plain = (catalogue.build(id, setting, **more) for more in ({"every": 4}, {}))
     x, context = rng().standard_normal((4, 3)), rng().standard_normal((1, 2))
     request = Request(1, 4, 2, features=x, context=context)
-    held, state = batched.init(1), plain.init(1)
+    held: Any = batched.init(1)
+    state = plain.init(1)
     before = snapshot(held.inner)
     for r in range(4):
         assert snapshot(held.inner) == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.type_decisions import decisions, half_of, main, package
+from tools.type_decisions import decisions, half_of, main, package, package_with_any, signatures_with_any
 
 
 def kinds(source: str) -> list[str]:
@@ -125,4 +125,57 @@ def test_more_than_accepted_fails_with_a_sentence(
 
 def test_quiet_prints_the_totals_only(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--root", str(root), "--quiet"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x: Any) -> None: ...",
+        "def f(x, /, y: Any) -> None: ...",
+        "def f(*, x: Any = None) -> None: ...",
+        "def f(*x: Any) -> None: ...",
+        "def f(**x: Any) -> None: ...",
+        "async def f() -> dict[str, Any]: ...",
+        "class A:\n    def f(self) -> Callable[[Any], int]: ...",
+        "def f():\n    def g(x: list[Any]): ...",
+        "import typing\ndef f(x: typing.Any): ...",
+        "def f(x: 'dict[str, Any]'): ...",
+        "from typing import Any as Whatever\ndef f(x: Whatever): ...",
+        "Json = Any\ndef f(x: Json): ...",
+        "Json: TypeAlias = Any\ndef f(x: list[Json]): ...",
+    ],
+)
+def test_a_signature_with_any_is_found(source: str) -> None:
+    assert [found.kind for found in signatures_with_any(source)] == ["Any in a signature"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x: int) -> None:\n    y: Any = x",
+        "x: dict[str, Any] = {}",
+        "def f(x: AnyClick, y: 'AnyClick') -> Literal['any']: ...",
+        "def f(x=Any): ...",
+        "@dataclass\nclass A:\n    x: Any",
+    ],
+)
+def test_other_uses_of_any_are_not(source: str) -> None:
+    assert signatures_with_any(source) == []
+
+
+@pytest.mark.parametrize(("most", "status"), [(1, 1), (2, 0)])
+def test_more_signatures_with_any_than_accepted_fail_with_a_sentence(
+    most: int, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each counts once however often it says it, in the schema too."""
+    (tmp_path / "schema").mkdir()
+    for name in ("a.py", "schema/b.py"):
+        (tmp_path / name).write_text("def f(x: Any, y: Any) -> Any: ...\n")
+    assert [found.line for found in package_with_any(tmp_path)] == [1, 1]
+    assert main(["--root", str(tmp_path), "--most-any", str(most)]) == status
+    out, err = capsys.readouterr()
+    assert "a.py:1: Any in a signature: f" in out
+    assert "signatures with Any: 2" in out
+    assert err.startswith("2 signatures have Any; accepted: at most 1." if status else "")
+    assert bool(err) == bool(status)

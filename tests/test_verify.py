@@ -14,7 +14,7 @@ import pytest
 from postgres_server import Server, database, server  # noqa: F401
 from rankloop.cli.main import main
 from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.records import CannotReplay, decode, encode
+from rankloop.engine.records import CannotReplay, decode
 from rankloop.engine.replica import Replica
 from rankloop.engine.verification import decide_again
 from rankloop.math import numerics
@@ -125,7 +125,7 @@ def changed(store: SqliteStore, log: str, factor: float) -> None:
     shown: Any = decode(entry)
     scores = shown.scores.copy()
     scores[0] *= factor
-    body = encode(replace(shown, scores=scores)).body
+    body = replace(shown, scores=scores).entry().body
     store._writer.execute("UPDATE log SET body = ? WHERE position = ?", (body, entry.position))
 
 

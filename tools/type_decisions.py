@@ -1,11 +1,13 @@
-"""Count the decisions by type of the package: places that ask what a value is instead of letting it answer.
+"""Count the decisions by type of the package, places that ask what a value is instead of letting it answer, and `Any`.
 
-python -m tools.type_decisions                    # each with file and line, and a total for each half
+python -m tools.type_decisions                    # each with file and line, and the totals
 python -m tools.type_decisions --quiet --most 15  # the totals; fail if the production half has more than 15
+python -m tools.type_decisions --most-any 40      # fail if `Any` stands in more than 40 signatures
 
 Counted are `isinstance` and `issubclass`, `hasattr`, `getattr` with a default, comparisons of `type(x)`, `match`
 statements with class patterns, dictionaries keyed by classes, lookups by `type(x)`, and `singledispatch`. What crosses
-an edge is checked in `schema/`, which is left out.
+an edge is checked in `schema/`, which is left out. A signature has `Any` where it stands in the annotation of an
+argument or of what is returned, also inside another type, in quotes, or by another name that the module gives it.
 """
 
 from __future__ import annotations
@@ -153,6 +155,47 @@ def _kind(node: ast.AST, names: Names) -> str | None:
     return None
 
 
+def signatures_with_any(source: str, path: str = "<source>") -> list[Found]:
+    """All functions of a module whose signature has `Any`, in the order of their lines."""
+    tree = ast.parse(source)
+    names = frozenset(_names_of_any(tree))
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(args=given, returns=returns) | ast.AsyncFunctionDef(args=given, returns=returns):
+                arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+                annotations = [returns, *(one.annotation for one in arguments if one is not None)]
+                if any(one is not None and _has_any(one, names) for one in annotations):
+                    found.append(Found(path, node.lineno, "Any in a signature", node.name))
+    return sorted(found)
+
+
+def _names_of_any(tree: ast.Module) -> Iterator[str]:
+    """`Any`, and what else a module calls it."""
+    yield "Any"
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module="typing", names=names):
+                yield from (one.asname for one in names if one.name == "Any" and one.asname is not None)
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id="Any") | ast.Attribute(attr="Any"))
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Name(id="Any") | ast.Attribute(attr="Any"))
+            ):
+                yield name
+
+
+def _has_any(annotation: ast.expr, names: frozenset[str]) -> bool:
+    for node in ast.walk(annotation):
+        match node:
+            case ast.Name(id=name) if name in names:
+                return True
+            case ast.Attribute(value=ast.Name(id="typing"), attr="Any"):
+                return True
+            case ast.Constant(value=str(text)) if names & set(re.findall(r"\w+", text)):
+                return True
+    return False
+
+
 def _base(node: ast.expr) -> ast.expr:
     """`type(x)` of `type(x).method`: to compare what a class has is to compare the class."""
     while isinstance(node, ast.Attribute) and node.attr != "__class__":
@@ -166,9 +209,18 @@ def package(root: Path) -> dict[str, list[Found]]:
     for path in sorted(root.rglob("*.py")):
         half = half_of(path.relative_to(root))
         if half is not None:
-            name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-            found[half] += decisions(path.read_text(encoding="utf-8"), name.as_posix())
+            found[half] += decisions(path.read_text(encoding="utf-8"), _name(path))
     return found
+
+
+def package_with_any(root: Path) -> list[Found]:
+    """The signatures with `Any` of every module below a folder, those of the schema too."""
+    paths = sorted(root.rglob("*.py"))
+    return [one for path in paths for one in signatures_with_any(path.read_text(encoding="utf-8"), _name(path))]
+
+
+def _name(path: Path) -> str:
+    return (path.relative_to(ROOT) if path.is_relative_to(ROOT) else path).as_posix()
 
 
 def totals(found: dict[str, list[Found]]) -> Iterator[str]:
@@ -179,26 +231,32 @@ def totals(found: dict[str, list[Found]]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print, and fail where the production half has more than it may have."""
+    """Print, and fail where there is more than there may be."""
     parser = argparse.ArgumentParser(prog="python -m tools.type_decisions", description="Count decisions by type.")
     parser.add_argument("--most", type=int, metavar="N", help="fail if the production half has more than N")
+    parser.add_argument("--most-any", type=int, metavar="N", help="fail if `Any` stands in more than N signatures")
     parser.add_argument("--quiet", action="store_true", help="print the totals only")
     parser.add_argument("--root", type=Path, default=ROOT / "src" / "rankloop", help="folder of the package")
     given = parser.parse_args(arguments)
-    found = package(given.root)
+    found, vague = package(given.root), package_with_any(given.root)
     if not given.quiet:
-        for half in HALVES:
-            print(*found[half], sep="\n", end="\n\n" if found[half] else "")
-    print(*totals(found), sep="\n")
-    count = len(found["production"])
+        for those in (*found.values(), vague):
+            print(*those, sep="\n", end="\n\n" if those else "")
+    print(*totals(found), f"signatures with Any: {len(vague)}", sep="\n")
+    count, wrong = len(found["production"]), []
     if given.most is not None and count > given.most:
-        print(
+        wrong.append(
             f"the production half has {count} decisions by type; accepted: at most {given.most}. Let the part answer "
-            "for itself instead; `python -m tools.type_decisions` names each of them.",
-            file=sys.stderr,
+            "for itself instead"
         )
-        return 1
-    return 0
+    if given.most_any is not None and len(vague) > given.most_any:
+        wrong.append(
+            f"{len(vague)} signatures have Any; accepted: at most {given.most_any}. Say what a value is, or `object` "
+            "where it is only passed on"
+        )
+    for sentence in wrong:
+        print(f"{sentence}; `python -m tools.type_decisions` names each of them.", file=sys.stderr)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

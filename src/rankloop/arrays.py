@@ -8,3 +8,5 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Array = NDArray[np.generic]
+"""Of any type."""

@@ -1,4 +1,4 @@
-"""Capabilities that a subclass must not inherit.
+"""Whose capabilities are whose: those that a subclass must not inherit, and those that a class has at all.
 
 Some methods of a part follow from another one: a belief's `catch_up` repeats its `update`, a planner's closed forms
 describe its `__call__`. A subclass with another `update` or `__call__` would inherit answers that are no longer true.
@@ -33,3 +33,17 @@ def drop_stale(cls: type, base: type, *, follows: str, capabilities: tuple[str, 
         for name in capabilities:
             if name not in vars(cls):
                 setattr(cls, name, vars(base)[name])
+
+
+def overridden(cls: type, base: type, methods: tuple[str, ...]) -> frozenset[str]:
+    """Which of these methods a class has instead of the base's, inherited or its own.
+
+    >>> class Base:
+    ...     def forget(self): ...
+    ...     def believe(self): ...
+    >>> class Forgetful(Base):
+    ...     def forget(self): ...
+    >>> overridden(Forgetful, Base, ("forget", "believe"))
+    frozenset({'forget'})
+    """
+    return frozenset(name for name in methods if getattr(cls, name) is not getattr(base, name))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,10 +17,11 @@ from rankloop.explore.base import Explore
 from rankloop.feedback import Feedback
 from rankloop.math.arrays import take
 from rankloop.math.kernels import left_of_variance
+from rankloop.ownership import overridden
 from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
-from rankloop.propensity.list_distribution import ListDistribution
-from rankloop.ranking_policy import Greedy, RankingPolicy
+from rankloop.propensity.list_distribution import Decides, ListDistribution
+from rankloop.ranking_policy import Collect, Greedy, LearnerState, RankingPolicy
 from rankloop.state import State
 from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Layout, Read, Request, Rows, SlotScore
 
@@ -36,18 +36,15 @@ class PolicyState(State, Generic[S]):
     belief: S
 
 
-class Ranks(Protocol):
+class Ranks(Decides, Protocol):
     """What a simulator needs of a policy: how it starts, decides, learns and reads clicks."""
 
     @property
     def feedback(self) -> Feedback:
         """How clicks are read."""
 
-    def init(self, learners: int) -> Any:
+    def init(self, learners: int) -> object:
         """The state of B learners who have seen nothing."""
-
-    def decide(self, state: Any, request: Request, rng: np.random.Generator) -> Decision:
-        """Lists for this request; the state is only read."""
 
     def learn(self, state: Any, decision: Decision, clicks: ArrayLike) -> None:
         """Learn from what happened to a decision, or refuse it with nothing changed."""
@@ -65,6 +62,11 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
     explore: Explore[S]
     plan: Planner
     feedback: Feedback
+    overridden: ClassVar[frozenset[str]] = frozenset()  # methods that a subclass has of its own
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.overridden = overridden(cls, Policy, ("check",))
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit."""
@@ -166,7 +168,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
     @property
     def checks_rows(self) -> bool:
         """As the belief says; a subclass with a check of its own is always asked."""
-        return type(self).check is not Policy.check or self.belief.checks_rows
+        return "check" in self.overridden or self.belief.checks_rows
 
     @property
     def explores(self) -> bool:
@@ -224,7 +226,8 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """The same parts with the greedy rule, where the belief has estimates and the planner heeds scores."""
         if self.plan.explores_itself or self.belief.estimates(self.belief.init(1)) is None:
             return None
-        return self.with_rule(rules.Greedy())
+        rule: Explore[Any] = rules.Greedy()  # the belief has just said that its states have estimates
+        return self.with_rule(rule)
 
     def list_distribution(self) -> ListDistribution:
         """What the exploration rule makes of the planner's closed forms."""
@@ -235,7 +238,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         rule = self.explore.without_doubt()
         return None if rule is None else self.with_rule(rule)
 
-    def with_rule(self, rule: Explore[Any]) -> Policy[S]:
+    def with_rule(self, rule: Explore[S]) -> Policy[S]:
         """The same policy with another exploration rule."""
         return replace(self, explore=rule)
 
@@ -280,7 +283,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """The same parts with another reading of clicks."""
         return replace(self, feedback=feedback)
 
-    def in_batches(self, collect: Callable[[Any], RankingPolicy[Any]]) -> RankingPolicy[Any]:
+    def in_batches(self, collect: Collect) -> RankingPolicy[LearnerState]:
         """This composition, collected."""
         return collect(self)
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from rankloop.arrays import Array
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.feedback import Feedback
 from rankloop.propensity.list_distribution import ListDistribution, unknown
@@ -32,10 +33,10 @@ class LearnerState(Protocol):
     def copy(self) -> Self:
         """An independent copy."""
 
-    def arrays(self, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
+    def arrays(self, prefix: str = "") -> Iterator[tuple[str, Array]]:
         """Name and array of every leaf."""
 
-    def assign(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def assign(self, arrays: Mapping[str, Array]) -> None:
         """Overwrite every leaf in place."""
 
     def grow_into(self, larger: Self, layout: Callable[[int], Layout | None]) -> None:
@@ -54,6 +55,13 @@ class Greedy(Protocol[T_contra]):
 
     def list_distribution(self) -> ListDistribution:
         """What is random about them: ties."""
+
+
+class Collect(Protocol):
+    """Makes a policy that learns from several rounds together of a composition, which learns from each."""
+
+    def __call__(self, policy: Any, /) -> RankingPolicy[Any]:
+        """The policy around the composition."""
 
 
 class RankingPolicy(ABC, Generic[T]):
@@ -249,6 +257,6 @@ class RankingPolicy(ABC, Generic[T]):
         """The same policy that reads clicks in another way."""
         raise Unsupported("reads clicks in its own way only; leave out 'feedback'.")
 
-    def in_batches(self, collect: Callable[[Any], RankingPolicy[Any]]) -> RankingPolicy[Any]:
+    def in_batches(self, collect: Collect) -> RankingPolicy[LearnerState]:
         """The same policy that learns from several rounds together: `collect` wraps the composition inside."""
         raise Unsupported("decides by itself when it learns; leave out 'every'.")

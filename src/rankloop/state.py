@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rankloop.arrays import Array
 from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.types import Layout
 
@@ -26,7 +26,7 @@ class State:
     FEATURES: ClassVar[Mapping[str, int]] = {}
     """Number of trailing axes of an array that are features of a row, for the arrays that have any."""
 
-    def _map(self, f: Callable[[NDArray[Any]], NDArray[Any]]) -> Self:
+    def _map(self, f: Callable[[Array], Array]) -> Self:
         changed = {
             field.name: value._map(f) if isinstance(value, State) else f(value)
             for field in fields(self)
@@ -42,7 +42,7 @@ class State:
         """An independent copy."""
         return self._map(np.copy)
 
-    def arrays(self, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
+    def arrays(self, prefix: str = "") -> Iterator[tuple[str, Array]]:
         """Name and array of every leaf, names dotted: ``belief.clicks``."""
         for field in fields(self):
             value = getattr(self, field.name)
@@ -70,7 +70,7 @@ class State:
             else:
                 corner[(..., *np.ix_(*[moved.columns] * axes))] = old
 
-    def assign(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def assign(self, arrays: Mapping[str, Array]) -> None:
         """Overwrite every leaf in place with the array of the same name and shape."""
         own = dict(self.arrays())
         for name in arrays:
@@ -104,7 +104,15 @@ def load(path: str | Path, into: State) -> None:
     try:
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (OSError, EOFError, ValueError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is something else"
-        raise InvalidInput("path", str(path), f"a file that `save` wrote ({reason})") from None
+    except OSError as error:
+        raise _not_saved(path, error.strerror or SOMETHING_ELSE) from None
+    except (EOFError, ValueError, AttributeError, zipfile.BadZipFile, zlib.error):
+        raise _not_saved(path, SOMETHING_ELSE) from None
     into.assign(arrays)
+
+
+SOMETHING_ELSE = "it is something else"
+
+
+def _not_saved(path: str | Path, reason: str) -> InvalidInput:
+    return InvalidInput("path", str(path), f"a file that `save` wrote ({reason})")

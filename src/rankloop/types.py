@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from rankloop.arrays import Array
 from rankloop.arrays import BoolArray as BoolArray
 from rankloop.arrays import FloatArray as FloatArray
 from rankloop.arrays import IntArray as IntArray
@@ -118,7 +119,7 @@ class Request:
     slots: IntArray | None = None  # [k], which slots of the page are asked for; None: the first k
 
     @classmethod
-    def trusted(cls, learners: int, items: int, k: int, **fields: Any) -> Request:
+    def trusted(cls, learners: int, items: int, k: int, **fields: Array | None) -> Request:
         """A request whose arrays were checked before: for those who ask thousands of times about the same items."""
         made = object.__new__(cls)
         for name in cls.__slots__:

@@ -86,6 +86,16 @@ def vector(
     return np.array(entries)
 
 
+def numbers(
+    field: str, value: object, *, low: float = -math.inf, high: float = math.inf, open_low: bool = False
+) -> float | list[float]:
+    """A finite number in [low, high], or a list of at least one of them."""
+    if isinstance(value, list | tuple | np.ndarray):
+        entries: list[float] = vector(field, value, low=low, high=high, open_low=open_low).tolist()
+        return entries
+    return number(field, value, low=low, high=high, open_low=open_low)
+
+
 def matrix(field: str, value: object, *, rows: int | None = None) -> FloatArray:
     """A matrix of finite numbers, given as a list of rows or as an array."""
     if isinstance(value, np.ndarray):

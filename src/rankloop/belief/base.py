@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
 from rankloop.errors import Unsupported
-from rankloop.ownership import drop_stale
+from rankloop.ownership import drop_stale, overridden
 from rankloop.state import State
 from rankloop.types import Decision, Evidence, FloatArray, Rows, Score
 
@@ -48,16 +48,19 @@ class Belief(Protocol[S]):
     def update(self, state: S, decision: Decision, evidence: Evidence) -> None:
         """Learn in place. Slots of exposure 0 change nothing."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    overridden: ClassVar[frozenset[str]] = frozenset()  # the capabilities that are not those of `Belief`
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         drop_stale(cls, Belief, follows="update", capabilities=("catch_up", "believe", "disbelieve"))
+        cls.overridden = overridden(cls, Belief, ("check", "forget", "believe", "disbelieve"))
 
     # Capabilities
 
     @property
     def checks_rows(self) -> bool:
         """True where `check` may refuse a decision."""
-        return type(self).check is not Belief.check
+        return "check" in self.overridden
 
     def check(self, decision: Decision) -> None:
         """Refuse a decision from which `update` could not learn; the state has no say. Nothing is refused here."""
@@ -73,7 +76,7 @@ class Belief(Protocol[S]):
     @property
     def forgets(self) -> bool:
         """True where `forget` is defined."""
-        return type(self).forget is not Belief.forget
+        return "forget" in self.overridden
 
     def forget(self, state: S, prior: S, share: float) -> None:
         """Keep this share of what was observed, in place; what was believed before the first click stays.
@@ -88,12 +91,12 @@ class Belief(Protocol[S]):
     @property
     def takes_priors(self) -> bool:
         """True where `believe` is defined."""
-        return type(self).believe is not Belief.believe
+        return "believe" in self.overridden
 
     @property
     def replaces_priors(self) -> bool:
         """True where a prior can be taken back later (`disbelieve`), so that another may replace it."""
-        return type(self).disbelieve is not Belief.disbelieve
+        return "disbelieve" in self.overridden
 
     def believe(self, state: S, decision: Decision, score: float, strength: float) -> None:
         """Learn in place as if an item had been seen `strength` times with outcome `score` on average.

@@ -33,7 +33,7 @@ class BetaState(SummaryState):
     def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
         """One Beta draw per model; the scale stretches its distance from the mean."""
         sample = rng.beta(self.a, self.b)
-        if not (isinstance(scale, float) and scale == 1.0):
+        if (scale == 1.0) is not True:  # nor is an array, whatever its numbers are
             mean = self.a / (self.a + self.b)
             sample = mean + np.reshape(scale, (-1, 1)) * (sample - mean)
         return lambda rows: sample[:, rows.model]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -63,7 +63,8 @@ class Additive(Estimating[E], Protocol):
 
     def forget(self, state: E, prior: E, share: float) -> None:
         """The prior plus this share of the sums."""
-        for (_, now), (_, before) in zip(state.arrays(), prior.arrays(), strict=True):
+        for field in fields(state):
+            now, before = getattr(state, field.name), getattr(prior, field.name)
             now[...] = before + share * (now - before)
 
     def believe(self, state: E, decision: Decision, score: float, strength: float) -> None:

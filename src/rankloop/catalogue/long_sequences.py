@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from rankloop.policy import Policy, PolicyState
 from rankloop.types import Setting
 from rankloop.wrappers import RandomLists, with_chance
 
-Alpha = Annotated[Any, NumberOr(Range(low=0.0), "theory")]
+Alpha = Annotated[float | Literal["theory"], NumberOr(Range(low=0.0), "theory")]
 
 
 def theory_alpha(b: int, d: int, T: int, delta: float, D: float) -> float:
@@ -43,7 +43,7 @@ def theory_alpha(b: int, d: int, T: int, delta: float, D: float) -> float:
     )
 
 
-def _root_alpha(setting: Setting, name: str, alpha: Any, d: int, D: float) -> float:
+def _root_alpha(setting: Setting, name: str, alpha: Alpha, d: int, D: float) -> float:
     if alpha == "theory":
         T = setting.need_rounds(name, "a number for alpha")
         alpha = theory_alpha(setting.slots, d, T, 1.0 / T, D)

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import inspect
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin
-
-import numpy as np
+from types import NoneType
+from typing import Annotated, Literal, get_args, get_origin
 
 from rankloop import validate
 from rankloop.errors import InvalidInput, closest
 from rankloop.schema.words import interval
 
+Value = float | str | list[float] | None
+"""Of a hyper-parameter."""
+
+
+class Kind(ABC):
+    """What a hyper-parameter may be."""
+
+    @property
+    @abstractmethod
+    def accepted(self) -> str:
+        """In words."""
+
+    @abstractmethod
+    def check(self, field: str, value: object) -> Value:
+        """The value as the policy wants it."""
+
 
 @dataclass(frozen=True)
-class Range:
+class Range(Kind):
     """Numbers in [low, high], or (low, high]; `many` also takes a list of them."""
 
     low: float = -math.inf
@@ -24,11 +40,10 @@ class Range:
     open_low: bool = False
     many: bool = False
 
-    def check(self, field: str, value: Any) -> Any:
+    def check(self, field: str, value: object) -> float | list[float]:
         """The value as a float or a list of floats."""
-        if self.many and isinstance(value, list | tuple | np.ndarray):
-            return validate.vector(field, value, low=self.low, high=self.high, open_low=self.open_low).tolist()
-        return validate.number(field, value, low=self.low, high=self.high, open_low=self.open_low)
+        read = validate.numbers if self.many else validate.number
+        return read(field, value, low=self.low, high=self.high, open_low=self.open_low)
 
     @property
     def accepted(self) -> str:
@@ -38,19 +53,20 @@ class Range:
 
 
 @dataclass(frozen=True)
-class NumberOr:
+class NumberOr(Kind):
     """A number, or one word."""
 
     range: Range
     word: str
 
-    def check(self, field: str, value: Any) -> Any:
+    def check(self, field: str, value: object) -> Value:
         """The number or the word."""
         if value == self.word:
-            return value
-        if isinstance(value, str):
-            raise InvalidInput(field, value, self.accepted)
-        return self.range.check(field, value)
+            return self.word
+        try:
+            return self.range.check(field, value)
+        except InvalidInput:
+            raise InvalidInput(field, value, self.accepted) from None
 
     @property
     def accepted(self) -> str:
@@ -59,12 +75,12 @@ class NumberOr:
 
 
 @dataclass(frozen=True)
-class WholeNumber:
+class WholeNumber(Kind):
     """A whole number of at least `low`."""
 
     low: int = 1
 
-    def check(self, field: str, value: Any) -> int:
+    def check(self, field: str, value: object) -> int:
         """The number."""
         return validate.integer(field, value, low=self.low)
 
@@ -74,7 +90,37 @@ class WholeNumber:
         return f"a whole number of at least {self.low}"
 
 
-Kind = Range | NumberOr | WholeNumber
+@dataclass(frozen=True)
+class OneOf(Kind):
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def check(self, field: str, value: object) -> str:
+        """The word."""
+        return validate.choice(field, value, self.words)
+
+    @property
+    def accepted(self) -> str:
+        """In words."""
+        return "one of " + ", ".join(self.words)
+
+
+@dataclass(frozen=True)
+class OrNone(Kind):
+    """A value of another kind, or none."""
+
+    kind: Kind
+
+    def check(self, field: str, value: object) -> Value:
+        """The value, if there is one."""
+        return None if value is None else self.kind.check(field, value)
+
+    @property
+    def accepted(self) -> str:
+        """In words."""
+        return f"{self.kind.accepted}, or null"
+
 
 Real = Annotated[float, Range()]
 Positive = Annotated[float, Range(low=0.0, open_low=True)]
@@ -82,7 +128,7 @@ NonNegative = Annotated[float, Range(low=0.0)]
 Probability = Annotated[float, Range(low=0.0, high=1.0)]
 Fraction = Annotated[float, Range(low=0.0, high=1.0, open_low=True)]
 Whole = Annotated[int, WholeNumber()]
-PositivePerItem = Annotated[Any, Range(low=0.0, open_low=True, many=True)]
+PositivePerItem = Annotated[float | list[float], Range(low=0.0, open_low=True, many=True)]
 
 
 @dataclass(frozen=True)
@@ -90,36 +136,30 @@ class Param:
     """One hyper-parameter of a policy."""
 
     name: str
-    default: Any
-    kind: Kind | tuple[str, ...]
-    optional: bool
+    default: Value
+    kind: Kind
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: object) -> Value:
         """The value as the policy wants it."""
-        if value is None and self.optional:
-            return None
-        if isinstance(self.kind, tuple):
-            return validate.choice(self.name, value, self.kind)
         return self.kind.check(self.name, value)
 
     @property
     def accepted(self) -> str:
         """In words."""
-        words = "one of " + ", ".join(self.kind) if isinstance(self.kind, tuple) else self.kind.accepted
-        return words + ", or null" if self.optional else words
+        return self.kind.accepted
 
 
-def params_of(build: Callable[..., Any]) -> tuple[Param, ...]:
+def params_of(build: Callable[..., object]) -> tuple[Param, ...]:
     """The keyword-only arguments of a catalogue function."""
     keywords = [p for p in inspect.signature(build).parameters.values() if p.kind is p.KEYWORD_ONLY]
     hints = inspect.signature(build, eval_str=True).parameters if keywords else {}
     for p in keywords:
         if p.default is p.empty:
             raise TypeError(f"the hyper-parameter {p.name} has no default")
-    return tuple(Param(p.name, p.default, *_kind(p.name, hints[p.name].annotation)) for p in keywords)
+    return tuple(Param(p.name, p.default, _kind(p.name, hints[p.name].annotation)) for p in keywords)
 
 
-def checked(params: tuple[Param, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+def checked(params: tuple[Param, ...], given: Mapping[str, object]) -> dict[str, Value]:
     """All parameters with their values: given and checked, or the default."""
     names = [p.name for p in params]
     for name, value in given.items():
@@ -129,14 +169,16 @@ def checked(params: tuple[Param, ...], given: Mapping[str, Any]) -> dict[str, An
     return {p.name: p.check(given[p.name]) if p.name in given else p.default for p in params}
 
 
-def _kind(name: str, hint: Any) -> tuple[Kind | tuple[str, ...], bool]:
-    optional = False
-    if get_origin(hint) is not Annotated and type(None) in get_args(hint):
-        optional = True
-        hint = next(arg for arg in get_args(hint) if arg is not type(None))
+def _kind(name: str, hint: object) -> Kind:
+    """What a parameter may be, by its annotation."""
+    args = get_args(hint)
     if get_origin(hint) is Annotated:
-        return next(m for m in get_args(hint) if isinstance(m, Kind)), optional
-    if get_origin(hint) is Literal:
-        return get_args(hint), optional
+        found = next((one for one in args if isinstance(one, Kind)), None)
+        if found is not None:
+            return found
+    elif get_origin(hint) is Literal:
+        return OneOf(args)
+    elif NoneType in args:
+        return OrNone(_kind(name, next(arg for arg in args if arg is not NoneType)))
     told = "not annotated" if hint is inspect.Parameter.empty else f"annotated {hint}"
     raise TypeError(f"the hyper-parameter {name} is {told}; use an alias of rankloop.catalogue.params, or a Literal")

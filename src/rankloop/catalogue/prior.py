@@ -5,7 +5,7 @@ Its algorithms, and the baselines that its experiments compare them with.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from rankloop.policy import Policy
 from rankloop.types import BetaPrior, FloatArray, IntArray, Setting
 
 
-def _beta_prior(setting: Setting, name: str, a: Any, b: Any) -> BetaPrior:
+def _beta_prior(setting: Setting, name: str, a: PositivePerItem | None, b: PositivePerItem | None) -> BetaPrior:
     """The prior that a policy is given, or else the world's."""
     if a is None and b is None:
         return setting.need_prior(name, "; give the policy 'a' and 'b'")

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rankloop import validate
-from rankloop.catalogue.params import Param, checked, params_of
+from rankloop.catalogue.params import Param, Value, checked, params_of
 from rankloop.errors import InvalidInput, Unsupported, closest
 from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
-from rankloop.ranking_policy import RankingPolicy
+from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.types import Setting
 from rankloop.wrappers import Discounted, EveryN
 
@@ -145,25 +145,27 @@ def entries() -> tuple[Entry, ...]:
 
 def find(id: str) -> Entry:
     """The entry of this id."""
-    if isinstance(id, str) and id in _ENTRIES:
-        return _ENTRIES[id]
-    known = entries()
-    for entry in known:
-        if entry.id == id:
-            return entry
-    ids = [entry.id for entry in known]
-    raise UnknownPolicy("id", id, f"one of {', '.join(ids)}; {HOW_TO_LOAD}", closest(id, ids))
+    found = _entered(id)
+    if found is not None:
+        return found
+    ids = [entry.id for entry in entries()]  # those of installed packages, too
+    found = _entered(id)
+    if found is None:
+        raise UnknownPolicy("id", id, f"one of {', '.join(ids)}; {HOW_TO_LOAD}", closest(id, ids))
+    return found
 
 
-def resolve(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _entered(id: object) -> Entry | None:
+    return next((entry for entry in _ENTRIES.values() if entry.id == id), None)
+
+
+def resolve(id: str, given: Mapping[str, object]) -> dict[str, Value]:
     """All parameters of a policy: given ones checked, the others at their defaults."""
     entry = find(id)
     own = {name: value for name, value in given.items() if name not in SHARED_PARAMS}
     params = checked(entry.params, own)
     if "feedback" in given:
-        if given["feedback"] not in FEEDBACKS:
-            raise InvalidInput("feedback", given["feedback"], "one of " + ", ".join(FEEDBACKS))
-        params["feedback"] = given["feedback"]
+        params["feedback"] = validate.choice("feedback", given["feedback"], FEEDBACKS)
     if "every" in given:
         params["every"] = validate.integer("every", given["every"], high=10**6)
     if "discount" in given:
@@ -171,7 +173,7 @@ def resolve(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return params
 
 
-def build(id: str, setting: Setting, **given: Any) -> RankingPolicy[Any]:
+def build(id: str, setting: Setting, **given: object) -> RankingPolicy[LearnerState]:
     """The policy of this id for this setting.
 
     Besides its own parameters every policy takes `feedback`: how it reads clicks, if not in its own way; `every`: it
@@ -187,24 +189,29 @@ def build(id: str, setting: Setting, **given: Any) -> RankingPolicy[Any]:
     return built
 
 
-def build_entry(entry: Entry, setting: Setting, params: Mapping[str, Any]) -> RankingPolicy[Any]:
+def build_entry(entry: Entry, setting: Setting, params: Mapping[str, Value]) -> RankingPolicy[LearnerState]:
     """The policy of an entry, from parameters that `resolve` has checked."""
     own = dict(params)
     if "lasting" in entry.needs:
         setting.need_lasting(entry.id)
-    override, every, discount = own.pop("feedback", None), own.pop("every", 1), own.pop("discount", 1.0)
+    override = own.pop("feedback", None)
+    every = validate.integer("every", own.pop("every", 1))
+    discount = validate.number("discount", own.pop("discount", 1.0))
     built = entry.build(setting, **own)
     try:
         if override is not None:
-            built = built.with_feedback(_reading(built, override, setting))
+            feedback = _reading(built, validate.choice("feedback", override, FEEDBACKS), setting)
+            built = built.with_feedback(feedback)
         if every > 1:
             built = built.in_batches(lambda inner: EveryN(inner, every, setting.slots))
-        return built if discount == 1.0 else Discounted(built, discount)
+        if discount != 1.0:
+            built = Discounted(built, discount)
+        return built
     except Unsupported as error:
         raise Unsupported(f"{entry.id} {error}") from None
 
 
-def _reading(built: RankingPolicy[Any], name: str, setting: Setting) -> Feedback:
+def _reading(built: RankingPolicy[LearnerState], name: str, setting: Setting) -> Feedback:
     """How clicks are read, by its name."""
     if name != "position-based":
         return PLAIN_FEEDBACKS[name]

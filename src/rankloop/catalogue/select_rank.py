@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -13,11 +13,12 @@ from rankloop.design import Design, Interaction, Positional
 from rankloop.explore import Ucb
 from rankloop.feedback import SemiBandit
 from rankloop.plan import Assignment
-from rankloop.policy import Policy
+from rankloop.policy import Policy, PolicyState
 from rankloop.types import Setting
 from rankloop.wrappers import RandomLists, before
 
 Fit = Literal["online", "mle"]
+SelectRank = RandomLists[PolicyState[OnlineState]] | RandomLists[PolicyState[RowsState]]
 
 
 def _select_rank(
@@ -31,7 +32,7 @@ def _select_rank(
     ridge: float,
     v_ridge: float,
     T0: int,
-) -> RandomLists[Any]:
+) -> SelectRank:
     plan = Assignment(setting.objective)
     if fit == "online":
         online = OnlineLogistic(dim, models, ridge, v_ridge)
@@ -53,7 +54,7 @@ def ucr(
     v_ridge: Positive = 1.0,
     bonus: NonNegative = 1.0,
     fit: Fit = "online",
-) -> RandomLists[Any]:
+) -> SelectRank:
     """UCR: a logistic model for each item with its own position effect, UCB, and maximum-weight matching.
 
     P(click | x, item j in slot k) = σ(θ_jᵀz), z = (k, x), k = 1 … K. Weight of (j, k): g(σ(θ_jᵀz + bonus·ξ‖z‖)) in
@@ -73,7 +74,7 @@ def ucr(
 
 
 @policy("g-mle", paper="select-rank", feedback="semi-bandit", needs=("context", "lasting"))
-def g_mle(setting: Setting, *, T0: Whole = 5, ridge: Positive = 1.0, fit: Fit = "online") -> RandomLists[Any]:
+def g_mle(setting: Setting, *, T0: Whole = 5, ridge: Positive = 1.0, fit: Fit = "online") -> SelectRank:
     """G-MLE: UCR without its bonus, ξ = 0.
 
     Reference: Wang et al. (2024), Section 5.
@@ -92,7 +93,7 @@ def feature_ucr(
     v_ridge: Positive = 1.0,
     bonus: NonNegative = 3.0,
     fit: Fit = "online",
-) -> RandomLists[Any]:
+) -> SelectRank:
     """Feature-based UCR: one model for all items, z = (k, x, y_j, vec(x y_jᵀ)).
 
     Otherwise as ucr. Without item features each item is its own feature (one-hot).

@@ -255,7 +255,7 @@ def _decided(make: Make) -> tuple[Any, IntArray]:
 
 
 def _repeat(policy: Ranks, state: Any, times: int) -> Any:
-    many = policy.init(times)
+    many: Any = policy.init(times)
     many.assign({name: np.repeat(array, times, axis=0) for name, array in state.arrays()})
     return many
 

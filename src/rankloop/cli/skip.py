@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from rankloop.cli.options import Commands
-from rankloop.engine.records import Skipped, encode
+from rankloop.engine.records import Skipped
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.schema.identifiers import printable
 from rankloop.store import Entry, Store
@@ -46,7 +46,7 @@ def run(given: argparse.Namespace) -> None:
         held.callback(store.close)
         log = _log_of(store, given.ranker)
         _check(store, log, given.position)
-        (kept,) = store.append([(log, encode(Skipped(time.time(), given.position, because)))])
+        (kept,) = store.append([(log, Skipped(time.time(), given.position, because).entry())])
     if kept is None:
         raise InvalidInput("position", given.position, "an event that was not excluded before")
     print(f"The event at position {given.position} of {given.ranker} is excluded; start the service to go on.")

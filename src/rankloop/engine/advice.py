@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,18 +25,20 @@ CHOOSES = "epoch-ucb-upb-star"
 """A policy of choice that learns biases by itself."""
 
 
-def advise(reads: Reads, feedback: str, bias: Sequence[float] | None = None) -> tuple[str, dict[str, Any] | None]:
+def advise(reads: Reads, feedback: str, bias: Sequence[float] | None = None) -> tuple[str, dict[str, object] | None]:
     """What to do, in words and as settings that replace the ranker's; None where they would not be accepted."""
     settings = _settings(reads, feedback, bias)
     same = feedback == reads.feedback and reads.bias is not None
     words = f"It seems that {CORRECT if same else WORDS[feedback]}"
     if settings is None:
         return f"{words}.", None
-    told = ", ".join(f"{name}: {_value(value)}" for name, value in settings.items())
-    return f"{words} ({told}).", settings
+    told = dict(settings)
+    if bias is not None and told.get("bias") is not None:
+        told["bias"] = [f"{one:g}" for one in bias]
+    return f"{words} ({', '.join(f'{name}: {_plain(value)}' for name, value in told.items())}).", settings
 
 
-def _settings(reads: Reads, feedback: str, bias: Sequence[float] | None) -> dict[str, Any] | None:
+def _settings(reads: Reads, feedback: str, bias: Sequence[float] | None) -> dict[str, object] | None:
     made: dict[str, Any] = {}
     if feedback == "position-based" or (reads.bias is not None and feedback == reads.feedback):
         if bias is None or len(bias) != reads.slots:
@@ -62,7 +65,6 @@ def _settings(reads: Reads, feedback: str, bias: Sequence[float] | None) -> dict
     return made
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}: {_value(one)}" for name, one in value.items()) + "}"
-    return "[" + ", ".join(f"{one:g}" for one in value) + "]" if isinstance(value, list) else str(value)
+def _plain(value: object) -> str:
+    """As it would stand in a file of settings."""
+    return json.dumps(value, ensure_ascii=False).replace('"', "")

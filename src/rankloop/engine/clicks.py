@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rankloop.arrays import Array
 from rankloop.types import EMPTY, FloatArray, IntArray
 
 TABLES = ("settled", "below", "first", "again")
@@ -15,6 +14,7 @@ TABLES = ("settled", "below", "first", "again")
 it with none above; clicks on it after one above."""
 MANY = 3
 """So many clicks and more are counted together."""
+COUNT = np.uint32
 TOGETHER = 512
 """Lists that are counted at once: one by one, tables would take longer than all the rest of a tally."""
 
@@ -32,8 +32,8 @@ class ClickCounts:
     def __init__(self, slots: int, places: int, capacity: int) -> None:
         self._places = np.minimum(np.arange(slots), places - 1)
         self._waiting: list[tuple[int, bool, IntArray, FloatArray]] = []
-        self.tables = {name: np.zeros((capacity, min(slots, places)), dtype=np.uint32) for name in TABLES}
-        self.hits = np.zeros((2, capacity, min(slots, places)), dtype=np.uint32)  # clicks in lists of each arm
+        self.tables = {name: np.zeros((capacity, min(slots, places)), dtype=COUNT) for name in TABLES}
+        self.hits = np.zeros((2, capacity, min(slots, places)), dtype=COUNT)  # clicks in lists of each arm
         self.lists = np.zeros((2, MANY + 1), dtype=np.int64)  # of each arm, by the number of their clicks
         self.explored = np.zeros(2, dtype=np.int64)  # lists that exploring changed, and those of them clicked
 
@@ -70,14 +70,14 @@ class ClickCounts:
         changed = np.array(explored)
         self.explored += (changed.sum(), (changed & (many > 0)).sum())
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """All counts."""
         self.catch_up()
-        own = {name: table.copy() for name, table in self.tables.items()}
+        own: dict[str, Array] = {name: table.copy() for name, table in self.tables.items()}
         return own | {"hits": self.hits.copy(), "lists": self.lists.copy(), "explored": self.explored.copy()}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, Array]) -> None:
         """Become what `arrays` gave."""
         self._waiting = []
-        self.tables, self.hits = {name: arrays[name].copy() for name in TABLES}, arrays["hits"].copy()
-        self.lists, self.explored = arrays["lists"].copy(), arrays["explored"].copy()
+        self.tables, self.hits = {name: arrays[name].astype(COUNT) for name in TABLES}, arrays["hits"].astype(COUNT)
+        self.lists, self.explored = arrays["lists"].astype(np.int64), arrays["explored"].astype(np.int64)

@@ -7,13 +7,13 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
 
 from rankloop.engine.config import RankerConfig, changes, learning_of
 from rankloop.engine.questions import Questions
-from rankloop.engine.records import ConfigChanged, Record
+from rankloop.engine.records import ConfigChanged, Follower, Record, Shown
 from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, Unsupported, Words
+from rankloop.schema import Receipt
 
 log = logging.getLogger("rankloop.engine")
 
@@ -26,7 +26,7 @@ class Configurable(Questions):
     _other: Replica | None  # another policy that follows the same log
 
     @abstractmethod
-    def _keep(self, record: Record) -> Future[Any]:
+    def _keep(self, record: Record) -> Future[Receipt | None]:
         """Commit an event, then apply it."""
 
     @property
@@ -114,6 +114,21 @@ class Configurable(Questions):
         self._replica, self._other = other, self._replica
 
 
-def fits(other: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+class Committed(Follower[None]):
+    """What a ranker does about records that are in the log and applied."""
+
+    def __init__(self, unkept: dict[str, Shown], promote: Callable[[ConfigChanged], None]) -> None:
+        self._unkept, self._promote = unkept, promote
+
+    def on_shown(self, record: Shown) -> None:
+        """The list is on its way no more."""
+        self._unkept.pop(record.id, None)
+
+    def on_config_changed(self, record: ConfigChanged) -> None:
+        """Another policy may decide from now on."""
+        self._promote(record)
+
+
+def fits(other: Mapping[str, object], config: Mapping[str, object]) -> bool:
     """Whether a policy can learn from the log of another, by their plain settings: items and visitors are alike."""
     return all(other.get(name) == config.get(name) for name in ("dim", "context", "coverage", "slots"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -281,5 +280,5 @@ def _rate(clicked: int, shown: int) -> tuple[float | None, float | None, float |
     return (None, None, None) if bounds is None else (clicked / shown, *bounds)
 
 
-def _finite(value: Any) -> float | None:
+def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None

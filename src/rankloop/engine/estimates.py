@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -124,5 +123,5 @@ def _or_nothing(numbers: FloatArray | None, n: int) -> FloatArray:
     return np.full(n, np.nan) if numbers is None else numbers[:n].copy()
 
 
-def _finite(value: Any) -> float | None:
+def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None

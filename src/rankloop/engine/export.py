@@ -11,26 +11,18 @@ import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Literal, TypedDict, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rankloop.arrays import Array
 from rankloop.engine.config import RankerConfig
-from rankloop.engine.pending import Waiting
-from rankloop.engine.records import (
-    Closed,
-    Happened,
-    ItemsPut,
-    ItemsRemoved,
-    Record,
-    Shown,
-    Withdrawn,
-    decode,
-    encode,
-)
+from rankloop.engine.records import Closed, Happened, Record, Shown, Withdrawn, decode
+from rankloop.engine.settled import Settled, Slate
 from rankloop.engine.snapshots import excluded
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.files import replace_file
@@ -77,31 +69,58 @@ COLUMNS = {
     "shown_order": "int64",  # among all that was shown and settled
     "told_order": "int64",
 }
+
+
+class Row(TypedDict):
+    """The columns that are read back."""
+
+    slate_id: int
+    position: int
+    action: int | None
+    reward: float | None
+    pscore: float | None
+    pscore_cascade: float | None
+    pscore_item_position: float | None
+    pscore_error: float | None
+    pscore_cascade_error: float | None
+    pscore_item_position_error: float | None
+    pscore_kind: str | None
+    pscore_draws: int | None
+    decision: str
+    segment: str
+    status: str
+    time: float
+    told: float
+    score: float | None
+    pinned: bool
+    features: list[float] | None
+    context: list[float] | None
+    policy: str
+    version: str
+    seed: int
+    arm: str
+    visitor: str | None
+    estimate: float | None
+    uncertainty: float | None
+    prior_share: float | None
+    exploring: float
+    judged: int
+    explored: bool
+    regret: float | None
+    candidates: list[float] | None
+    shown_order: int
+    told_order: int | None
+
+
+V = TypeVar("V")
 STATUSES = ("learned", "nothing", "ignored", "withdrawn", "open")
 """Feedback came; none came and that counts as nothing clicked; or counts for nothing; never shown; may still come."""
 PLAIN = ("policy", "version", "seed", "arm", "visitor", "exploring", "judged", "explored")
 """Columns that are words of the record."""
-WHY = ("estimate", "uncertainty", "prior_share")
+WHY: tuple[Literal["estimate", "uncertainty", "prior_share"], ...] = ("estimate", "uncertainty", "prior_share")
 CHUNK = 5000
 """Decisions in memory at a time, besides those that are open."""
 ITEMS = b"rankloop.items"
-
-
-@dataclass(slots=True)
-class Slate:
-    """A decision and what became of it."""
-
-    waiting: Waiting
-    order: int
-    ids: list[str | None]  # of the items, None where a slot is empty
-    status: str = "open"
-    told: float | None = None
-    told_order: int | None = None
-
-    @property
-    def outcome(self) -> FloatArray | None:
-        """What is known of its slots, [k]."""
-        return np.zeros(len(self.ids)) if self.status == "nothing" else self.waiting.outcome
 
 
 def export(store: Store, ranker: str, config: RankerConfig, path: Path) -> int:
@@ -123,86 +142,21 @@ def export(store: Store, ranker: str, config: RankerConfig, path: Path) -> int:
     return count
 
 
-class Settled:
-    """Follows a log, and knows what became of each decision."""
-
-    def __init__(self, config: RankerConfig) -> None:
-        self._config = config
-        self._open: dict[str, Slate] = {}
-        self._order = 0  # of what is shown or settled next
-        self._column: dict[str, int] = {}
-        self._ids: list[str] = []
-        self.items: list[tuple[int, str, float, str]] = []  # changes: before which order, kind, time, body
-
-    def of(self, entries: Iterator[Entry]) -> Iterator[Slate]:
-        """The decisions of a log in their order, each as soon as no earlier one is open."""
-        made: dict[str, Slate] = {}  # not given yet
-        for entry in entries:
-            record = decode(entry)
-            if isinstance(record, ItemsPut | ItemsRemoved):
-                self.items.append((self._order, entry.kind, entry.time, entry.body.decode()))
-            slate = self._follow(record)
-            if slate is not None:
-                made[slate.waiting.shown.id] = slate
-            while made and (first := next(iter(made))) not in self._open:
-                yield made.pop(first)
-        yield from made.values()
-
-    def _follow(self, record: Record) -> Slate | None:
-        match record:
-            case ItemsPut(_, items):
-                for item in items:
-                    if item.id not in self._column:
-                        self._column[item.id] = len(self._ids)
-                        self._ids.append(item.id)
-            case ItemsRemoved(_, gone):
-                for item_id in gone:
-                    self._column.pop(item_id, None)  # where it comes back, it is another item
-            case Shown() if len(record.items):
-                ids = [None if column == EMPTY else self._ids[column] for column in record.items.tolist()]
-                slate = self._open[record.id] = Slate(Waiting(record), self._next(), ids)
-                return slate
-            case Happened(time, _, id):
-                if (found := self._open.get(id)) is not None:
-                    found.waiting.add(record.outcome, record.regret, self._config.aggregate)
-                    found.told = time
-                    if record.final or self._config.aggregate == "earliest":
-                        self._settle(id, "learned", time)
-            case Closed(time, decisions):
-                for id in decisions:
-                    if (found := self._open.get(id)) is not None:
-                        empty = "nothing" if self._config.on_close == "nothing" else "ignored"
-                        self._settle(id, empty if found.waiting.outcome is None else "learned", time)
-            case Withdrawn(time, id):
-                if id in self._open:
-                    self._open[id].waiting.outcome = None
-                    self._settle(id, "withdrawn", time)
-        return None
-
-    def _settle(self, id: str, status: str, time: float) -> None:
-        slate = self._open.pop(id)
-        slate.status, slate.told, slate.told_order = status, time, self._next()
-
-    def _next(self) -> int:
-        self._order += 1
-        return self._order - 1
-
-
-def _table(pa: Any, slates: Sequence[Slate]) -> Any:
+def _table(pa: ModuleType, slates: Sequence[Slate]) -> object:
     """Rows of some decisions."""
     sizes = [len(slate.ids) for slate in slates]
     shown = [slate.waiting.shown for slate in slates]
     likely = [one.propensity or Propensity("") for one in shown]
 
-    def each(values: Sequence[Any]) -> list[Any]:
+    def each(values: Sequence[V]) -> list[V]:
         """A value of each decision, for each of its slots."""
         return [value for value, size in zip(values, sizes, strict=True) for _ in range(size)]
 
-    def slots(values: Sequence[Any]) -> list[Any]:
+    def slots(values: Sequence[Array | None]) -> list[object]:
         """An array [k] of each decision, or None."""
         return [one for v, k in zip(values, sizes, strict=True) for one in ([None] * k if v is None else v.tolist())]
 
-    columns = {
+    columns: dict[str, Sequence[object]] = {
         "slate_id": each([one.number for one in shown]),
         "position": [slot for size in sizes for slot in range(size)],
         "action": [None if at == EMPTY else at for at in slots([one.items for one in shown])],
@@ -238,17 +192,17 @@ def _table(pa: Any, slates: Sequence[Slate]) -> Any:
     return pa.table(columns, schema=_schema(pa))
 
 
-def _known(values: list[Any]) -> list[Any]:
+def _known(values: list[object]) -> list[object]:
     """NaN as null."""
     return [None if value is None or value != value else value for value in values]
 
 
-def _columns(allowed: Any) -> list[float] | None:
+def _columns(allowed: NDArray[np.uint8] | None) -> list[float] | None:
     """Packed bits as numbers."""
     return None if allowed is None else [float(at) for at in np.flatnonzero(np.unpackbits(allowed))]
 
 
-def _packed(columns: list[float] | None) -> Any:
+def _packed(columns: list[float] | None) -> NDArray[np.uint8] | None:
     """And back; how many bytes there were does not matter."""
     if columns is None:
         return None
@@ -264,10 +218,10 @@ def import_(path: Path, store: Store, ranker: str) -> int:
     """
     if next(store.read(ranker), None) is not None:
         raise InvalidInput("ranker", ranker, "a name of which the log has nothing yet")
-    count = sum(isinstance(record, Shown) for record in _records(path))  # read to its end before anything is kept
+    count = sum(record.kind == Shown.kind for record in _records(path))  # read to its end before anything is kept
     records = _records(path)
     while chunk := list(islice(records, CHUNK)):
-        store.append([(ranker, encode(record)) for record in chunk])
+        store.append([(ranker, record.entry()) for record in chunk])
     return count
 
 
@@ -278,31 +232,32 @@ def check(path: Path) -> None:
 
 
 @contextmanager
-def _exported(path: Path) -> Iterator[Any]:
-    """A Parquet file with our columns; whatever is wrong with it is said in one sentence."""
+def _exported(path: Path) -> Iterator[tuple[bytes, Iterator[Row]]]:
+    """The changes of items and the rows of a Parquet file; whatever is wrong with it is said in one sentence."""
     refused = InvalidInput("file", str(path), "a Parquet file that `rankloop log export` wrote")
     pa, pq = _arrow()
     try:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(_schema(pa)) or ITEMS not in file.metadata.metadata:
                 raise refused
-            yield file
+            yield file.metadata.metadata[ITEMS], (row for batch in file.iter_batches() for row in batch.to_pylist())
     except OSError:
         raise InvalidInput("file", str(path), "a file that is there and can be read") from None
-    except (pa.ArrowException, LookupError, TypeError, ValueError) as error:
-        raise error if isinstance(error, InvalidInput) else refused from None
+    except InvalidInput as error:
+        raise error from None
+    except (pa.ArrowException, LookupError, TypeError, ValueError):
+        raise refused from None
 
 
 def _records(path: Path) -> Iterator[Record]:
     """The log of a file, in order."""
-    with _exported(path) as file:
-        changes = [(order, _change(*change)) for order, *change in json.loads(file.metadata.metadata[ITEMS])]
-        rows = (row for batch in file.iter_batches() for row in batch.to_pylist())
+    with _exported(path) as (items, rows):
+        changes = [(order, _change(*change)) for order, *change in json.loads(items)]
         slates = (list(slots) for _, slots in groupby(rows, key=lambda row: row["decision"]))
         yield from _in_order(slates, changes)
 
 
-def _in_order(slates: Iterator[list[dict[str, Any]]], changes: list[tuple[int, Record]]) -> Iterator[Record]:
+def _in_order(slates: Iterator[list[Row]], changes: list[tuple[int, Record]]) -> Iterator[Record]:
     """What was shown, settled and changed, by its place among all."""
     later: list[tuple[int, int, Record]] = []  # the place, and a number that settles ties
     for n, (order, change) in enumerate(changes):
@@ -314,32 +269,29 @@ def _in_order(slates: Iterator[list[dict[str, Any]]], changes: list[tuple[int, R
             yield heapq.heappop(later)[2]
         yield _shown(slots)
         outcome = _settling(slots)
-        if outcome is not None and first["told_order"] is None:
+        told = first["told_order"]
+        if outcome is not None and told is None:
             last.append(outcome)
-        elif outcome is not None:
-            heapq.heappush(later, (first["told_order"], 0, outcome))
+        elif outcome is not None and told is not None:
+            heapq.heappush(later, (told, 0, outcome))
     while later:
         yield heapq.heappop(later)[2]
     yield from last
 
 
-def _shown(slots: list[dict[str, Any]]) -> Shown:
+def _shown(slots: list[Row]) -> Shown:
     first = slots[0]
-
-    def column(name: str) -> FloatArray | None:
-        return None if first[name] is None else np.array([slot[name] for slot in slots], dtype=np.float64)
-
     likely = None
     if first["pscore_kind"] is not None:
         likely = Propensity(
             first["pscore_kind"],
-            first["pscore_draws"],
+            first["pscore_draws"] or 0,
             first["pscore"],
-            column("pscore_cascade"),
-            column("pscore_item_position"),
+            _floats([slot["pscore_cascade"] for slot in slots]),
+            _floats([slot["pscore_item_position"] for slot in slots]),
             first["pscore_error"],
-            column("pscore_cascade_error"),
-            column("pscore_item_position_error"),
+            _floats([slot["pscore_cascade_error"] for slot in slots]),
+            _floats([slot["pscore_item_position_error"] for slot in slots]),
         )
     return Shown(
         time=first["time"],
@@ -347,24 +299,36 @@ def _shown(slots: list[dict[str, Any]]) -> Shown:
         number=first["slate_id"],
         segment=first["segment"],
         items=np.array([EMPTY if slot["action"] is None else slot["action"] for slot in slots], dtype=np.int64),
-        x=column("features"),
+        x=_floats([slot["features"] for slot in slots]),
         context=None if first["context"] is None else np.array(first["context"], dtype=np.float64),
-        scores=column("score"),
+        scores=_floats([slot["score"] for slot in slots]),
         pinned=tuple(slot["position"] for slot in slots if slot["pinned"]),
         propensity=likely,
         why=_why(slots),
         allowed=_packed(first["candidates"]),
-        **{name: first[name] for name in PLAIN},
+        policy=first["policy"],
+        version=first["version"],
+        seed=first["seed"],
+        arm=first["arm"],
+        visitor=first["visitor"],
+        exploring=first["exploring"],
+        judged=first["judged"],
+        explored=first["explored"],
     )
 
 
-def _why(slots: list[dict[str, Any]]) -> FloatArray | None:
+def _floats(values: Sequence[float | list[float] | None]) -> FloatArray | None:
+    """A column of one decision, [k] or [k, d]; None where it has none."""
+    return None if values[0] is None else np.array(values, dtype=np.float64)
+
+
+def _why(slots: list[Row]) -> FloatArray | None:
     known = [[slot[name] for slot in slots] for name in WHY]
     nothing = all(value is None for row in known for value in row)
     return None if nothing else np.array(known, dtype=np.float64)
 
 
-def _settling(slots: list[dict[str, Any]]) -> Record | None:
+def _settling(slots: list[Row]) -> Record | None:
     """What settled a decision; for an open one, what has happened so far."""
     id, status, told = slots[0]["decision"], slots[0]["status"], slots[0]["told"]
     if status not in STATUSES:
@@ -383,12 +347,17 @@ def _change(kind: str, time: float, body: str) -> Record:
     return decode(Entry(kind, "", "", time, body.encode()))
 
 
-def _schema(pa: Any) -> Any:
-    types: Mapping[str, Any] = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
+def _schema(pa: ModuleType) -> object:
+    types: Mapping[str, object] = {
+        "int64": pa.int64(),
+        "float64": pa.float64(),
+        "string": pa.string(),
+        "bool": pa.bool_(),
+    }
     return pa.schema([(name, types.get(type) or pa.list_(pa.float64())) for name, type in COLUMNS.items()])
 
 
-def _arrow() -> tuple[Any, Any]:
+def _arrow() -> tuple[ModuleType, ModuleType]:
     try:
         import pyarrow
         import pyarrow.parquet

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from msgspec.structs import asdict
 
 from rankloop.engine.ranking import Ranking
-from rankloop.engine.records import Happened, Record, Shown, Withdrawn, plain
-from rankloop.schema import Listed
+from rankloop.engine.records import Follower, Happened, Record, Shown, Withdrawn
+from rankloop.schema import Listed, PropensityAnswer
 from rankloop.types import EMPTY
 
 
@@ -62,15 +61,30 @@ class History:
     proposed: list[str] | None  # what the policy would have shown instead
     events: list[Event]
     words: str
-    propensity: dict[str, Any] | None = None
+    propensity: PropensityAnswer | None = None
     position: int = 0  # in the log, of the state that it was made from
     config: int = 0  # version of the configuration
     numerics: str = ""  # what can change a last bit of it
 
 
+class _ToEvent(Follower[Event]):
+    """Makes an event of a record that says what happened to a list; of another, nothing."""
+
+    def on_happened(self, record: Happened) -> Event:
+        """Feedback."""
+        return Event(record.time, "feedback", record.event or None, record.outcome.tolist(), record.final)
+
+    def on_withdrawn(self, record: Withdrawn) -> Event:
+        """The list was never shown."""
+        return Event(record.time, "withdrawn")
+
+
+TO_EVENT = _ToEvent()
+
+
 def history(records: Sequence[Record], shown: Shown, ids: Sequence[str], is_open: bool) -> History:
     """A decision and the records that concern it; ids are those of the table's columns."""
-    events = [_event(record) for record in records if isinstance(record, Happened | Withdrawn)]
+    events = [event for record in records if (event := record.tell(TO_EVENT)) is not None]
     state = "open" if is_open else "closed"
     if not is_open and events:
         state = "withdrawn" if events[0].kind == "withdrawn" else "settled"
@@ -93,7 +107,7 @@ def history(records: Sequence[Record], shown: Shown, ids: Sequence[str], is_open
         proposed=None if shown.proposed is None else [ids[at] for at in shown.proposed.tolist() if at != EMPTY],
         events=events,
         words=_words(shown, events, state),
-        propensity=None if shown.propensity is None else plain(shown.propensity),
+        propensity=None if shown.propensity is None else shown.propensity.answer(),
         position=shown.position,
         config=shown.config,
         numerics=shown.numerics,
@@ -156,9 +170,3 @@ def _words(shown: Shown, events: Sequence[Event], state: str) -> str:
     where = "nothing" if not clicked else "place " + ", ".join(map(str, clicked))
     lag = told[0].time - shown.time
     return f"{words} {lag:.1f} s later the visitor clicked {where}."
-
-
-def _event(record: Happened | Withdrawn) -> Event:
-    if isinstance(record, Withdrawn):
-        return Event(record.time, "withdrawn")
-    return Event(record.time, "feedback", record.event or None, record.outcome.tolist(), record.final)

@@ -31,7 +31,7 @@ Values = tuple[Any, ...]
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
-def head(fixed: Mapping[str, Any], formats: Formats = (), shapes: Shapes = ()) -> bytes:
+def head(fixed: Mapping[str, object], formats: Formats = (), shapes: Shapes = ()) -> bytes:
     """The head of an entry: JSON, spaces up to a multiple of eight bytes with the end of the line."""
     what = {"#": dict(formats)} if formats else {}
     line = _json({"v": FORMAT, **fixed, **what, "": shapes}).encode()

@@ -10,7 +10,7 @@ from rankloop.engine import diagnosis, report
 from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.estimates import Sheet, sheet
 from rankloop.engine.history import History, history
-from rankloop.engine.records import Shown, decode
+from rankloop.engine.records import Shown, decode, decode_as
 from rankloop.engine.replica import Replica
 from rankloop.engine.report import Overview, Places
 from rankloop.errors import UnknownDecision
@@ -71,8 +71,9 @@ class Questions(ABC):
         """What was shown and why, and what happened."""
         self._find(decision)
         self.flush()
-        records = [decode(entry) for entry in self.store.about(self.name, decision) if self._counts(entry)]
-        shown = next(record for record in records if isinstance(record, Shown))
+        entries = [entry for entry in self.store.about(self.name, decision) if self._counts(entry)]
+        shown = next(decode_as(Shown, entry) for entry in entries if entry.kind == Shown.kind)
+        records = [decode(entry) for entry in entries]
         with self._lock:
             return history(records, shown, self._replica.table.ids, self._replica.pending.get(decision) is not None)
 
@@ -124,15 +125,12 @@ class Questions(ABC):
         found = self._near(decision)
         if found is not None:
             return found
-        entry = self.store.find(self.name, "shown", decision)
+        entry = self.store.find(self.name, Shown.kind, decision)
         if entry is None:
             return None
         if not self._counts(entry):
             raise UnknownDecision(f"decision {decision!r} was excluded from the log.")
-        record = decode(entry)
-        if not isinstance(record, Shown):
-            raise TypeError("the log holds something else under this key")
-        return record
+        return decode_as(Shown, entry)
 
     def _counts(self, entry: Entry) -> bool:
         """Whether no operator has excluded an event."""

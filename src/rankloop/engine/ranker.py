@@ -15,7 +15,7 @@ import numpy as np
 from rankloop.engine import asking, outcomes, repeats, rollout, snapshots
 from rankloop.engine.asking import Asked
 from rankloop.engine.config import RankerConfig
-from rankloop.engine.configurable import Configurable
+from rankloop.engine.configurable import Committed, Configurable
 from rankloop.engine.decision_rng import PROPENSITY_STREAM, Numbered, numbered
 from rankloop.engine.explain import exploration
 from rankloop.engine.guard import trips
@@ -24,7 +24,6 @@ from rankloop.engine.ranking import Ranking
 from rankloop.engine.records import (
     CannotReplay,
     Closed,
-    ConfigChanged,
     Guarded,
     Happened,
     ItemsPut,
@@ -32,7 +31,6 @@ from rankloop.engine.records import (
     Record,
     Shown,
     Withdrawn,
-    encode,
 )
 from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, RankloopError
@@ -76,6 +74,7 @@ class Ranker(Configurable):
         self._lock = threading.RLock()
         self._numbered = Numbered()
         self._unkept = {}
+        self._committed = Committed(self._unkept, self._promote)
         self._repeats = repeats.Repeats()
         self._replica = snapshots.start(config, self.store, name)
         self._other = None
@@ -86,9 +85,9 @@ class Ranker(Configurable):
         self._configure(config, by, after)
 
     @classmethod
-    def open(cls, path: str | Path, config: RankerConfig, **options: Any) -> Self:
+    def open(cls, path: str | Path, config: RankerConfig, *, name: str = "ranker", clock: Clock = clocks.time) -> Self:
         """A ranker whose log is an SQLite file, as it was when the file was last written."""
-        return cls(config, store=SqliteStore(path), **options)
+        return cls(config, name=name, store=SqliteStore(path), clock=clock)
 
     # Items
 
@@ -148,7 +147,7 @@ class Ranker(Configurable):
             kept.result()
         return ranking
 
-    def rank_soon(self, asked: RankRequest) -> tuple[Ranking, Future[Any] | None]:
+    def rank_soon(self, asked: RankRequest) -> tuple[Ranking, Future[Receipt | None] | None]:
         """Decide a list; and what to wait for before it is shown, where lists are answered only when kept.
 
         Otherwise the list is in the log within milliseconds, and in any case before its feedback: after a crash in
@@ -164,7 +163,9 @@ class Ranker(Configurable):
                 return self._rank(id, request, asked)
         return repeats.answer(shown, request, self._replica.table.ids), kept
 
-    def _rank(self, id: str | None, request: str | None, asked: RankRequest) -> tuple[Ranking, Future[Any] | None]:
+    def _rank(
+        self, id: str | None, request: str | None, asked: RankRequest
+    ) -> tuple[Ranking, Future[Receipt | None] | None]:
         now = self._clock()
         # Reading entropy of the operating system can block, so it is done before the lock is taken.
         id = _new_id(now) if id is None else id
@@ -180,7 +181,7 @@ class Ranker(Configurable):
                 return ranking, self._repeats.wait_for(shown, self._keep(shown))
             self._unkept[shown.id] = shown
             try:
-                self._writer.post(self.name, encode(shown), self._apply, shown)
+                self._writer.post(self.name, shown.entry(), self._apply, shown)
             except BaseException:
                 del self._unkept[shown.id]
                 raise
@@ -259,8 +260,7 @@ class Ranker(Configurable):
     ) -> Receipt:
         """Tell what happened to a list; `schema.FeedbackEvent` says what each of the options is."""
         told = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
-        receipt: Receipt = self.feedback_soon(told, waits=True).result()
-        return receipt
+        return self.feedback_soon(told, waits=True).result()
 
     def feedback_soon(self, told: FeedbackEvent, *, waits: bool = False) -> Future[Receipt]:
         """Tell what happened to a list; the future has a receipt once that is in the log.
@@ -276,7 +276,8 @@ class Ranker(Configurable):
         self._check(replica, shown, outcome)
         event = told.event or ""
         happened = Happened(self._clock(), event, shown.id, outcome, told.final, told.regret)
-        return self._keep(happened, lambda: self._again(event, shown.id), waits=waits)
+        kept: Future[Any] = self._keep(happened, lambda: self._again(event, shown.id), waits=waits)
+        return kept
 
     def _check(self, replica: Replica, shown: Shown, outcome: FloatArray) -> None:
         """Refuse, before anything is committed, what the policy that decided could not learn from.
@@ -303,8 +304,9 @@ class Ranker(Configurable):
     def withdraw(self, decision: str) -> Receipt:
         """The list was never shown: nothing is learned from it. Too late where it was learned from already."""
         shown = self._find(decision)
-        kept: Receipt = self._keep(Withdrawn(self._clock(), shown.id), lambda: Receipt(shown.id, "duplicate")).result()
-        return kept
+        kept: Future[Any] = self._keep(Withdrawn(self._clock(), shown.id), lambda: Receipt(shown.id, "duplicate"))
+        receipt: Receipt = kept.result()
+        return receipt
 
     def tick(self) -> int:
         """Close the windows that have run out, look at the guard; how many windows there were."""
@@ -343,10 +345,12 @@ class Ranker(Configurable):
         if self.quarantine is not None:
             raise self.quarantine.error()
 
-    def _keep(self, record: Record, known: Callable[[], Any] | None = None, *, waits: bool = False) -> Future[Any]:
+    def _keep(
+        self, record: Record, known: Callable[[], Receipt] | None = None, *, waits: bool = False
+    ) -> Future[Receipt | None]:
         self._serves()
-        light = isinstance(record, Shown | Happened)
-        return self._writer.submit(self.name, encode(record), self._apply, record, known, waits=waits, light=light)
+        apply, light = self._apply, record.light
+        return self._writer.submit(self.name, record.entry(), apply, record, known, waits=waits, light=light)
 
     def _apply(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
         """Become what is in the log now."""
@@ -356,16 +360,17 @@ class Ranker(Configurable):
                 told = self._replica.apply_all(kept)
                 self._other = self._followed(kept)
                 for _, record in kept:
-                    if isinstance(record, Shown):
-                        self._unkept.pop(record.id, None)
-                    elif isinstance(record, ConfigChanged):
-                        self._promote(record)
+                    record.tell(self._committed)
+            except CannotReplay as error:
+                raise self._quarantined(error) from error
             except Exception as error:
-                at = self._replica.position
-                known = error if isinstance(error, CannotReplay) else CannotReplay(at, "last", error)
-                self.quarantine = Quarantine(known.position, known.reason)
-                raise self.quarantine.error() from error
+                raise self._quarantined(CannotReplay(self._replica.position, "last", error)) from error
             return told
+
+    def _quarantined(self, cause: CannotReplay) -> RankloopError:
+        """Answer no more; the error that says so."""
+        self.quarantine = Quarantine(cause.position, cause.reason)
+        return self.quarantine.error()
 
     def flush(self) -> None:
         """Wait until all lists that were answered are in the log."""

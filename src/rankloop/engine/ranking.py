@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from rankloop.engine.explain import exploration
-from rankloop.engine.records import Shown, plain
+from rankloop.engine.records import Shown
 from rankloop.propensity import Propensity
-from rankloop.schema import Listed, PropensityAnswer, RankAnswer
+from rankloop.schema import Listed, RankAnswer
 from rankloop.types import EMPTY
 
 
@@ -73,7 +73,7 @@ class Ranking:
     def answer(self) -> RankAnswer:
         """The list as it is told to a caller who is elsewhere."""
         likely = self.propensity
-        told = None if likely is None else PropensityAnswer(**plain(likely))
+        told = None if likely is None else likely.answer()
         return RankAnswer(self.id, self.segment, self.policy, self.arm, self.items, told, self.ignored)
 
 

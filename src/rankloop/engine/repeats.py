@@ -7,12 +7,11 @@ import json
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
 
 from rankloop.engine.ranking import Ranking
 from rankloop.engine.records import Shown
 from rankloop.errors import ConflictingDecision
-from rankloop.schema import RankRequest
+from rankloop.schema import RankRequest, Receipt
 
 LOCK_STRIPES = 64
 """At most as many requests that bring their ids are decided concurrently."""
@@ -46,19 +45,19 @@ class Repeats:
 
     def __init__(self) -> None:
         self._turns = [threading.Lock() for _ in range(LOCK_STRIPES)]
-        self._awaited: dict[str, tuple[Shown, Future[Any]]] = {}
+        self._awaited: dict[str, tuple[Shown, Future[Receipt | None]]] = {}
 
     def turn(self, id: str) -> threading.Lock:
         """The lock under which the decision of an id is looked up, and made if there is none."""
         return self._turns[hash(id) % LOCK_STRIPES]
 
-    def wait_for(self, shown: Shown, kept: Future[Any]) -> Future[Any]:
+    def wait_for(self, shown: Shown, kept: Future[Receipt | None]) -> Future[Receipt | None]:
         """Track a decision until its commit succeeds or fails."""
         if shown.asked is not None:
             self._awaited[shown.id] = shown, kept
             kept.add_done_callback(lambda _: self._awaited.pop(shown.id, None))
         return kept
 
-    def awaited(self, id: str) -> tuple[Shown, Future[Any]] | None:
+    def awaited(self, id: str) -> tuple[Shown, Future[Receipt | None]] | None:
         """A list on its way to the log, and what to wait for before it is answered."""
         return self._awaited.get(id)

@@ -16,13 +16,13 @@ from rankloop.engine.records import (
     CannotReplay,
     Closed,
     ConfigChanged,
+    Follower,
     Guarded,
     Happened,
     ItemsPut,
     ItemsRemoved,
     Record,
     Shown,
-    Skipped,
     Withdrawn,
     decode,
     decode_all,
@@ -38,10 +38,11 @@ CHANGES = 100
 """Changes of settings that are remembered."""
 
 
-class Replica:
+class Replica(Follower[Receipt]):
     """Items, learners, open decisions and counts after the entries of a log up to a position.
 
-    Only `apply` and `follow` change it, and only by what entries say: equal logs give equal replicas, bit for bit.
+    Only `apply`, `apply_all` and `follow` change it, and only by what records say: equal logs give equal replicas, bit
+    for bit.
     """
 
     def __init__(self, config: RankerConfig, skipped: Collection[int] = ()) -> None:
@@ -63,37 +64,35 @@ class Replica:
 
     def apply(self, record: Record) -> Receipt | None:
         """Become what one more record says."""
-        match record:
-            case Shown():
-                self.decided = max(self.decided, record.number)
-                self.learners.row(record.segment)
-                self.pending.add(self.learners.scored(record) if self.is_foreign(record) else record)
-                self.tally.listed(record)
-            case Happened():
-                return self._happened(record)
-            case ItemsPut(_, items):
-                self._put(items)
-            case ItemsRemoved(_, ids):
-                for id in ids:
-                    self._believe(id, self.learners.disbelieve)
-                self.table.remove(ids)
-                self.learners.follow()
-            case Closed(_, decisions):
-                for id in decisions:
-                    self._close(self.pending.pop(id))
-            case Withdrawn(_, id):
-                return self._withdrawn(id)
-            case Guarded(time, tripped, why):
-                self.guarded = why if tripped else None
-                self.watched = [[0.0, 0.0], [0.0, 0.0]]
-                self._note(time, f"the guard fell back: {why}" if tripped else f"the guard was released: {why}")
-            case ConfigChanged():
-                self._configure(record)
-            case Skipped():
-                pass  # exclusions are read before a replay starts
-        return None
+        return record.tell(self)
 
-    def _configure(self, record: ConfigChanged) -> None:
+    def on_shown(self, record: Shown) -> None:
+        """The list is open, and counted."""
+        self.decided = max(self.decided, record.number)
+        self.learners.row(record.segment)
+        self.pending.add(self.learners.scored(record) if self.is_foreign(record) else record)
+        self.tally.listed(record)
+
+    def on_items_removed(self, record: ItemsRemoved) -> None:
+        """What was believed of the items is taken back."""
+        for id in record.ids:
+            self._believe(id, self.learners.disbelieve)
+        self.table.remove(record.ids)
+        self.learners.follow()
+
+    def on_closed(self, record: Closed) -> None:
+        """The decisions settle with what is known of them."""
+        for id in record.decisions:
+            self._close(self.pending.pop(id))
+
+    def on_guarded(self, record: Guarded) -> None:
+        """The arms are watched from the beginning again."""
+        self.guarded = record.why if record.tripped else None
+        self.watched = [[0.0, 0.0], [0.0, 0.0]]
+        did = "fell back" if record.tripped else "was released"
+        self._note(record.time, f"the guard {did}: {record.why}")
+
+    def on_config_changed(self, record: ConfigChanged) -> None:
         """Go on with other settings; what is learned, and how, stays this replica's own."""
         first = self.version == 0
         self.version, self.settings = record.version, record.config
@@ -122,7 +121,7 @@ class Replica:
             records = decode_all(read)
             self.apply_all([(entry.position, record) for entry, record in zip(read, records, strict=True)])
             self.position = some[-1].position
-            self.pending.part(record.id for record in records if isinstance(record, Shown))
+            self.pending.part(entry.key for entry in read if entry.kind == Shown.kind)
 
     def apply_all(self, kept: Sequence[tuple[int, Record]]) -> list[Receipt | None]:
         """Apply records, each after its position: what one by one would give, with lessons of a segment together."""
@@ -130,7 +129,7 @@ class Replica:
         self._later = {}
         try:
             for position, record in kept:
-                if isinstance(record, ItemsPut | ItemsRemoved):
+                if record.changes_items:
                     self._catch_up()
                 self.position = position
                 told.append(self.apply(record))
@@ -159,7 +158,8 @@ class Replica:
                 raise CannotReplay(lessons[0].position, "feedback", error) from error
         self._later = {}
 
-    def _happened(self, record: Happened) -> Receipt:
+    def on_happened(self, record: Happened) -> Receipt:
+        """The outcome is taken in, and learned from where nothing more will come."""
         waiting = self.pending.get(record.decision)
         if waiting is None:
             self.tally.late += 1
@@ -179,12 +179,13 @@ class Replica:
         if waiting.outcome is not None or self.config.on_close == "nothing":
             self._settle(waiting)
 
-    def _withdrawn(self, id: str) -> Receipt:
-        waiting = self.pending.pop(id)
+    def on_withdrawn(self, record: Withdrawn) -> Receipt:
+        """Nothing is learned from the list."""
+        waiting = self.pending.pop(record.decision)
         if waiting is None:
-            return Receipt(id, "late")
+            return Receipt(record.decision, "late")
         self.tally.withdrawn += 1
-        return Receipt(id, "withdrawn")
+        return Receipt(record.decision, "withdrawn")
 
     def _settle(self, waiting: Waiting) -> str:
         """The outcome of a list is known: count it, and learn from it where that is possible."""
@@ -207,7 +208,9 @@ class Replica:
             self._later.setdefault(shown.segment, []).append(lesson)
         return "learned"
 
-    def _put(self, items: Sequence[Item]) -> None:
+    def on_items_put(self, record: ItemsPut) -> None:
+        """The table has the items, the learners have room for them and believe what is said of them."""
+        items = record.items
         changed = [item for item in items if self._prior_changes(item)]
         for item in changed:
             self._believe(item.id, self.learners.disbelieve)  # with the features that it was believed with
@@ -234,7 +237,7 @@ class Replica:
         if at is not None and prior is not None:
             how(at, prior.score, prior.strength)
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, int]:
         """How large it is, and how far."""
         return {
             "items": len(self.table),

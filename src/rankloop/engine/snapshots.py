@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from rankloop import catalogue
+from rankloop.arrays import Array, FloatArray
 from rankloop.engine.clicks import TABLES
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.items import PER_COLUMN
-from rankloop.engine.records import Shown, decode, encode
+from rankloop.engine.records import Shown, Skipped, decode_as
 from rankloop.engine.replica import Replica
 from rankloop.engine.tally import FIELDS
 from rankloop.math import numerics
@@ -27,15 +28,19 @@ class Taken:
     """Copies of all arrays after the entry of a position, and the open decisions."""
 
     position: int
-    arrays: dict[str, Any]
-    waiting: list[tuple[Shown, Any, float | None]]
-    head: dict[str, Any]
+    arrays: dict[str, Array]
+    waiting: list[tuple[Shown, FloatArray | None, float | None]]
+    head: dict[str, object]
 
 
 def take(replica: Replica) -> Taken:
     """Copy the state: whoever holds the ranker's lock does no more than that."""
-    parts: dict[str, Any] = {"table": replica.table, "learners": replica.learners, "tally": replica.tally}
-    arrays = {f"{part}.{name}": array for part, own in parts.items() for name, array in own.arrays().items()}
+    parts = {
+        "table": replica.table.arrays(),
+        "learners": replica.learners.arrays(),
+        "tally": replica.tally.arrays(),
+    }
+    arrays: dict[str, Array] = {f"{part}.{name}": array for part, own in parts.items() for name, array in own.items()}
     arrays["watched"] = np.array(replica.watched)
     waiting = [(one.shown, None if one.outcome is None else one.outcome.copy(), one.regret) for one in replica.pending]
     head = {
@@ -52,7 +57,7 @@ def take(replica: Replica) -> Taken:
 
 def packed(taken: Taken) -> Snapshot:
     """The state as bytes."""
-    arrays, entries = dict(taken.arrays), [encode(shown) for shown, _, _ in taken.waiting]
+    arrays, entries = dict(taken.arrays), [shown.entry() for shown, _, _ in taken.waiting]
     arrays["pending.sizes"] = np.array([len(entry.body) for entry in entries], dtype=np.int64)
     arrays["pending.bodies"] = np.frombuffer(b"".join(entry.body for entry in entries), dtype=np.uint8)
     told = [np.empty(0) if outcome is None else outcome for _, outcome, _ in taken.waiting]
@@ -93,9 +98,7 @@ def restore(replica: Replica, snapshot: Snapshot) -> bool:
     bodies, outcomes, at, told = arrays["pending.bodies"].tobytes(), arrays["pending.outcomes"], 0, 0
     sizes = arrays["pending.sizes"].tolist()
     for (key, time, known, regret), size in zip(head["pending"], sizes, strict=True):
-        shown = decode(Entry("shown", key, key, time, bodies[at : at + size]))
-        if not isinstance(shown, Shown):
-            raise TypeError("a snapshot holds open decisions only")
+        shown = decode_as(Shown, Entry(Shown.kind, key, key, time, bodies[at : at + size]))
         outcome = None if known is None else outcomes[told : told + known].copy()
         replica.pending.add(shown, outcome, regret)
         at, told = at + size, told + (known or 0)
@@ -122,7 +125,7 @@ def start(config: RankerConfig, store: Store, name: str, *, other: bool = False)
 
 def excluded(store: Store, name: str) -> frozenset[int]:
     """Positions of events that an operator has excluded from every replay."""
-    return frozenset(int(entry.key) for entry in store.of_kind(name, "skip"))
+    return frozenset(int(entry.key) for entry in store.of_kind(name, Skipped.kind))
 
 
 def place(name: str, other: bool) -> str:
@@ -130,7 +133,7 @@ def place(name: str, other: bool) -> str:
     return f"{name}~other" if other else name
 
 
-def _belongs(replica: Replica) -> dict[str, Any]:
+def _belongs(replica: Replica) -> dict[str, object]:
     """What a snapshot is valid for: one policy and its code, version, numerics and layout."""
     return {
         "learning": replica.config.learning(),
@@ -143,5 +146,5 @@ def _belongs(replica: Replica) -> dict[str, Any]:
     }
 
 
-def _below(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+def _below(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.engine.clicks import TOGETHER, ClickCounts, joined
+from rankloop.arrays import Array
+from rankloop.engine.clicks import COUNT, TOGETHER, ClickCounts, joined
 from rankloop.engine.records import Shown
 from rankloop.types import EMPTY, FloatArray, IntArray
 
@@ -48,7 +49,7 @@ class Tally:
         self._listed: list[list[IntArray]] = [[] for _ in ARMS]  # not counted yet, as with clicks
         self._places = np.minimum(np.arange(slots), PLACES - 1)
         shape = (len(ARMS), capacity, min(slots, PLACES))
-        self._shown = np.zeros(shape, dtype=np.uint32)
+        self._shown = np.zeros(shape, dtype=COUNT)
         self.clicks = ClickCounts(slots, PLACES, capacity)
 
     def grow(self, capacity: int) -> None:
@@ -136,9 +137,9 @@ class Tally:
                 np.add.at(counts, (items[there], self._places[slots[there]]), 1)
                 lists.clear()
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """All counts."""
-        found: dict[str, NDArray[Any]] = {
+        found: dict[str, Array] = {
             "total": np.array(self.total),
             "lags": np.array(self.lags, dtype=np.int64),
             "others": np.array(
@@ -154,13 +155,14 @@ class Tally:
             found[name] = np.array(list(kept.values())).reshape(-1, len(ARMS), len(FIELDS))
         return found
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, Array]) -> None:
         """Become what `arrays` gave."""
         self.total = arrays["total"].tolist()
         self.lags, self.lag_seconds = arrays["lags"].tolist(), float(arrays["lag_seconds"])
         self.late, self.closed, self.withdrawn, self._today, self.explored_today = arrays["others"].tolist()
-        self.since = None if np.isnan(arrays["since"]) else float(arrays["since"])
-        self._shown, self._listed = arrays["shown"].copy(), [[] for _ in ARMS]
+        since = float(arrays["since"])
+        self.since = None if math.isnan(since) else since
+        self._shown, self._listed = arrays["shown"].astype(COUNT), [[] for _ in ARMS]
         self.clicks.restore({name.removeprefix("clicks."): array for name, array in arrays.items()})
         for name, kept in (("minutes", self.minutes), ("hours", self.hours)):
             kept.clear()

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.arrays import Array
 from rankloop.engine import rollout, snapshots
 from rankloop.engine.asking import Asked
 from rankloop.engine.config import LoggedConfig, RankerConfig, learning_of
 from rankloop.engine.decision_rng import numbered
-from rankloop.engine.records import CannotReplay, ConfigChanged, Shown, decode, decode_all
+from rankloop.engine.records import CannotReplay, ConfigChanged, Shown, Skipped, decode_all_as, decode_as
 from rankloop.engine.replica import Replica
 from rankloop.math import numerics
 from rankloop.store.base import Entry, Store
-from rankloop.types import EMPTY
+from rankloop.types import EMPTY, FloatArray, IntArray
 
 TOLERANCE = 1e-9
 """Relative difference of scores up to which a list of other numerics counts as the same."""
@@ -67,9 +68,9 @@ class _Follower:
             self._next = next(self._entries, None)
         try:
             self.replica.follow(due)
+        except CannotReplay:
+            raise
         except Exception as error:
-            if isinstance(error, CannotReplay):
-                raise
             raise CannotReplay(due[0].position, due[0].kind, error) from error
         return self.replica
 
@@ -83,7 +84,7 @@ def decide_again(store: Store, log: str, configure: Configure = LoggedConfig.of)
         configure: makes a configuration of plain settings.
     """
     configs = _configurations(store, log)
-    excluded = [(int(entry.key), entry.position) for entry in store.of_kind(log, "skip")]
+    excluded = [(int(entry.key), entry.position) for entry in store.of_kind(log, Skipped.kind)]
     followers: dict[str, _Follower] = {}
     found = Lists()
     for position, shown in _lists(store, log):
@@ -106,17 +107,17 @@ def decide_again(store: Store, log: str, configure: Configure = LoggedConfig.of)
     return found
 
 
-def _configurations(store: Store, log: str) -> dict[int, Mapping[str, Any]]:
+def _configurations(store: Store, log: str) -> dict[int, Mapping[str, object]]:
     """The settings of every version of the configuration, as the log says."""
-    events = [decode(entry) for entry in store.of_kind(log, "config")]
-    return {event.version: event.config for event in events if isinstance(event, ConfigChanged)}
+    events = [decode_as(ConfigChanged, entry) for entry in store.of_kind(log, ConfigChanged.kind)]
+    return {event.version: event.config for event in events}
 
 
 def _lists(store: Store, log: str, page: int = 1000) -> Iterator[tuple[int, Shown]]:
     """All lists of a log that no operator has excluded, in its order, each with its position."""
     skipped, some = snapshots.excluded(store, log), []
     for entry in store.read(log):
-        if entry.kind == "shown" and entry.position not in skipped:
+        if entry.kind == Shown.kind and entry.position not in skipped:
             some.append(entry)
         if len(some) == page:
             yield from _decoded(some)
@@ -125,9 +126,8 @@ def _lists(store: Store, log: str, page: int = 1000) -> Iterator[tuple[int, Show
 
 
 def _decoded(entries: list[Entry]) -> Iterator[tuple[int, Shown]]:
-    for entry, record in zip(entries, decode_all(entries), strict=True):
-        if isinstance(record, Shown):
-            yield entry.position, record.alone()
+    for entry, shown in zip(entries, decode_all_as(Shown, entries), strict=True):
+        yield entry.position, shown.alone()
 
 
 def _compare(replica: Replica, shown: Shown, log: str, found: Lists) -> None:
@@ -156,7 +156,7 @@ def _compare(replica: Replica, shown: Shown, log: str, found: Lists) -> None:
         found.numerics.add(shown.numerics)
 
 
-def _asked(replica: Replica, shown: Shown, there: Any) -> Asked:
+def _asked(replica: Replica, shown: Shown, there: IntArray) -> Asked:
     """The question that a list answered."""
     learners, table, k = replica.learners, replica.table, len(there)
     allowed = table.enabled
@@ -171,11 +171,11 @@ def _asked(replica: Replica, shown: Shown, there: Any) -> Asked:
     return Asked(request, shown.segment, shown.visitor, shown.pinned, 0, shown.allowed is not None, None)
 
 
-def _bits(scores: Any) -> bytes | None:
+def _bits(scores: FloatArray | None) -> bytes | None:
     return None if scores is None else scores.tobytes()
 
 
-def _near(ours: Any, theirs: Any) -> bool:
+def _near(ours: FloatArray | None, theirs: FloatArray | None) -> bool:
     if ours is None or theirs is None:
         return ours is theirs
     return ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
@@ -216,13 +216,13 @@ def compare_snapshot(store: Store, log: str, config: RankerConfig) -> Finding:
     return Finding(whole.position, None if kept is None else kept.position, usable, differences)
 
 
-def last_settings(store: Store, log: str) -> Mapping[str, Any] | None:
+def last_settings(store: Store, log: str) -> Mapping[str, object] | None:
     """The settings that a log ends with; None where it was imported, or written by an older version."""
     configs = _configurations(store, log)
     return configs[max(configs)] if configs else None
 
 
-def _state(replica: Replica) -> dict[str, Any]:
+def _state(replica: Replica) -> dict[str, Array]:
     """All that a replica knows, as arrays."""
     taken = snapshots.packed(snapshots.take(replica))
     with np.load(io.BytesIO(taken.body), allow_pickle=False) as arrays:
@@ -231,13 +231,13 @@ def _state(replica: Replica) -> dict[str, Any]:
     return found | {name: np.array(json.dumps(value)) for name, value in head.items()}
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: Array | None, other: Array | None) -> bool:
     if one is None or other is None:
         return one is other
     return bool(one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes())
 
 
-def _difference(one: Any, other: Any) -> str:
+def _difference(one: Array | None, other: Array | None) -> str:
     """Where two arrays differ first."""
     if one is None or other is None:
         return "only in the snapshot" if other is None else "only in the replay"
@@ -249,5 +249,5 @@ def _difference(one: Any, other: Any) -> str:
     return f"{where}{one.ravel()[at]} from the snapshot, {other.ravel()[at]} by the replay"
 
 
-def _index(array: Any, at: int) -> str:
+def _index(array: Array, at: int) -> str:
     return str([int(i) for i in np.unravel_index(at, array.shape)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -40,8 +40,8 @@ class Explore(Protocol[S_contra]):
         """The rule with its exploration turned down to nothing; None where it has no such knob."""
         return None
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         drop_stale(cls, Explore, follows="__call__", capabilities=("list_distribution", "without_doubt"))
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.types import FloatArray, IntArray
 
+N = TypeVar("N", bound=np.generic)
 
-def take(table: NDArray[Any], columns: IntArray) -> NDArray[Any]:
+
+def take(table: NDArray[N], columns: IntArray) -> NDArray[N]:
     """table[b, columns[b, k]], shape [B, K, ...]; an empty slot reads the last column."""
     return np.asarray(table[np.arange(columns.shape[0])[:, None], columns])
 
 
-def add_at(table: NDArray[Any], columns: IntArray, values: FloatArray) -> None:
+def add_at(table: FloatArray, columns: IntArray, values: FloatArray) -> None:
     """table[b, columns[b, k]] += values[b, k], values [B, K, ...]; columns of a row are distinct, -1 adds nothing."""
     rows = np.arange(columns.shape[0])[:, None]
     if columns.min(initial=0) < 0:

@@ -17,13 +17,13 @@ from rankloop.types import BoolArray, FloatArray, IntArray
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-def compiled(function: C, **options: Any) -> C:
+def compiled(function: C, *, fastmath: bool = False, nogil: bool = False) -> C:
     """The function compiled at first use, its machine code cached where a place can be written.
 
     Microseconds are no reason to let go of the interpreter's lock: among many threads, each would cost a change of
     thread. Loops over a long past say `nogil`.
     """
-    options = {"error_model": "numpy", **options}
+    options: dict[str, Any] = {"error_model": "numpy", "fastmath": fastmath, "nogil": nogil}
     try:
         jitted: C = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # neither the package's folder nor the user's cache can be written

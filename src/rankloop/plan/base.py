@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -70,8 +70,8 @@ class Planner(Protocol):
         """Scores are independent and uniform."""
         return unknown("nothing is known of its planner")
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         drop_stale(cls, Planner, follows="__call__", capabilities=CLOSED_FORMS)
 
 

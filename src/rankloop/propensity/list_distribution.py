@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from rankloop.math.fair import places
 from rankloop.propensity import closed_forms
 from rankloop.propensity.closed_forms import CERTAIN, Chances, Frame
 from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Request, Rows, SlotScore
+
+T = TypeVar("T")
 
 DETERMINISTIC, EXACT, MONTE_CARLO = "deterministic", "exact", "monte-carlo"
 
@@ -46,11 +48,15 @@ class ListDistribution:
     probability: Probability
 
 
-class Composition(Protocol):
-    """What closed forms need of a policy that is composed of parts."""
+class Decides(Protocol):
+    """Whatever decides lists; its state is one that it has made itself."""
 
     def decide(self, state: Any, request: Request, rng: np.random.Generator) -> Decision:
-        """Lists for this request."""
+        """Lists for this request; the state is only read."""
+
+
+class Composition(Decides, Protocol):
+    """What closed forms need of a policy that is composed of parts."""
 
     def scores(self, state: Any, request: Request, rng: np.random.Generator) -> SlotScore:
         """Scores of all items for a slot after a prefix."""
@@ -60,6 +66,22 @@ class Composition(Protocol):
 
     def with_rule(self, rule: Any) -> Composition:
         """The same policy with another exploration rule."""
+
+
+class HasRounds(Protocol):
+    """A state that knows the round of each learner."""
+
+    @property
+    def t(self) -> IntArray:
+        """The round that each learner decides next, from 1, [B]."""
+
+
+class HasBelief(HasRounds, Protocol):
+    """The state of a policy that is composed of parts."""
+
+    @property
+    def belief(self) -> object:
+        """The state of its belief."""
 
 
 class ClosedForms(Protocol):
@@ -98,7 +120,7 @@ def even() -> ListDistribution:
 def by_levels(policy: Composition, levels: Levels, bias: FloatArray | None = None) -> ListDistribution:
     """Levels in order, items of one level shuffled."""
 
-    def probability(state: Any, decision: Decision) -> Chances:
+    def probability(state: HasBelief, decision: Decision) -> Chances:
         frame = Frame.of(decision)
         level = levels(state.belief, policy.rows(decision.request, *_top(decision.request)))[0]
         return closed_forms.by_scores(frame, level, _bias_of(bias, frame, decision.request))
@@ -109,7 +131,7 @@ def by_levels(policy: Composition, levels: Levels, bias: FloatArray | None = Non
 def by_lines(policy: Composition, lines: Lines) -> ListDistribution:
     """All scores moved by one normal number: the measure of those that give this list."""
 
-    def probability(state: Any, decision: Decision) -> Chances:
+    def probability(state: HasBelief, decision: Decision) -> Chances:
         level, slope = lines(state.belief, state.t, policy.rows(decision.request, *_top(decision.request)))
         return closed_forms.by_lines(Frame.of(decision), level[0], slope[0])
 
@@ -122,7 +144,7 @@ def ranked(policy: Composition, bias: FloatArray | None = None, why: str = "") -
     """The largest scores first; which of exactly equal ones is a fair draw, and which of equal slots too."""
     slots_differ = _distinct(bias)
 
-    def probability(state: Any, decision: Decision) -> Chances:
+    def probability(state: object, decision: Decision) -> Chances:
         if decision.scores is None:
             return elsewhere(state, decision)
         if decision.rivals is None and slots_differ:
@@ -137,7 +159,7 @@ def ranked(policy: Composition, bias: FloatArray | None = None, why: str = "") -
         size = 1 + np.where(scores == scores[:, None], rivals, 0).max(axis=1, initial=0)
         return closed_forms.ranked(frame, places(scores)[0], size, filled)
 
-    def elsewhere(state: Any, decision: Decision) -> Chances:
+    def elsewhere(state: object, decision: Decision) -> Chances:
         """Of a list that the policy did not make, from the scores of all items."""
         own = policy.decide(state, decision.request, any_draws())
         frame = Frame.of(decision, _filled(own))
@@ -153,7 +175,7 @@ def ranked(policy: Composition, bias: FloatArray | None = None, why: str = "") -
 def settled(policy: Composition, why: str) -> ListDistribution:
     """The one list that is best; where others are as good, which of them is shown has no closed form."""
 
-    def probability(state: Any, decision: Decision) -> Chances | None:
+    def probability(state: object, decision: Decision) -> Chances | None:
         if decision.scores is not None:
             return CERTAIN if decision.rivals is None else None
         own = policy.decide(state, decision.request, any_draws())
@@ -165,7 +187,7 @@ def settled(policy: Composition, why: str) -> ListDistribution:
 def drawn(spread: Callable[[IntArray], FloatArray | float], still: ListDistribution) -> ListDistribution:
     """Parameters are drawn; where their spread is 0 they are not."""
 
-    def probability(state: Any, decision: Decision) -> Chances | None:
+    def probability(state: HasRounds, decision: Decision) -> Chances | None:
         return None if np.asarray(spread(state.t)).any() else still.probability(state, decision)
 
     return ListDistribution(MONTE_CARLO, "", "parameters are drawn; with spread 0 as if they were not", probability)
@@ -176,7 +198,7 @@ def epsilon(share: float, random: ListDistribution, rule: ListDistribution) -> L
     if random.kind == MONTE_CARLO:
         return random
 
-    def probability(state: Any, decision: Decision) -> Chances | None:
+    def probability(state: object, decision: Decision) -> Chances | None:
         shown = Decision(decision.items, decision.rows, decision.request)
         return _mixture(share, random.probability(state, shown), rule, state, shown)
 
@@ -194,7 +216,7 @@ def at_times(
         return unknown("nothing is known of when its lists are random")
     draw = closed_forms.any_length if any_length else closed_forms.even
 
-    def probability(state: Any, decision: Decision) -> Chances | None:
+    def probability(state: HasRounds, decision: Decision) -> Chances | None:
         p = float(np.asarray(chance(state.t))[0])
         if p == 0.0:
             return otherwise.probability(state, decision)
@@ -206,13 +228,13 @@ def at_times(
     return ListDistribution(kind, otherwise.ties, why, probability)
 
 
-def within(inner: ListDistribution, state_of: Callable[[Any], Any]) -> ListDistribution:
+def within(inner: ListDistribution, state_of: Callable[[T], object]) -> ListDistribution:
     """The distribution of a policy inside a wrapper whose state has the policy's inside."""
     return replace(inner, probability=lambda state, decision: inner.probability(state_of(state), decision))
 
 
 def _mixture(
-    share: float, even: Chances | None, rule: ListDistribution, state: Any, decision: Decision
+    share: float, even: Chances | None, rule: ListDistribution, state: object, decision: Decision
 ) -> Chances | None:
     if share >= 1.0 or even is None:
         return even

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from rankloop.errors import InvalidInput
 from rankloop.propensity.closed_forms import CERTAIN
-from rankloop.propensity.list_distribution import DETERMINISTIC, EXACT, MONTE_CARLO, ListDistribution
-from rankloop.types import Decision, FloatArray, Request
+from rankloop.propensity.list_distribution import DETERMINISTIC, EXACT, MONTE_CARLO, Decides, ListDistribution
+from rankloop.schema import PropensityAnswer
+from rankloop.types import Decision, FloatArray
 
 
-class HasListDistribution(Protocol):
+class HasListDistribution(Decides, Protocol):
     """A policy that says how its lists come about."""
 
     def list_distribution(self) -> ListDistribution:
         """What is random about its lists."""
-
-    def decide(self, state: Any, request: Request, rng: np.random.Generator) -> Decision:
-        """Lists for this request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,13 +38,26 @@ class Propensity:
     prefix_error: FloatArray | None = None  # [k]
     slot_error: FloatArray | None = None  # [k]
 
+    def answer(self) -> PropensityAnswer:
+        """The same in plain numbers, as it is told to a caller."""
+        return PropensityAnswer(
+            self.kind,
+            self.draws,
+            self.list,
+            _numbers(self.prefix),
+            _numbers(self.slot),
+            self.list_error,
+            _numbers(self.prefix_error),
+            _numbers(self.slot_error),
+        )
+
 
 ONLY = Propensity(DETERMINISTIC)
 """Of a list that could not have been another."""
 
 
 def of(
-    policy: HasListDistribution, state: Any, decision: Decision, lists: ListDistribution | None = None
+    policy: HasListDistribution, state: object, decision: Decision, lists: ListDistribution | None = None
 ) -> Propensity | None:
     """The propensity of a list where it can be had exactly; None where only deciding again helps (`estimate`).
 
@@ -71,7 +82,7 @@ def of(
 
 
 def estimate(
-    policy: HasListDistribution, state: Any, decision: Decision, rng: np.random.Generator, draws: int
+    policy: HasListDistribution, state: object, decision: Decision, rng: np.random.Generator, draws: int
 ) -> Propensity:
     """Decide again `draws` times in the same state and count, unless the list could not have been another.
 
@@ -97,3 +108,7 @@ def estimate(
 
 def _error(p: FloatArray, draws: int) -> FloatArray:
     return np.asarray(np.sqrt(p * (1.0 - p) / draws))
+
+
+def _numbers(array: FloatArray | None) -> tuple[float, ...] | None:
+    return None if array is None else tuple(array.tolist())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankloop import catalogue, validate
+from rankloop.catalogue.params import Value
 from rankloop.errors import MISSING, InvalidInput, MissingExtra, Words
 from rankloop.policy import Ranks
 from rankloop.schema.words import unknown_field
@@ -35,7 +36,7 @@ class PolicySpec:
 
     id: str
     label: str
-    params: Mapping[str, object] = field(default_factory=dict)
+    params: Mapping[str, Value] = field(default_factory=dict)
     function: Callable[[Setting], Ranks] | None = None
     entry: catalogue.Entry | None = None  # carried along, so that a worker process knows it too
 

@@ -181,6 +181,11 @@ def _told(out: Path) -> Iterator[None]:
     """Say in one sentence why there is no backup."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise StoreUnavailable(f"the backup {out} cannot be written now ({reason}).") from None
+    except OSError as error:
+        raise _unwritten(out, error.strerror) from None
+    except sqlite3.Error as error:
+        raise _unwritten(out, error) from None
+
+
+def _unwritten(out: Path, reason: object) -> StoreUnavailable:
+    return StoreUnavailable(f"the backup {out} cannot be written now ({reason}).")

@@ -14,7 +14,7 @@ SCHEMES = ("postgresql://", "postgres://")
 
 def is_database(place: str | Path) -> bool:
     """Whether this names a database, not a file."""
-    return isinstance(place, str) and place.startswith(SCHEMES)
+    return str(place).startswith(SCHEMES)  # a path has no two slashes in a row
 
 
 def open_existing(place: str) -> Store:

@@ -7,6 +7,7 @@ import threading
 import time as clocks
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rankloop.errors import InvalidInput, MissingExtra
@@ -15,6 +16,7 @@ from rankloop.store.watch import Watch
 
 if TYPE_CHECKING:
     from psycopg import Connection
+    from psycopg.rows import TupleRow
     from psycopg_pool import ConnectionPool
 
 MIGRATIONS = (
@@ -86,7 +88,7 @@ class PostgresStore:
         self._info, self.place = address(self._pg, dsn, patience)
         self._patience, self._closed, self._exclusive = patience, False, exclusive
         self._writing, self._watch = threading.Lock(), Watch(2.0 * patience)
-        self._writer: Connection[Any] | None = None
+        self._writer: Connection[TupleRow] | None = None
         self._doubt: list[Row] | None = None  # told as failed, but perhaps kept
         try:
             with self._told("opened"):
@@ -95,7 +97,7 @@ class PostgresStore:
             self._watch.close()
             raise
         self._pool = pool.ConnectionPool
-        self._readers: ConnectionPool[Any] = self._pool(
+        self._readers: ConnectionPool[Connection[TupleRow]] = self._pool(
             self._info,
             min_size=1,
             max_size=4,
@@ -120,7 +122,7 @@ class PostgresStore:
             self._commit(connection, rows)
             return positions
 
-    def _prepare(self, batch: Sequence[tuple[str, Entry]]) -> tuple[Connection[Any], list[int | None], list[Row]]:
+    def _prepare(self, batch: Sequence[tuple[str, Entry]]) -> tuple[Connection[TupleRow], list[int | None], list[Row]]:
         """All but the commit; where it fails, the connection goes, and with it what was done."""
         connection = self._connected()
         with self._or_drop():
@@ -133,7 +135,7 @@ class PostgresStore:
                         copy.write_row(row)
         return connection, positions, rows
 
-    def _begin(self, connection: Connection[Any], batch: Sequence[tuple[str, Entry]]) -> tuple[int, set[int]]:
+    def _begin(self, connection: Connection[TupleRow], batch: Sequence[tuple[str, Entry]]) -> tuple[int, set[int]]:
         """Lock the log; its last position, and which entries of the batch it has."""
         keyed = [(n, ranker, entry.kind, entry.key) for n, (ranker, entry) in enumerate(batch) if entry.key]
         columns = [[one[c] for one in keyed] for c in (1, 2, 3)]
@@ -145,7 +147,7 @@ class PostgresStore:
         (position,) = last.fetchone() or (0,)
         return position, {keyed[n - 1][0] for (n,) in existing.fetchall()}
 
-    def _commit(self, connection: Connection[Any], rows: list[Row]) -> None:
+    def _commit(self, connection: Connection[TupleRow], rows: list[Row]) -> None:
         """Commit; where no answer comes, look whether it happened."""
         try:
             with self._or_drop():
@@ -236,7 +238,7 @@ class PostgresStore:
     # Connections
 
     @contextmanager
-    def _reader(self, what: str) -> Iterator[Connection[Any]]:
+    def _reader(self, what: str) -> Iterator[Connection[TupleRow]]:
         with self._told(what):
             if self._doubt is not None:
                 with self._writing:
@@ -244,12 +246,12 @@ class PostgresStore:
             with self._readers.connection() as connection, self._watch.over(connection):
                 yield connection
 
-    def _checked(self, connection: Connection[Any]) -> None:
+    def _checked(self, connection: Connection[TupleRow]) -> None:
         """A connection of the pool that was lost, or hangs, is not given to anybody."""
         with self._watch.over(connection):
             self._pool.check_connection(connection)
 
-    def _connected(self) -> Connection[Any]:
+    def _connected(self) -> Connection[TupleRow]:
         """The connection that writes, a new one where the last was lost."""
         if self._closed:
             raise StoreUnavailable("the log is closed.")
@@ -261,19 +263,19 @@ class PostgresStore:
                     self._claim(self._writer)
         return self._writer
 
-    def _claim(self, connection: Connection[Any]) -> None:
+    def _claim(self, connection: Connection[TupleRow]) -> None:
         """Hold the log for as long as the connection lasts."""
         (held,) = connection.execute("SELECT pg_try_advisory_lock(%s)", (HELD,)).fetchone() or (False,)
         if not held:
             raise StoreUnavailable(f"the log {self.place} is being served by another process.")
 
-    def _release(self, connection: Connection[Any]) -> None:
+    def _release(self, connection: Connection[TupleRow]) -> None:
         """Let the next process serve at once: the server frees a claim only some time after its connection is gone."""
         if self._exclusive and not connection.closed:
             with contextlib.suppress(self._pg.Error), self._watch.over(connection):
                 connection.execute("SELECT pg_advisory_unlock(%s)", (HELD,))
 
-    def _prepare_session(self, connection: Connection[Any]) -> None:
+    def _prepare_session(self, connection: Connection[TupleRow]) -> None:
         """A commit that is told is on the disk, whatever the server's default; keys are looked up by their index."""
         connection.execute(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
@@ -282,7 +284,7 @@ class PostgresStore:
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
     @contextmanager
-    def _locked(self, *, watched: bool = True) -> Iterator[Connection[Any]]:
+    def _locked(self, *, watched: bool = True) -> Iterator[Connection[TupleRow]]:
         """A transaction that nobody appends in the meantime of: also none whose connection we lost."""
         connection = self._connected()
         with self._or_drop(watched=watched):
@@ -295,7 +297,7 @@ class PostgresStore:
     def _or_drop(self, *, watched: bool = True) -> Iterator[None]:
         """Whatever goes wrong, a transaction that was begun does not stay open."""
         try:
-            with self._watch.over(self._writer) if watched else contextlib.nullcontext():
+            with self._watch.over(self._writer) if watched and self._writer is not None else contextlib.nullcontext():
                 yield
         except BaseException:
             if self._writer is not None:
@@ -312,7 +314,7 @@ class PostgresStore:
         except self._pg.Error as error:
             raise StoreUnavailable(f"the log {self.place} cannot be {what} now ({reason(error)}).") from None
 
-    def _migrate(self, connection: Connection[Any]) -> None:
+    def _migrate(self, connection: Connection[TupleRow]) -> None:
         with self._locked(watched=False):  # an index of a long log takes its time
             connection.execute("CREATE TABLE IF NOT EXISTS layout (version INTEGER NOT NULL)")
             (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM layout").fetchone() or (0,)
@@ -352,7 +354,7 @@ def _place(batch: Sequence[tuple[str, Entry]], last: int, existing: set[int]) ->
     return positions, rows
 
 
-def _there(connection: Connection[Any], rows: list[Row]) -> bool:
+def _there(connection: Connection[TupleRow], rows: list[Row]) -> bool:
     """Whether exactly these rows stand at their positions."""
     query = (
         "SELECT position, ranker, kind, key, subject, time, body FROM log"
@@ -363,16 +365,15 @@ def _there(connection: Connection[Any], rows: list[Row]) -> bool:
 
 def _storable(value: str | int) -> bool:
     """Whether a text can be in the database at all: no NUL, no half of a pair."""
-    if isinstance(value, int):
-        return True
+    text = str(value)
     try:
-        value.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
-    return "\0" not in value
+    return "\0" not in text
 
 
-def address(pg: Any, dsn: str, patience: float) -> tuple[str, str]:
+def address(pg: ModuleType, dsn: str, patience: float) -> tuple[str, str]:
     """How to connect, and what the log is called in a sentence: its database and host, and no password."""
     try:
         given = pg.conninfo.conninfo_to_dict(dsn)
@@ -389,7 +390,7 @@ def reason(error: Exception) -> str:
     return str(error).strip().split("\n")[0].rstrip(".:") or type(error).__name__
 
 
-def psycopg_modules() -> tuple[Any, Any]:
+def psycopg_modules() -> tuple[ModuleType, ModuleType]:
     """The driver and its pool, or the sentence that says what to install."""
     try:
         import psycopg

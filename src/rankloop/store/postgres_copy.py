@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rankloop.errors import InvalidInput
 from rankloop.store.base import StoreUnavailable
@@ -16,6 +16,7 @@ from rankloop.store.watch import Watch
 
 if TYPE_CHECKING:
     from psycopg import Connection
+    from psycopg.rows import TupleRow
 
 PATIENCE_SECONDS = 60.0
 """How long the server may take for one page."""
@@ -48,7 +49,7 @@ def open_database(dsn: str) -> Iterator[Callable[[Path], None]]:
         watch.close()
 
 
-def _check_layout(connection: Connection[Any], place: str) -> None:
+def _check_layout(connection: Connection[TupleRow], place: str) -> None:
     """Raise where this is no log, or one of a newer version."""
     (there,) = connection.execute(TABLES).fetchone() or (False,)
     if not there:
@@ -60,7 +61,7 @@ def _check_layout(connection: Connection[Any], place: str) -> None:
         )
 
 
-def _copy(connection: Connection[Any], watch: Watch, part: Path) -> None:
+def _copy(connection: Connection[TupleRow], watch: Watch, part: Path) -> None:
     SqliteStore(part).close()  # makes the tables
     with closing(sqlite3.connect(part, isolation_level=None)) as target:
         # Of a copy that fails nothing is kept, and one that does not is brought to the disk at its end.
@@ -74,7 +75,7 @@ def _copy(connection: Connection[Any], watch: Watch, part: Path) -> None:
         target.execute("COMMIT")
 
 
-def _entries(connection: Connection[Any], watch: Watch) -> Iterator[list[Any]]:
+def _entries(connection: Connection[TupleRow], watch: Watch) -> Iterator[list[TupleRow]]:
     """All entries in their order, page by page."""
     after = 0
     while True:
@@ -87,7 +88,7 @@ def _entries(connection: Connection[Any], watch: Watch) -> Iterator[list[Any]]:
         after = page[-1][0]
 
 
-def _snapshots(connection: Connection[Any], watch: Watch) -> Iterator[Any]:
+def _snapshots(connection: Connection[TupleRow], watch: Watch) -> Iterator[TupleRow]:
     """All snapshots, one at a time: they may be large."""
     for (ranker,) in connection.execute("SELECT ranker FROM snapshot").fetchall():
         query = "SELECT ranker, position, body FROM snapshot WHERE ranker = %s"

@@ -9,7 +9,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Protocol
+
+
+class HasSocket(Protocol):
+    """A connection to a server."""
+
+    def fileno(self) -> int:
+        """The number of its socket."""
 
 
 class Watch:
@@ -21,13 +28,13 @@ class Watch:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._lock, self._end = threading.Lock(), threading.Event()
-        self._due: dict[object, tuple[float, Any]] = {}  # by question: until when it may take, and its connection
+        self._due: dict[object, tuple[float, HasSocket]] = {}  # by question: until when it may take, and its connection
         self._thread = threading.Thread(target=self._run, name="rankloop-watch", daemon=True)
         self._thread.start()
 
     @contextmanager
-    def over(self, connection: Any) -> Iterator[None]:
-        """Look after what is asked in the block; a connection has the number of its socket as `fileno()`."""
+    def over(self, connection: HasSocket) -> Iterator[None]:
+        """Look after what is asked in the block."""
         question = object()
         with self._lock:
             self._due[question] = time.monotonic() + self._seconds, connection
@@ -51,7 +58,7 @@ class Watch:
         self._thread.join()
 
 
-def _cut(connection: Any) -> None:
+def _cut(connection: HasSocket) -> None:
     """Let nothing come through any more; the number of the socket stays its user's to close."""
     with contextlib.suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rankloop.store.base import Entry, Store, StoreUnavailable
 
@@ -29,18 +29,19 @@ FEW = 64
 log = logging.getLogger("rankloop.store")
 
 
-Apply = Callable[[Sequence[tuple[int, Any]]], Sequence[Any]]
+Told = TypeVar("Told")
+Apply = Callable[[Sequence[tuple[int, Any]]], Sequence[Told]]
 """Takes positions and records of entries that are kept, in their order; gives what those who wait are told of each."""
-Elsewhere = Callable[[Callable[[], None]], Any]
+Elsewhere = Callable[[Callable[[], None]], object]
 """Has something done by another thread, soon; raises `RuntimeError` where that thread has ended."""
 
 
 class _Work(NamedTuple):
     ranker: str
     entry: Entry | None  # None: only the line up to here matters
-    apply: Apply
-    record: Any
-    known: Callable[[], Any] | None  # called instead where the entry was there before
+    apply: Apply[Any]
+    record: object
+    known: Callable[[], object] | None  # called instead where the entry was there before
     done: Future[Any] | None  # None where nobody waits
     light: bool = True  # soon applied
 
@@ -79,13 +80,13 @@ class Writer:
         self,
         ranker: str,
         entry: Entry,
-        apply: Apply,
-        record: Any = None,
-        known: Callable[[], Any] | None = None,
+        apply: Apply[Told],
+        record: object = None,
+        known: Callable[[], Told] | None = None,
         *,
         waits: bool = False,
         light: bool = False,
-    ) -> Future[Any]:
+    ) -> Future[Told]:
         """Hand over an entry and wait for it with the future; refused at once where too many are in line.
 
         Args:
@@ -97,7 +98,7 @@ class Writer:
             waits: the caller has nothing else to do, and may write himself.
             light: it is soon applied, so that another thread may be asked to.
         """
-        done: Future[Any] = Future()
+        done: Future[Told] = Future()
         done.set_running_or_notify_cancel()  # what is handed over is written, whether or not somebody still waits
         leads = waits and self._turn.acquire(blocking=False)
         try:
@@ -113,7 +114,7 @@ class Writer:
                 self._call()
         return done
 
-    def post(self, ranker: str, entry: Entry, apply: Apply, record: Any = None) -> None:
+    def post(self, ranker: str, entry: Entry, apply: Apply[object], record: object = None) -> None:
         """Hand over a light entry that nobody waits for; raises where too many are in line."""
         self._enter(_Work(ranker, entry, apply, record, None, None))
 
@@ -230,7 +231,7 @@ class Writer:
         while self._kept:
             commit = self._kept.popleft()
             # What is no entry at all does not part what stands around it.
-            entries = (one for one in commit if one[1] is not None)
+            entries = ((work, position) for work, position in commit if position is not None)
             for apply, group in groupby(entries, key=lambda one: one[0].apply):
                 _settle(apply, list(group))
             for work, position in commit:
@@ -255,12 +256,12 @@ class Writer:
                 work.done.set_exception(error)
 
 
-def positions(kept: Sequence[tuple[int, Any]]) -> list[int]:
+def positions(kept: Sequence[tuple[int, object]]) -> list[int]:
     """Nothing is to be applied: those who wait are told where their entries stand."""
     return [position for position, _ in kept]
 
 
-def _settle(apply: Apply, kept: list[tuple[_Work, Any]]) -> None:
+def _settle(apply: Apply[object], kept: list[tuple[_Work, int]]) -> None:
     """Apply what is in the log now, and tell those who wait."""
     try:
         told = apply([(position, work.record) for work, position in kept])

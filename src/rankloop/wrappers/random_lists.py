@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from rankloop.plan.pinned import around_pins
 from rankloop.plan.uniform import Uniform
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import ListDistribution
-from rankloop.ranking_policy import RankingPolicy, T
+from rankloop.ranking_policy import Collect, LearnerState, RankingPolicy, T
 from rankloop.state import State
 from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request
 from rankloop.wrappers.base import Wrapper
@@ -138,7 +137,7 @@ class RandomLists(Wrapper[T, T], Generic[T]):
         """A mixture of random lists and the inner policy's, where the chance of a random one is known."""
         return lists.at_times(self.when.chance, str(self.when), self.any_length, self.policy.list_distribution())
 
-    def in_batches(self, collect: Callable[[Any], RankingPolicy[Any]]) -> RandomLists[Any]:
+    def in_batches(self, collect: Collect) -> RandomLists[LearnerState]:
         """Random lists stay where they are; the inner policy learns in batches."""
         return RandomLists(self.policy.in_batches(collect), self.when, self.any_length)
 

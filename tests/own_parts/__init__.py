@@ -1,0 +1,1 @@
+"""Parts of policies as a user writes them: each in one file, with nothing changed elsewhere."""
