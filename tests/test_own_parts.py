@@ -51,7 +51,7 @@ def test_its_propensities_are_those_of_its_parts() -> None:
     assert kinds == {"own-rule": DETERMINISTIC, "own-belief": MONTE_CARLO, "own-planner": MONTE_CARLO}
     greedy = catalogue.build("own-planner", SETTING).greedy()
     assert greedy is not None
-    state = catalogue.build("own-planner", SETTING).init(1)
+    state: Any = catalogue.build("own-planner", SETTING).init(1)
     state.belief.shift[0] = [1.0, 5.0, 3.0, 2.0, 4.0]
     decision = greedy.decide(state, Request(1, 5, 3), np.random.default_rng(0))
     assert decision.items.tolist() == [[4, 1, 2]]
