@@ -154,11 +154,13 @@ def test_priors_are_taken_back_with_their_items_and_whatever_rounding_says() -> 
     linear = Ranker(RankerConfig.of({"policy": "cascade-lin-ucb", "slots": 1, "dim": 2, "rounds": 100}))
     item = {"id": "a", "features": [1.0, 0.0], "prior": {"score": 0.5, "strength": 10}}
     linear.put_items([item])
-    once = dict(linear._replica.learners.fresh.arrays())["belief.F"].copy()
+    fresh: Any = linear._replica.learners.fresh
+    once = fresh.belief.F.copy()
     for _ in range(3):
         linear.remove_items(["a"])
         linear.put_items([item])
-    np.testing.assert_allclose(dict(linear._replica.learners.fresh.arrays())["belief.F"], once, rtol=1e-9)
+    fresh = linear._replica.learners.fresh
+    np.testing.assert_allclose(fresh.belief.F, once, rtol=1e-9)
     beta = Ranker(RankerConfig.of({"policy": "ts-beta", "slots": 1, "prior": [1e-12, 1e-12]}))
     for strength in (1e6, 0.0, 3.0, 0.0):
         beta.put_items([{"id": "a", "prior": {"score": 0.3, "strength": strength}}])

@@ -415,7 +415,8 @@ def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.Cap
     assert re.search(r"ranker: (\d+) of \1 lists decided again, bit for bit", out)
 
     ranker = Ranker.open(tmp_path / "log.db", settings)
-    ranker._replica.learners.state.belief.clicks[0, 2] += 1  # that nobody made
+    state: Any = ranker._replica.learners.state
+    state.belief.clicks[0, 2] += 1  # that nobody made
     ranker.snapshot()
     ranker.close()
     with pytest.raises(LogDiffers, match="verification failed for ranker"):

@@ -13,10 +13,13 @@ from rankloop import catalogue
 from rankloop.engine.setting_use import OF_LOG, OF_POLICY, composed, refuse_unable, refuse_unread
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
-from rankloop.ranking_policy import RankingPolicy
+from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Guardrail, RankerSettings
 from rankloop.schema.limits import MAX_PARAMETER, MIN_PARAMETER
 from rankloop.types import EMPTY, BetaPrior, FloatArray, Request, Setting
+
+Plain = dict[str, object]
+"""Settings as JSON has them."""
 
 ADJUSTABLE = (
     *("commit", "mode", "traffic", "explore_from", "explore_daily", "guard"),
@@ -82,11 +85,11 @@ class RankerConfig(RankerSettings, frozen=True):
 
     def build(
         self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None
-    ) -> RankingPolicy[Any]:
+    ) -> RankingPolicy[LearnerState]:
         """The policy for so many items."""
         return self.compose(self.setting(items, prices, present, used))
 
-    def compose(self, setting: Setting) -> RankingPolicy[Any]:
+    def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:
         """The policy for a setting."""
         shared = {} if self.discount == 1.0 else {"discount": self.discount}
         return catalogue.build(self.policy, setting, **self.params, **shared)
@@ -118,24 +121,24 @@ class RankerConfig(RankerSettings, frozen=True):
             objective=self._objective(prices),
         )
 
-    def as_mapping(self) -> dict[str, Any]:
+    def as_mapping(self) -> Plain:
         """The settings as plain values: what `of` accepts."""
         told = {name: value for name, value in asdict(self).items() if value is not None}
         return told if self.guard is None else told | {"guard": asdict(self.guard)}
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The settings as JSON gives them back."""
         told: dict[str, Any] = json.loads(json.dumps(self.as_mapping()))
         return told
 
-    def learning(self) -> dict[str, Any]:
+    def learning(self) -> Plain:
         """The settings that decide what is learned from a log, as JSON gives them back."""
         return learning_of(self.plain())
 
-    def adjusted_as(self, settings: Mapping[str, Any]) -> Self:
+    def adjusted_as(self, settings: Mapping[str, object]) -> Self:
         """These settings of learning with the adjustable ones of other settings, which were checked before."""
         plain: dict[str, Any] = {name: settings[name] for name in ADJUSTABLE if name in settings}
-        guard = settings.get("guard")
+        guard: Any = settings.get("guard")
         return replace(
             self, **{"explore_daily": None, **plain, "guard": None if guard is None else Guardrail.of(guard)}
         )
@@ -157,17 +160,17 @@ class LoggedConfig(RankerConfig, frozen=True):
     inherited: ClassVar[tuple[str, ...]] = (*OF_POLICY, "objective")
 
 
-def learning_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+def learning_of(settings: Mapping[str, object]) -> Plain:
     """Those of plain settings that decide what is learned from a log."""
     return {name: value for name, value in settings.items() if name not in ADJUSTABLE}
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def changes(before: Mapping[str, object], after: Mapping[str, object]) -> Plain:
     """Settings that differ, with their new values; None where one is gone."""
     return {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
 
 
-def _check_params(policy: str, given: Mapping[str, Any]) -> None:
+def _check_params(policy: str, given: Mapping[str, object]) -> None:
     """Refuse parameters that the policy has not, or that no service could compute with."""
     try:
         catalogue.resolve(policy, given)
@@ -177,7 +180,7 @@ def _check_params(policy: str, given: Mapping[str, Any]) -> None:
         _usable(f"ranker.params.{name}", value)
 
 
-def _usable(field: str, value: Any) -> None:
+def _usable(field: str, value: object) -> None:
     """Refuse numbers whose squares and sums a service could not compute with for years."""
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, int | float) and one != 0 and not MIN_PARAMETER <= abs(one) <= MAX_PARAMETER:

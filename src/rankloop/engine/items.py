@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rankloop.arrays import Array
 from rankloop.errors import MISSING, InvalidInput, Words
-from rankloop.ranking_policy import RankingPolicy
+from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Item, Prior, RankerSettings
 from rankloop.schema.base import unchecked
 from rankloop.schema.limits import MAX_PRIOR_WEIGHT
@@ -42,7 +41,7 @@ def _check_length(field: str, value: Sequence[float] | None, length: int | None,
         raise InvalidInput(field, Words(f"a list of {len(value)}"), f"a list of {length}")
 
 
-def check_prior(field: str, item: Item, before: Prior | None, policy: RankingPolicy[Any]) -> None:
+def check_prior(field: str, item: Item, before: Prior | None, policy: RankingPolicy[LearnerState]) -> None:
     """Refuse a prior that the policy cannot take, or cannot put in the place of the one before."""
     if item.prior not in (None, before):
         if not policy.takes_priors:
@@ -196,7 +195,7 @@ class ItemTable:
         price, enabled, prior = float(self._prices[at]), bool(self._enabled[at]), self.priors.get(at)
         return Item.logged(self.ids[at], x, price, enabled, prior, topics, position)
 
-    def arrays(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, Array]:
         """Everything, for a snapshot."""
         n = len(self.ids)
         return {
@@ -205,10 +204,10 @@ class ItemTable:
             "priors": np.array([(at, one.score, one.strength) for at, one in self.priors.items()]).reshape(-1, 3),
         }
 
-    def _columns(self) -> dict[str, NDArray[Any]]:
+    def _columns(self) -> dict[str, Array]:
         return {name: getattr(self, f"_{name}") for name in PER_COLUMN}
 
-    def restore(self, arrays: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Mapping[str, Array]) -> None:
         """Become what `arrays` gave."""
         ids = [str(id) for id in arrays["ids"]]
         gone = arrays["removed"].tolist()

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankloop.arrays import Array
 from rankloop.engine.config import RankerConfig
 from rankloop.engine.items import ItemTable
 from rankloop.engine.records import Shown
 from rankloop.errors import Unsupported
-from rankloop.ranking_policy import RankingPolicy
+from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.types import Decision, FloatArray, IntArray, Request, Rows
+
+G = TypeVar("G", bound=np.generic)
 
 
 class Lesson(NamedTuple):
@@ -35,15 +38,15 @@ class Learners:
         self.items, self._there = table.capacity, (len(table), len(table.ids))
         self._rows = 1
         self._built()
-        self.fresh: Any = self.policy.init(1)  # one who has seen nobody, but knows what other rankers said
-        self.state: Any = self.policy.init(1)
+        self.fresh: LearnerState = self.policy.init(1)  # one who has seen nobody, but knows what other rankers said
+        self.state: LearnerState = self.policy.init(1)
 
     def _built(self) -> None:
-        self.policy: RankingPolicy[Any] = self._config.build(self.items, self._table.prices, *self._there)
+        self.policy: RankingPolicy[LearnerState] = self._config.build(self.items, self._table.prices, *self._there)
         self.greedy = self.policy.greedy()
         self.lists = self.policy.list_distribution()
         self._checks_rows, self._quick = self.policy.checks_rows, True
-        self._views: dict[int, Any] = {}
+        self._views: dict[int, LearnerState] = {}
         self._usual: dict[tuple[int, bool], Request] = {}
         self._one_model: Rows | None = None  # of any list, where there is one model for all slots of all lists
 
@@ -65,22 +68,27 @@ class Learners:
             self.view(at).assign(dict(self.fresh.arrays()))
         return at
 
-    def view(self, row: int) -> Any:
+    def view(self, row: int) -> LearnerState:
         """One learner, sharing memory with the rest."""
         kept = self._views.get(row)
         if kept is None:
             kept = self._views[row] = self.state.view(slice(row, row + 1))
         return kept
 
-    def of(self, segment: str) -> Any:
+    def of(self, segment: str) -> LearnerState:
         """The learner of a segment; one who has seen nobody where there is none yet."""
         row = self.segments.get(segment)
         return self.fresh if row is None else self.view(row)
 
-    def request(self, k: int, context: FloatArray | None, learners: int = 1, **more: Any) -> Request:
+    def request(self, k: int, context: FloatArray | None, learners: int = 1, **more: Array | None) -> Request:
         """A question about the items as they are now; context is [learners, dx]."""
         table = self._table
-        known = {"features": table.features, "coverage": table.coverage, "context": context, **more}
+        known: dict[str, Array | None] = {
+            "features": table.features,
+            "coverage": table.coverage,
+            "context": context,
+            **more,
+        }
         return Request.trusted(learners, table.capacity, k, **known)
 
     def usual(self, k: int, *, enabled: bool = True) -> Request:
@@ -116,7 +124,7 @@ class Learners:
             for shown, outcome, _ in alike:
                 self.policy.update(view, self.decision([shown]), self._kept(outcome[None, :]))
 
-    def _catch_up(self, view: Any, lessons: Sequence[Lesson]) -> bool:
+    def _catch_up(self, view: LearnerState, lessons: Sequence[Lesson]) -> bool:
         """Lists of one length in one step, where the policy has a quick way."""
         if not self._quick:
             return False
@@ -138,9 +146,11 @@ class Learners:
     def decision(self, shown: Sequence[Shown]) -> Decision:
         """Lists as they were decided: their rows as they were scored. A list for each, as if for T learners."""
         lists = _stacked([one.items for one in shown])
-        context = None if shown[0].context is None else _stacked([one.context for one in shown])
+        context = (
+            None if shown[0].context is None else _stacked([one.context for one in shown if one.context is not None])
+        )
         k, T = lists.shape[1], len(shown)
-        x = None if shown[0].x is None else _stacked([self._laid_out(one.x) for one in shown])
+        x = None if shown[0].x is None else _stacked([self._laid_out(one.x) for one in shown if one.x is not None])
         # Whatever is enabled now: what was listed then may not be.
         request = self.usual(k, enabled=False) if context is None and T == 1 else self.request(k, context, learners=T)
         rows = self._scored_rows(request, lists, x)
@@ -154,7 +164,7 @@ class Learners:
         rows = self.policy.rows_of_lists(request, lists)
         return rows if x is None else Rows(rows.model, x)
 
-    def _laid_out(self, x: Any) -> FloatArray:
+    def _laid_out(self, x: FloatArray) -> FloatArray:
         """Rows [k, d] of a list, which may have been decided when there was room for fewer items."""
         layout = self.policy.layout(x.shape[-1])
         return x if layout is None else layout.moved(x)
@@ -194,7 +204,7 @@ class Learners:
     def _is_outcome(self, score: float) -> bool:
         return not self.policy.binary or 0.0 <= score <= 1.0
 
-    def _all(self) -> Iterator[Any]:
+    def _all(self) -> Iterator[LearnerState]:
         """Every learner, and the one that those to come start from."""
         yield self.fresh
         yield from (self.view(row) for row in self.segments.values())
@@ -202,13 +212,13 @@ class Learners:
     def _no_context(self) -> FloatArray | None:
         return None if self._config.context is None else np.zeros((1, self._config.context))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """State of the segments in use, and their names."""
         used = self.state.view(slice(0, max(1, len(self.segments)))).copy()
         fresh = {f"fresh.{name}": array for name, array in self.fresh.copy().arrays()}
         return dict(used.arrays()) | fresh | {"segments": np.array(list(self.segments), dtype=np.str_)}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, Array]) -> None:
         """Become what `arrays` gave; the table is restored before."""
         self.follow()
         names: Sequence[str] = [str(name) for name in arrays["segments"]]
@@ -224,7 +234,7 @@ class Learners:
         self.fresh.assign({n.removeprefix("fresh."): array for n, array in own.items() if n.startswith("fresh.")})
 
 
-def _stacked(arrays: Sequence[Any]) -> NDArray[Any]:
+def _stacked(arrays: Sequence[NDArray[G]]) -> NDArray[G]:
     if len(arrays) == 1:
         return np.asarray(arrays[0][None])
     return np.concatenate(arrays).reshape(len(arrays), *arrays[0].shape)  # a fifth of the time of `np.stack`

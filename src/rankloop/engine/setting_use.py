@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 
 from rankloop import catalogue
 from rankloop.errors import RankloopError, Unsupported
-from rankloop.ranking_policy import RankingPolicy
+from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import RankerSettings
 from rankloop.types import BetaPrior, Setting
 
@@ -58,10 +57,10 @@ EVERYTHING = Setting(
 )
 """A setting with all that a policy may read."""
 
-Compose = Callable[[Setting], RankingPolicy[Any]]
+Compose = Callable[[Setting], RankingPolicy[LearnerState]]
 
 
-def composed(compose: Compose, setting: Setting) -> tuple[RankingPolicy[Any], frozenset[str]]:
+def composed(compose: Compose, setting: Setting) -> tuple[RankingPolicy[LearnerState], frozenset[str]]:
     """A policy, and the fields of its setting that building it has read."""
     observed = ObservedSetting.of(setting)
     policy = compose(observed)
@@ -86,7 +85,7 @@ def refuse_unread(settings: RankerSettings, read: frozenset[str], inherited: Col
         raise Unsupported(f"{name} does not use ranker.objective '{told}'; leave it out, or choose {instead}.")
 
 
-def refuse_unable(settings: RankerSettings, policy: RankingPolicy[Any]) -> None:
+def refuse_unable(settings: RankerSettings, policy: RankingPolicy[LearnerState]) -> None:
     """Refuse settings that ask for what the policy cannot do."""
     name = settings.policy
     if settings.objective == "amount" and not policy.takes_amounts:
@@ -110,13 +109,13 @@ def _choose(setting: str) -> str:
     return f"one of {', '.join(users)}" if users else "another policy"
 
 
-def unread_by(policy: str, params: Mapping[str, Any], settings: Iterable[str]) -> list[str]:
+def unread_by(policy: str, params: Mapping[str, object], settings: Iterable[str]) -> list[str]:
     """Those of a ranker's settings that another policy of the catalogue would refuse, since it does not read them."""
     read = read_by(policy, **params)
     return [name for name in settings if name in (*OF_POLICY, "objective") and name not in (*read, *OF_LOG)]
 
 
-def read_by(id: str, **params: Any) -> frozenset[str]:
+def read_by(id: str, **params: object) -> frozenset[str]:
     """The fields of a setting that a policy of the catalogue reads, given everything."""
     try:
         return composed(lambda setting: catalogue.build(id, setting, **params), EVERYTHING)[1]
