@@ -67,9 +67,13 @@ def test_everything_is_found_and_counted(tmp_path: Path) -> None:
 
 def test_everything_is_read(tmp_path: Path) -> None:
     place = everything(tmp_path)
-    kinds = {"mnist": Digits, "song-genres": dict, "mslr-web": Split, "letor": Split, "istella": Split}
+    kinds: dict[str, type[object]] = {"mnist": Digits, "song-genres": dict, "open-bandit": BanditLog}
+    kinds |= dict.fromkeys(("mslr-web", "letor", "istella"), Split)
     for id in SETS:
-        assert isinstance(read(place, id), kinds.get(id, BanditLog if id == "open-bandit" else Ratings)), id
+        kind = kinds.get(id, Ratings)
+        assert isinstance(read(place, id, kind), kind), id
+        with pytest.raises(InvalidInput, match=f"data set is {id!r}; accepted: one that is read as Path"):
+            read(place, id, Path)
 
 
 @pytest.mark.parametrize("id", SETS)
@@ -108,7 +112,7 @@ def test_the_folder_itself_may_be_the_data_set(tmp_path: Path, monkeypatch: pyte
     folder = data_files.movielens_dat(tmp_path / "ml-1m")
     assert set(find(folder, "movielens-1m")) == {"ratings", "movies"}
     monkeypatch.chdir(folder)
-    assert read(".", "movielens-1m").items == 3
+    assert read(".", "movielens-1m", Ratings).items == 3
 
 
 def test_a_sample_of_the_triplets_is_second_best(tmp_path: Path) -> None:
@@ -127,7 +131,7 @@ def test_yelp_prefers_the_original_then_the_larger_cut(tmp_path: Path) -> None:
         find(tmp_path, "yelp-restaurants")
     names = write(tmp_path / "yelp_core40_categories.csv", "business,category\n2,Restaurants\n", gz=True)
     assert find(tmp_path, "yelp-restaurants") == {"npz": tmp_path / "yelp_core40.npz", "categories": names}
-    assert read(tmp_path, "yelp-restaurants").item_ids == ("2",)
+    assert read(tmp_path, "yelp-restaurants", Ratings).item_ids == ("2",)
     data_files.yelp_json(tmp_path / "original", "")
     assert set(find(tmp_path, "yelp")) == set(find(tmp_path, "yelp-restaurants")) == {"reviews", "businesses"}
 
@@ -159,8 +163,8 @@ def test_folds_are_told_apart_by_their_features(tmp_path: Path) -> None:
 def test_parts_of_letor_are_its_first_fold(tmp_path: Path) -> None:
     for i in (1, 4, 5):
         random_svmlight(tmp_path / f"S{i}.txt", [10 * i, 10 * i + 1], 46, gz=True, end=" #docid = G1\r\n")
-    found = read(tmp_path, "letor")
-    assert [set(part.query.tolist()) for part in (found.train, found.vali, found.test)] == [
+    found = read(tmp_path, "letor", Split)
+    assert [set(part.query.tolist()) for part in (found.train, found.vali, found.test) if part] == [
         {10, 11},
         {40, 41},
         {50, 51},
@@ -170,7 +174,7 @@ def test_parts_of_letor_are_its_first_fold(tmp_path: Path) -> None:
 def test_a_mislabelled_fold_is_refused(tmp_path: Path) -> None:
     split(tmp_path, 46, "web30k_fold1_{}.txt")
     with pytest.raises(RankloopError, match=re.escape("not a grade, a qid and the features 1 to 136")):
-        read(tmp_path, "mslr-web")
+        read(tmp_path, "mslr-web", Split)
 
 
 # The root

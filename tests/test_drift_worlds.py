@@ -422,6 +422,7 @@ def test_a_drifting_world_is_visited_over_http(tmp_path: Path) -> None:
     lost = [0.9 - instance.at(t).nu[0, items[0, 0]] for t, items in enumerate(who.lists)]
     assert told["receipts"] == {"learned": 40}
     assert told["mean_regret"] == pytest.approx(np.mean(lost), rel=1e-12)
+    assert told["mean_regret"] is not None
     assert told["mean_regret"] > 0.0
 
 

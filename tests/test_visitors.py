@@ -290,8 +290,8 @@ def test_patience_ends_and_refusals_need_none() -> None:
 def test_jobs_are_done_once_and_never_before_their_time() -> None:
     begin = time.monotonic()
     visits = ((begin + 0.0005 * i, i) for i in range(200))
-    agenda = Agenda(visits, threading.Event())
-    taken: list[tuple[Any, float]] = []
+    agenda: Agenda[int | str] = Agenda(visits, threading.Event())
+    taken: list[tuple[int | str, float]] = []
 
     def caller() -> None:
         while (job := agenda.take()) is not None:

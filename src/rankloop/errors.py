@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 
 class RankloopError(ValueError):
-    """Base of every error that rankloop raises on purpose.
+    """Base of every error that rankloop raises on purpose."""
 
-    `field` is the dotted name of what was wrong, where something given was; `status` the status with which a service
-    refused, 0 where none did.
-    """
-
+    status: int = 422
+    """The HTTP status with which a service refuses; 0 where a service gave no answer."""
+    retry: bool = False
+    """Whether the same request may do better a little later."""
     field: str | None = None
-    status: int = 0
+    """The dotted name of what was wrong, where something given was."""
+    given: str | None = None
+    """What was given instead, on one line."""
+    accepted: str | None = None
+    """What would have been fine."""
+    meant: str | None = None
+    """A name close to the one that was given, if there is one."""
+
+    @property
+    def kind(self) -> str:
+        """The name under which a service tells of it."""
+        return type(self).__name__
 
 
 class InvalidInput(RankloopError):
@@ -28,18 +38,21 @@ class InvalidInput(RankloopError):
     """
 
     field: str
+    given: str
+    accepted: str
 
-    def __init__(self, field: str, value: Any, accepted: str, meant: str | None = None) -> None:
+    def __init__(self, field: str, value: object, accepted: str, meant: str | None = None) -> None:
         self.field, self.value, self.accepted, self.meant = field, value, accepted, meant
+        self.given = _brief(value)
         instead = "" if meant is None else f" Did you mean {meant!r}?"
-        super().__init__(f"{_one_line(field)} is {_brief(value)}; accepted: {accepted}.{instead}")
+        super().__init__(f"{_one_line(field)} is {self.given}; accepted: {accepted}.{instead}")
 
     @property
-    def given(self) -> str:
-        """The value on one line, as the message has it."""
-        return _brief(self.value)
+    def kind(self) -> str:
+        """The same for all errors of this kind, whose fields say the rest."""
+        return InvalidInput.__name__
 
-    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, Any, str, str | None], dict[str, Any]]:
+    def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, object, str, str | None], dict[str, object]]:
         """How it travels from a worker process."""
         return type(self), (self.field, self.value, self.accepted, self.meant), self.__dict__
 
@@ -72,6 +85,8 @@ def closest(given: object, among: Iterable[str]) -> str | None:
 class NotFound(RankloopError):
     """There is no ranker, item or decision of this name."""
 
+    status = 404
+
 
 class UnknownDecision(NotFound):
     """Feedback for a decision that this ranker never made."""
@@ -79,6 +94,8 @@ class UnknownDecision(NotFound):
 
 class Conflict(RankloopError):
     """Not now, or not with this id or these settings; nothing was changed."""
+
+    status = 409
 
 
 class ConflictingDecision(Conflict):
@@ -90,21 +107,31 @@ class ConflictingDecision(Conflict):
 class Unavailable(RankloopError):
     """The log or the service cannot be reached now; nothing of what was asked has been kept. Try again."""
 
+    status, retry = 503, True
+
 
 class Quarantined(Unavailable):
     """The ranker is set aside; nothing of what was asked has happened."""
+
+    retry = False
 
 
 class NotAllowed(RankloopError):
     """A service wants a key, another one, or one with another role."""
 
+    status = 403
+
 
 class TooMany(RankloopError):
     """Too many requests; try again a little later."""
 
+    status, retry = 429, True
+
 
 class ServiceError(RankloopError):
     """A service failed, or answered what nobody expected."""
+
+    status = 500
 
 
 class Unsupported(RankloopError):
@@ -123,7 +150,7 @@ class MissingExtra(RankloopError):
         return type(self), (self.what, self.extra)
 
 
-def _brief(value: Any, limit: int = 80) -> str:
+def _brief(value: object, limit: int = 80) -> str:
     """The value on one line, its middle left out where it is long: the end of a path is its name."""
     text = " ".join(repr(value).split())
     return text if len(text) <= limit else f"{text[: limit // 3]} … {text[-limit // 2 :]}"

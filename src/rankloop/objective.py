@@ -6,7 +6,7 @@ A score lives on the link scale: u with P(click) = σ(u), or the expected amount
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.special import expit
@@ -16,6 +16,14 @@ from rankloop.arrays import FloatArray, IntArray
 
 class Objective(Protocol):
     """A monotone H of a sum of gains, one for each slot."""
+
+    @property
+    def name(self) -> str:
+        """How settings and specs call it."""
+
+    @property
+    def prices(self) -> FloatArray | None:
+        """What a click on each item is worth [L]; None where all clicks are worth the same."""
 
     def gain(self, u: FloatArray) -> FloatArray:
         """G of scores [B, L] of all items for one slot: the weights of an assignment."""
@@ -30,6 +38,9 @@ class Objective(Protocol):
 @dataclass(frozen=True)
 class AnyClick:
     """P(at least one click) = 1 - ∏(1-p): g = -log(1-σ(u)) = softplus(u), which does not saturate."""
+
+    name: ClassVar = "any-click"
+    prices: ClassVar = None
 
     def gain(self, u: FloatArray) -> FloatArray:
         """softplus(u)."""
@@ -48,6 +59,9 @@ class AnyClick:
 class Clicks:
     """Expected number of clicks: g = σ(u)."""
 
+    name: ClassVar = "clicks"
+    prices: ClassVar = None
+
     def gain(self, u: FloatArray) -> FloatArray:
         """σ(u)."""
         return np.asarray(expit(u))
@@ -65,6 +79,7 @@ class Clicks:
 class Revenue:
     """Expected revenue: g = price·σ(u)."""
 
+    name: ClassVar = "revenue"
     prices: FloatArray  # [L]
 
     def gain(self, u: FloatArray) -> FloatArray:
@@ -83,6 +98,9 @@ class Revenue:
 @dataclass(frozen=True)
 class Amount:
     """Expected total of a non-negative amount such as watch time: g = max(u, 0), the link is the identity."""
+
+    name: ClassVar = "amount"
+    prices: ClassVar = None
 
     def gain(self, u: FloatArray) -> FloatArray:
         """max(u, 0)."""

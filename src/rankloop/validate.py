@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,29 +19,31 @@ LARGEST = sys.float_info.max
 
 def number(
     field: str,
-    value: Any,
+    value: object,
     *,
     low: float = -math.inf,
     high: float = math.inf,
     open_low: bool = False,
 ) -> float:
     """A finite number in [low, high], or in (low, high] where `open_low`."""
-    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidInput(field, value, interval(low, high, open_low))
     # Comparing with the largest float, an integer of any size cannot overflow.
-    if not good or not abs(value) <= LARGEST or not low <= value <= high or (open_low and value == low):
+    if not -LARGEST <= value <= LARGEST or not low <= value <= high or (open_low and value == low):
         raise InvalidInput(field, value, interval(low, high, open_low))
     return float(value)
 
 
-def integer(field: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
+def integer(field: str, value: object, *, low: int = 1, high: int | None = None) -> int:
     """A whole number in [low, high]."""
-    good = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not good or value < low or (high is not None and value > high):
-        raise InvalidInput(field, value, whole(low, high, value if good else None))
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidInput(field, value, whole(low, high))
+    if value < low or (high is not None and value > high):
+        raise InvalidInput(field, value, whole(low, high, int(value)))
     return int(value)
 
 
-def choice(field: str, value: Any, among: Collection[str]) -> str:
+def choice(field: str, value: object, among: Collection[str]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in among:
         raise InvalidInput(field, value, "one of " + ", ".join(among), closest(value, among))
@@ -50,8 +51,8 @@ def choice(field: str, value: Any, among: Collection[str]) -> str:
 
 
 def mapping(
-    field: str, value: Any, *, required: Collection[str] = (), optional: Collection[str] = ()
-) -> dict[str, Any]:
+    field: str, value: object, *, required: Collection[str] = (), optional: Collection[str] = ()
+) -> dict[str, object]:
     """A mapping with the required keys and no unknown ones."""
     known = [*required, *optional]
     if not isinstance(value, Mapping):
@@ -67,7 +68,7 @@ def mapping(
 
 def vector(
     field: str,
-    value: Any,
+    value: object,
     *,
     low: float = -math.inf,
     high: float = math.inf,
@@ -95,7 +96,7 @@ def numbers(
     return number(field, value, low=low, high=high, open_low=open_low)
 
 
-def matrix(field: str, value: Any, *, rows: int | None = None) -> FloatArray:
+def matrix(field: str, value: object, *, rows: int | None = None) -> FloatArray:
     """A matrix of finite numbers, given as a list of rows or as an array."""
     if isinstance(value, np.ndarray):
         value = value.tolist()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from scipy.stats import chi2
 
 from rankloop.checks.trial import ROUNDS, D, K, Make, Trial
 from rankloop.propensity import estimate, of
-from rankloop.ranking_policy import RankingPolicy
+from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.types import BetaPrior, FloatArray, Request, Setting
 
+S = TypeVar("S", bound=LearnerState)
 FEW = 4
 """Items: so few that every list is drawn often."""
 DRAWS = 2000
@@ -120,12 +121,12 @@ def priors_order_the_first_lists(make: Make) -> None:
         np.testing.assert_allclose(there, first, rtol=1e-4, atol=1e-4, err_msg="a prior was not taken back")
 
 
-def _believed(policy: RankingPolicy[Any], state: Any, request: Request) -> None:
+def _believed(policy: RankingPolicy[S], state: S, request: Request) -> None:
     for item, score in enumerate(SCORES):
         policy.believe(state, request, item, score, 200.0)
 
 
-def _taught(policy: RankingPolicy[Any], state: Any, request: Request, rounds: int, seed: int) -> None:
+def _taught(policy: RankingPolicy[S], state: S, request: Request, rounds: int, seed: int) -> None:
     """Lists made elsewhere, and at most one click on each."""
     rng = np.random.default_rng(seed)
     for _ in range(rounds):
@@ -135,7 +136,7 @@ def _taught(policy: RankingPolicy[Any], state: Any, request: Request, rounds: in
         policy.learn(state, policy.adopt(request, rng.permutation(FEW)[None, :K]), clicks)
 
 
-def _estimates(policy: RankingPolicy[Any], state: Any, request: Request) -> FloatArray:
+def _estimates(policy: RankingPolicy[S], state: S, request: Request) -> FloatArray:
     """Mean and width of every item, as far as the policy has them."""
     found = policy.estimates(state, request)
     assert found is not None, "a policy that forgets, or takes priors, has estimates"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from rankloop.checks.trial import ROUNDS, K, L, Make, Trial, assert_equal
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.math.logistic import sigmoid
 from rankloop.objective import Clicks
-from rankloop.policy import Ranks
+from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.simulator import simulate
 from rankloop.types import EMPTY, BetaPrior, BoolArray, Decision, IntArray
 from rankloop.worlds.attraction import Given
@@ -26,6 +26,8 @@ from rankloop.worlds.click_world import ClickWorld
 from rankloop.worlds.clicks import CascadeClicks
 from rankloop.worlds.item_position import ItemPositionWorld
 from rankloop.worlds.rewards import RewardWorld, scenario
+
+S = TypeVar("S", bound=LearnerState)
 
 
 def lists_are_distinct_allowed_and_within_budget(make: Make) -> None:
@@ -166,7 +168,7 @@ def impossible_clicks_are_refused(make: Make) -> None:
     gap = policy.adopt(request, [[4, 2, EMPTY]])
     full = policy.adopt(request, [[4, 2, 7]])
     twice = replace(full, items=np.array([[4, 2, 4]]))
-    wrong: list[tuple[Decision, Any]] = [
+    wrong: list[tuple[Decision, list[list[float]]]] = [
         (gap, [[0, 0, 1]]),
         (twice, [[0, 0, 0]]),
         (full, [[0, np.nan, 0]]),
@@ -245,7 +247,7 @@ def settled_learners(make: Make) -> BoolArray:
     return np.asarray((lists == lists[:1]).all(axis=(0, 2)))
 
 
-def _decided(make: Make) -> tuple[Any, IntArray]:
+def _decided(make: Make) -> tuple[LearnerState, IntArray]:
     trial = Trial()
     policy = make(trial.setting)
     state = policy.init(100)
@@ -254,13 +256,13 @@ def _decided(make: Make) -> tuple[Any, IntArray]:
     return state, np.stack(lists)
 
 
-def _repeat(policy: Ranks, state: Any, times: int) -> Any:
-    many: Any = policy.init(times)
+def _repeat(policy: RankingPolicy[S], state: S, times: int) -> S:
+    many = policy.init(times)
     many.assign({name: np.repeat(array, times, axis=0) for name, array in state.arrays()})
     return many
 
 
-def _refuses(call: Callable[[], Any], what: str) -> None:
+def _refuses(call: Callable[[], object], what: str) -> None:
     try:
         call()
     except InvalidInput:

@@ -7,7 +7,7 @@ stands by. Whatever it accepts, a replay of its log must accept as well, and giv
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,15 +19,16 @@ from rankloop.engine.setting_use import EVERYTHING, composed
 from rankloop.engine.snapshots import take
 from rankloop.engine.verification import decide_again
 from rankloop.errors import RankloopError
-from rankloop.ranking_policy import RankingPolicy
+from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema.limits import MAX_MAGNITUDE
 from rankloop.store import MemoryStore
-from rankloop.types import Request, Setting
+from rankloop.types import FloatArray, IntArray, Request, Setting
 
+S = TypeVar("S", bound=LearnerState)
 STEPS = 80
 """Visits, reports and changes of items in one stream: more than sixteen items come, so that the state grows."""
 VALUES = (0.0, 1.0, 2.0, 0.5, -1.0, MAX_MAGNITUDE, -MAX_MAGNITUDE)
-OFFERED: dict[str, Any] = {
+OFFERED: dict[str, object] = {
     "dim": D,
     "context": D,
     "coverage": D,
@@ -50,7 +51,7 @@ class Clock:
         return self.now
 
 
-def configured(make: Make, **settings: Any) -> RankerConfig:
+def configured(make: Make, **settings: object) -> RankerConfig:
     """A ranker's configuration whose policy `make` builds, with all that a policy may need."""
 
     class Own(RankerConfig, frozen=True):
@@ -59,13 +60,13 @@ def configured(make: Make, **settings: Any) -> RankerConfig:
         def settle(self) -> None:
             """It need not be there."""
 
-        def compose(self, setting: Setting) -> RankingPolicy[Any]:
+        def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:
             return make(setting)
 
-    return Own(policy="own", slots=K, **({"window": 60.0, "seed": 7} | needed(make) | settings))
+    return Own.of({"policy": "own", "slots": K, "window": 60.0, "seed": 7, **needed(make), **settings})
 
 
-def needed(make: Make) -> dict[str, Any]:
+def needed(make: Make) -> dict[str, object]:
     """The settings that a policy reads, of all that it may."""
     _, read = composed(make, EVERYTHING)
     return {name: value for name, value in OFFERED.items() if name in read}
@@ -97,11 +98,11 @@ class Stream:
         self.ranker.put_items([self._item(f"item-{i}") for i in range(n, n + many)])
         self._came += many
 
-    def _item(self, id: str) -> dict[str, Any]:
+    def _item(self, id: str) -> dict[str, object]:
         """An item as it comes or changes, perhaps with the score of another ranker."""
         rng = self._rng
         features, coverage, config = rng.random(D).tolist(), rng.random(D).tolist(), self.ranker.config
-        made: dict[str, Any] = {"id": id}
+        made: dict[str, object] = {"id": id}
         made |= {} if config.dim is None else {"features": features}
         made |= {} if config.coverage is None else {"coverage": coverage}
         if self.ranker.takes_priors and rng.random() < 0.3:
@@ -208,22 +209,23 @@ def growing_changes_nothing(make: Make) -> None:
             if dim is None:  # it needs features
                 continue
             raise
-        policies: tuple[Any, Any] = (small, large)
         early, late = small.init(1), small.init(1)
+        few, many = (_request(trial, dim, items) for items in (L, 2 * L))
         rng = np.random.default_rng(22)
         rounds = [_round(rng) for _ in range(ROUNDS)]
         for n, one in enumerate(rounds):
-            _learn(policies[0], late, trial, dim, L, *one)
+            _learn(small, late, few, *one)
             if n < ROUNDS // 2:
-                _learn(policies[0], early, trial, dim, L, *one)
-        grown = policies[1].grow(early)
+                _learn(small, early, few, *one)
+        grown = large.grow(early)
         for one in rounds[ROUNDS // 2 :]:
-            _learn(policies[1], grown, trial, dim, 2 * L, *one)
-        assert_equal(grown, policies[1].grow(late), tolerance=1e-9)
+            _learn(large, grown, many, *one)
+        assert_equal(grown, large.grow(late), tolerance=1e-9)
         lists = np.array([rng.permutation(L)[:K]])
-        before = policies[0].predict(late, policies[0].adopt(_request(trial, dim, L), lists))
-        after = policies[1].predict(grown, policies[1].adopt(_request(trial, dim, 2 * L), lists))
+        before = small.predict(late, small.adopt(few, lists))
+        after = large.predict(grown, large.adopt(many, lists))
         if before is not None:
+            assert after is not None, "a policy that has grown predicts no more"
             np.testing.assert_allclose(before, after, rtol=1e-9, atol=1e-9)
 
 
@@ -235,7 +237,7 @@ def every_list_is_decided_again(make: Make) -> None:
     stream.ranker.adjust(config.adjusted_as(config.plain() | {"traffic": 0.5, "seed": 9}))
     stream.run(STEPS // 2)
 
-    def configure(settings: Mapping[str, Any]) -> RankerConfig:
+    def configure(settings: Mapping[str, object]) -> RankerConfig:
         return config.adjusted_as(settings)
 
     found = decide_again(stream.store, "ranker", configure)
@@ -258,7 +260,7 @@ def _settings_of(ranker: Ranker) -> RankerConfig:
     return other
 
 
-def _plain(config: RankerConfig) -> dict[str, Any]:
+def _plain(config: RankerConfig) -> dict[str, object]:
     return {
         name: value
         for name, value in config.plain().items()
@@ -276,7 +278,7 @@ def _resized(setting: Setting, items: int, dim: int | None) -> Setting:
     return Setting(items, dim=dim, present=setting.items, used=setting.items, **made)
 
 
-def _round(rng: np.random.Generator) -> tuple[Any, Any]:
+def _round(rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
     """A list of the first items, and at most one click on it."""
     clicks = np.zeros((1, K))
     if rng.random() < 0.6:
@@ -284,8 +286,8 @@ def _round(rng: np.random.Generator) -> tuple[Any, Any]:
     return np.array([rng.permutation(L)[:K]]), clicks
 
 
-def _learn(policy: Any, state: Any, trial: Trial, dim: int | None, items: int, lists: Any, clicks: Any) -> None:
-    policy.learn(state, policy.adopt(_request(trial, dim, items), lists), clicks)
+def _learn(policy: RankingPolicy[S], state: S, request: Request, lists: IntArray, clicks: FloatArray) -> None:
+    policy.learn(state, policy.adopt(request, lists), clicks)
 
 
 def _request(trial: Trial, dim: int | None, items: int) -> Request:

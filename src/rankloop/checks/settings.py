@@ -11,15 +11,15 @@ from rankloop.checks.serving import Clock, needed
 from rankloop.checks.trial import D, K, Make
 from rankloop.engine import Ranker, RankerConfig
 from rankloop.errors import RankloopError
-from rankloop.ranking_policy import RankingPolicy
+from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Guardrail, RankRequest
-from rankloop.types import Setting
+from rankloop.types import FloatArray, Setting
 from rankloop.wrappers import Discounted
 
 ITEMS = 6
 VISITS = 60
 
-VALUES: dict[str, tuple[Any, Any]] = {
+VALUES: dict[str, tuple[object, object]] = {
     "dim": (D, D - 1),
     "context": (D, D - 1),
     "coverage": (D, D - 1),
@@ -42,7 +42,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "guard": (None, Guardrail(drop=0.0, error=0.5, least=2)),
 }
 """Two values of every setting that say different things."""
-BESIDE: dict[str, dict[str, Any]] = {
+BESIDE: dict[str, dict[str, object]] = {
     "rewards": {"losses": (0.0, -0.3, -1.0, -3.0)},
     "losses": {"rewards": (1.0, 1.0, 1.0)},
     "guard": {"traffic": 0.5},
@@ -69,14 +69,14 @@ def used_or_refused(make: Make) -> None:
         assert seen[0] != seen[1], f"ranker.{name} is accepted, and {first!r} and {second!r} do the same"
 
 
-def _pairs() -> Iterator[tuple[str, Any, Any]]:
+def _pairs() -> Iterator[tuple[str, object, object]]:
     for name, (first, second) in VALUES.items():
         yield name, first, second
     for name, second in ALSO:
         yield name, VALUES[name][0], second
 
 
-def _config(make: Make, settings: dict[str, Any]) -> RankerConfig:
+def _config(make: Make, settings: dict[str, object]) -> RankerConfig:
     """The settings of a ranker with this policy; what it needs is there, unless another value is asked for."""
 
     class Own(RankerConfig, frozen=True):
@@ -85,17 +85,19 @@ def _config(make: Make, settings: dict[str, Any]) -> RankerConfig:
         def settle(self) -> None:
             """It need not be there."""
 
-        def compose(self, setting: Setting) -> RankingPolicy[Any]:
-            built = make(setting)
-            return built if self.discount == 1.0 else Discounted(built, self.discount)
+        def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:
+            built: RankingPolicy[Any] = make(setting)  # of one state or another, as the discount wants it
+            if self.discount != 1.0:
+                built = Discounted(built, self.discount)
+            return built
 
-    given: dict[str, Any] = {"window": 60.0, "seed": 7} | needed(make) | settings
+    given: dict[str, object] = {"policy": "own", "slots": K, "window": 60.0, "seed": 7, **needed(make), **settings}
     if given.get("objective") == "amount":
         given.setdefault("aggregate", "sum")  # as `RankerSettings` has it where nothing is said
-    return Own(policy="own", slots=K, **given)
+    return Own.of(given)
 
 
-def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[list[Any], dict[str, bytes]]:
+def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[list[object], dict[str, bytes]]:
     """What a ranker does on a scripted stream: lists, arms, statuses and waits; and what it has learned in the end."""
     clock, rng = Clock(), np.random.default_rng(41)
     ranker = Ranker(config, clock=clock)
@@ -104,7 +106,7 @@ def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[li
     appeal = np.linspace(0.1, 0.9, ITEMS)
     ids = [f"item-{i}" for i in range(ITEMS)]
     ranker.put_items([_item(config, i, x[i], topics[i]) for i in range(ITEMS)])
-    seen: list[Any] = []
+    seen: list[object] = []
     for n in range(visits):
         clock.now += 1.0
         context = rng.uniform(-0.5, 0.5, D)[: config.context].tolist() if config.context is not None else None
@@ -129,8 +131,8 @@ def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[li
     return seen, learned | told
 
 
-def _item(config: RankerConfig, i: int, x: Any, topics: Any) -> dict[str, Any]:
+def _item(config: RankerConfig, i: int, x: FloatArray, topics: FloatArray) -> dict[str, object]:
     """An item as the settings ask for, with a price that is not what it is clicked for."""
-    made: dict[str, Any] = {"id": f"item-{i}", "price": float(1 + (5 * i) % ITEMS)}
+    made: dict[str, object] = {"id": f"item-{i}", "price": float(1 + (5 * i) % ITEMS)}
     made |= {} if config.dim is None else {"features": x[: config.dim].tolist()}
     return made | ({} if config.coverage is None else {"coverage": topics[: config.coverage].tolist()})

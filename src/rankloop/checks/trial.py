@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from rankloop.policy import Ranks
-from rankloop.ranking_policy import RankingPolicy
-from rankloop.types import EMPTY, BetaPrior, FloatArray, IntArray, Request, Setting
+from rankloop.ranking_policy import LearnerState, RankingPolicy
+from rankloop.types import EMPTY, BetaPrior, BoolArray, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.clicks import CascadeClicks
 
 Make = Callable[[Setting], RankingPolicy[Any]]
@@ -34,7 +34,7 @@ class Trial:
         bias = np.array([1.0, 0.7, 0.4])
         self.setting = Setting(L, K, rounds=1000, dim=D, prior=prior, bias=bias, context=D, coverage=D)
 
-    def request(self, learners: int, k: int = K, allowed: Any = None) -> Request:
+    def request(self, learners: int, k: int = K, allowed: BoolArray | None = None) -> Request:
         """A request for the items of the trial."""
         context = np.broadcast_to(self.context, (learners, D))
         return Request(learners, L, k, self.features, context, self.coverage, allowed)
@@ -44,7 +44,7 @@ class Trial:
         attracted = (rng.random(items.shape) < self.attraction[items]) & (items != EMPTY)
         return CascadeClicks().click(attracted, np.empty((len(items), 0)))[0]
 
-    def play(self, policy: Ranks, state: Any, rounds: int, seed: int) -> list[IntArray]:
+    def play(self, policy: Ranks, state: LearnerState, rounds: int, seed: int) -> list[IntArray]:
         """Let the policy decide and learn; returns the lists."""
         rng = np.random.default_rng(seed)
         lists = []
@@ -54,7 +54,7 @@ class Trial:
             lists.append(decision.items)
         return lists
 
-    def teach(self, policy: Ranks, state: Any, rounds: int, seed: int, order: IntArray | None = None) -> None:
+    def teach(self, policy: Ranks, state: LearnerState, rounds: int, seed: int, order: IntArray | None = None) -> None:
         """Show given lists with given clicks, the same for every policy; item i is called order[i]."""
         rng = np.random.default_rng(seed)
         for _ in range(rounds):
@@ -64,9 +64,9 @@ class Trial:
             policy.learn(state, policy.adopt(self.request(len(state.t)), shown), clicks)
 
 
-def assert_equal(one: Any, other: Any, tolerance: float = 0.0) -> None:
+def assert_equal(one: LearnerState, other: LearnerState, tolerance: float = 0.0) -> None:
     """Two states are equal, array by array."""
-    left, right = dict(one.arrays()), dict(other.arrays())
+    left, right = (cast("dict[str, FloatArray]", dict(state.arrays())) for state in (one, other))
     assert left.keys() == right.keys()
     for name in left:
         np.testing.assert_allclose(left[name], right[name], rtol=tolerance, atol=tolerance, err_msg=name)

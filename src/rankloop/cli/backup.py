@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
+from rankloop.cli.options import Commands
 from rankloop.store.backup import back_up
 
 
-def add_to(verbs: Any) -> None:
+def add_to(verbs: Commands) -> None:
     """Add the verb."""
     verb = verbs.add_parser(
         "backup",

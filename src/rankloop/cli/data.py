@@ -7,12 +7,12 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
+from rankloop.cli.options import Commands
 from rankloop.data import sets
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "data",
@@ -40,7 +40,7 @@ def run(given: argparse.Namespace) -> None:
     print(f"\n{there} of {len(findings)} data sets are in {root}. Nothing is fetched for you.")
 
 
-def as_json(finding: sets.Finding, root: Path) -> dict[str, Any]:
+def as_json(finding: sets.Finding, root: Path) -> dict[str, object]:
     """A finding as plain values; paths relative to the root."""
     data = finding.data
     return {

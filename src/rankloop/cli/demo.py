@@ -11,9 +11,8 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
-from rankloop.cli.options import add_policies, use_policies
+from rankloop.cli.options import Commands, add_policies, use_policies
 from rankloop.cli.service import KEY
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError
 
@@ -23,7 +22,7 @@ SETTINGS = {"traffic": 0.5, "window": 60.0}
 VISITORS = ("--control", "fixed", "--late", "0.05", "--lost", "0.02", "--rounds", "0", "--quiet")
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "demo",

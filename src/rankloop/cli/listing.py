@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from rankloop import catalogue, validate
-from rankloop.cli.options import add_policies, use_policies
+from rankloop.cli.options import Commands, add_policies, use_policies
 from rankloop.worlds import KINDS
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add both commands."""
     policies = commands.add_parser("policies", help="list the policies, or show one with its formula")
     policies.add_argument("id", nargs="?", help="show this policy's formula and parameters")
@@ -56,7 +55,7 @@ def show_worlds(given: argparse.Namespace) -> None:
     _print_table(("kind", "what a visitor does"), [(kind, _first_line(make)) for kind, make in KINDS.items()])
 
 
-def _first_line(function: Any) -> str:
+def _first_line(function: Callable[..., object]) -> str:
     return (inspect.getdoc(function) or "").split("\n")[0]
 
 

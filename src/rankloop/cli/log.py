@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from rankloop.cli import backup, skip, verify
-from rankloop.cli.options import add_policies, use_policies
+from rankloop.cli.options import Commands, add_policies, use_policies
 from rankloop.cli.verify import LOG
 from rankloop.engine import RankerConfig, export
 from rankloop.engine.config import LoggedConfig
 from rankloop.engine.verification import last_settings
 from rankloop.errors import InvalidInput, MissingExtra, Words
 from rankloop.hosting.changes import logs_of
+from rankloop.schema.mappings import fields_of
 from rankloop.store import Store
 from rankloop.store.opening import open_existing, open_store
 
 CONFIG = "YAML or JSON: `rankers`, a mapping from names to settings; or one ranker's settings"
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add the command and its verbs."""
     command = commands.add_parser("log", help="export, import, verify, repair or back up a log")
     verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
@@ -77,15 +79,16 @@ def _logged(store: Store, only: str | None) -> dict[str, RankerConfig]:
 
 def _rankers(path: str, only: str | None) -> dict[str, RankerConfig]:
     """The rankers of a configuration."""
-    given = _load(Path(path))
-    if isinstance(given, dict) and "rankers" not in given and "policy" in given:
-        given = {"rankers": {only or "ranker": given}}
-    rankers = given.get("rankers") if isinstance(given, dict) else None
-    if not isinstance(rankers, dict) or not rankers:
+    given = fields_of(_load(Path(path))) or {}
+    alone = "rankers" not in given and "policy" in given
+    rankers = {only or "ranker": given} if alone else fields_of(given.get("rankers"))
+    if not rankers:
         raise InvalidInput("config", path, CONFIG)
     if only is not None and only not in rankers:
-        raise InvalidInput("ranker", only, f"one of {', '.join(map(str, rankers))}")
-    return {str(name): LoggedConfig.of(one) for name, one in rankers.items() if only in (None, name)}
+        raise InvalidInput("ranker", only, f"one of {', '.join(rankers)}")
+    # Where one is no mapping, `of` says so.
+    told = {name: cast("Mapping[str, object]", one) for name, one in rankers.items() if only in (None, name)}
+    return {name: LoggedConfig.of(one) for name, one in told.items()}
 
 
 def _one(rankers: dict[str, RankerConfig]) -> list[tuple[str, RankerConfig]]:
@@ -94,14 +97,16 @@ def _one(rankers: dict[str, RankerConfig]) -> list[tuple[str, RankerConfig]]:
     return list(rankers.items())
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path) -> object:
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
             return json.loads(text)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not JSON in UTF-8"
-        raise InvalidInput("config", str(path), f"a readable YAML or JSON file ({reason})") from None
+    except OSError as error:
+        raise InvalidInput("config", str(path), f"a readable YAML or JSON file ({error.strerror})") from None
+    except ValueError:
+        accepted = "a readable YAML or JSON file (it is not JSON in UTF-8)"
+        raise InvalidInput("config", str(path), accepted) from None
     try:
         import yaml
     except ModuleNotFoundError:

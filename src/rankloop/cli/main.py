@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The parser with all commands."""
-    main_parser = Parser(
+    main_parser: argparse.ArgumentParser = Parser(
         prog="rankloop",
         description="Online learning to rank: show a list, watch what is clicked, learn from every click.",
     )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from rankloop import validate
-from rankloop.cli.options import add_jobs, add_policies, show_progress, use_policies
+from rankloop.cli.options import Commands, add_jobs, add_policies, show_progress, use_policies
 from rankloop.experiments import matrix, matrix_report
 from rankloop.experiments.experiment import SEED
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "matrix",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any
+from typing import TypeAlias
 
 from rankloop import catalogue
 from rankloop.data import sets
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""Where a command or a verb is added."""
 
-def add_jobs(command: Any) -> None:
+
+def add_jobs(command: argparse.ArgumentParser) -> None:
     """How many processes, and whether to say how far they are."""
     command.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)"
@@ -19,7 +22,7 @@ def add_jobs(command: Any) -> None:
     command.add_argument("--quiet", action="store_true", help="no progress")
 
 
-def add_policies(command: Any, does: str = "load a policy of your own") -> None:
+def add_policies(command: argparse.ArgumentParser, does: str = "load a policy of your own") -> None:
     """Policies from outside the package."""
     command.add_argument(
         "--policy",
@@ -35,7 +38,7 @@ def use_policies(given: argparse.Namespace) -> tuple[catalogue.Entry, ...]:
     return tuple(catalogue.load(source) for source in given.policy)
 
 
-def add_data(command: Any) -> None:
+def add_data(command: argparse.ArgumentParser) -> None:
     """Where data sets lie."""
     command.add_argument("--data", metavar="DIR", help="where data sets lie (default: RANKLOOP_DATA)")
 

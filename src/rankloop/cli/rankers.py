@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from rankloop.cli.options import Commands
 from rankloop.cli.service import ASKS, add_url, client
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError
 from rankloop.schema import RankerSettings
 from rankloop.schema.describing import described
+from rankloop.schema.mappings import fields_of
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add the command with its verbs."""
     command = commands.add_parser(
         "rankers",
@@ -108,7 +110,8 @@ def rebuild(given: argparse.Namespace) -> None:
             from rankloop.engine.setting_use import unread_by  # loads the catalogue, which other commands do without
 
             before.pop("params", None)
-            for name in unread_by(config["policy"], config.get("params", {}), list(before)):
+            params = fields_of(config.get("params")) or {}
+            for name in unread_by(str(config["policy"]), params, list(before)):
                 before.pop(name)
         standing = service.put_other(given.name, before | config)
         while standing["state"] == "rebuilding":
@@ -123,7 +126,7 @@ def rebuild(given: argparse.Namespace) -> None:
     print(f"{given.name} is decided by {standing['config']['policy']} now." if given.switch else _what_next(given.name))
 
 
-def _compared(told: dict[str, Any]) -> str:
+def _compared(told: Mapping[str, object]) -> str:
     """A verdict in words, with the numbers behind it."""
     challenger, active, verdict = (
         f"the challenger {told['challenger']}",
@@ -160,16 +163,16 @@ def release(given: argparse.Namespace) -> None:
     print(f"{given.name} decides again.")
 
 
-def _config(given: argparse.Namespace) -> dict[str, Any]:
+def _config(given: argparse.Namespace) -> dict[str, object]:
     """Settings of a file and of options."""
     config = {} if given.config is None else _file(given.config)
     config |= {name: value for name in ("policy", "slots") if (value := getattr(given, name)) is not None}
     return config | _named("--set", given.set)
 
 
-def _named(field: str, settings: list[str]) -> dict[str, Any]:
+def _named(field: str, settings: list[str]) -> dict[str, object]:
     """Settings given as FIELD=VALUE."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
@@ -191,21 +194,22 @@ def delete(given: argparse.Namespace) -> None:
     print(f"Deleted {given.name}; what it did stays in the log.")
 
 
-def _print(told: Any) -> None:
+def _print(told: object) -> None:
     print(json.dumps(msgspec.to_builtins(told), indent=1, ensure_ascii=False))
 
 
-def _file(path: str) -> dict[str, Any]:
+def _file(path: str) -> dict[str, object]:
     try:
         found = _yaml("--config", path, Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         raise InvalidInput("--config", path, "a file that can be read") from None
-    if not isinstance(found, dict):
+    settings = fields_of(found)
+    if settings is None:
         raise InvalidInput("--config", path, "a mapping of settings")
-    return found
+    return settings
 
 
-def _yaml(field: str, given: str, text: str) -> Any:
+def _yaml(field: str, given: str, text: str) -> object:
     try:
         import yaml
     except ModuleNotFoundError:

@@ -8,18 +8,22 @@ import shutil
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rankloop import validate
+from rankloop.cli.options import Commands
 from rankloop.cli.service import ASKS, add_url, client
 from rankloop.errors import InvalidInput
 from rankloop.files import replace_file
+
+if TYPE_CHECKING:
+    from rankloop.reports import Facts
 
 LONGEST = 24.0 * 90
 """Hours that a service remembers."""
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "report", help="how a ranker of a running service does, in plain words", description=ASKS
@@ -58,7 +62,7 @@ def _file(given: str) -> Path:
     return path
 
 
-def ask(given: argparse.Namespace, hours: float | None) -> Any:
+def ask(given: argparse.Namespace, hours: float | None) -> Facts:
     """All that a report is made of."""
     from rankloop.reports import Facts
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from rankloop import validate
-from rankloop.cli.options import add_data, add_jobs, add_policies, show_progress, use_data, use_policies
+from rankloop.cli.options import Commands, add_data, add_jobs, add_policies, show_progress, use_data, use_policies
 from rankloop.data import prepared
 from rankloop.data.errors import MissingData
 from rankloop.errors import RankloopError
@@ -16,7 +15,7 @@ from rankloop.experiments.experiment import Experiment
 from rankloop.simulator.spec import PolicySpec, policy_specs
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "reproduce",

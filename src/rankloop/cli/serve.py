@@ -6,10 +6,15 @@ import argparse
 import gc
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rankloop.cli.options import add_policies, use_policies
+from rankloop.cli.options import Commands, add_policies, use_policies
 from rankloop.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from rankloop.schema.service_settings import Settings
 
 SWITCH = 0.0002
 """Seconds for which one thread may keep the interpreter while others wait: a commit asks for it four or five times."""
@@ -18,7 +23,7 @@ COLLECT = (20_000, 20, 50)
 ROLES = ("rank", "feedback", "read", "admin")
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "serve",
@@ -54,7 +59,7 @@ def run(given: argparse.Namespace) -> None:
     until_the_end(app.create_app(chosen), chosen, "info")
 
 
-def until_the_end(made: Any, chosen: Any, level: str) -> None:
+def until_the_end(made: FastAPI, chosen: Settings, level: str) -> None:
     """Answer until interrupted, in a process of its own."""
     import uvicorn
 

@@ -6,17 +6,20 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn
 
 from rankloop import validate
-from rankloop.cli.options import add_data, add_jobs, add_policies, use_data, use_policies
+from rankloop.cli.options import Commands, add_data, add_jobs, add_policies, use_data, use_policies
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.simulator.api import run as run_spec
 from rankloop.simulator.api import with_yardstick
 from rankloop.simulator.spec import load_spec
 
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
-def add_to(commands: Any) -> None:
+
+def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "simulate",
@@ -44,7 +47,11 @@ def run(given: argparse.Namespace) -> None:
         validate.writable_folder("--out", Path(given.out))
     total = spec.rounds * spec.replications * len(with_yardstick(spec))
     with _progress(total, quiet=given.quiet) as bar:
-        result = run_spec(spec, jobs=given.jobs, report=bar.update)
+
+        def played(rounds: int) -> None:
+            bar.update(rounds)
+
+        result = run_spec(spec, jobs=given.jobs, report=played)
     if given.out is not None:
         try:
             result.save(given.out)
@@ -59,7 +66,7 @@ def run(given: argparse.Namespace) -> None:
             print(f"Written to {given.out}.")
 
 
-def _progress(total: int, *, quiet: bool) -> Any:
+def _progress(total: int, *, quiet: bool) -> tqdm[NoReturn]:
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
+from rankloop.cli.options import Commands
 from rankloop.engine.records import Skipped
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.schema.identifiers import printable
@@ -18,7 +19,7 @@ KINDS = ("shown", "happened", "closed", "withdrawn", "guarded")
 """Events that may be excluded; without those of items and settings, the events that follow would mean another thing."""
 
 
-def add_to(verbs: Any) -> None:
+def add_to(verbs: Commands) -> None:
     """Add the verb."""
     skip = verbs.add_parser(
         "skip",
@@ -51,7 +52,7 @@ def run(given: argparse.Namespace) -> None:
     print(f"The event at position {given.position} of {given.ranker} is excluded; start the service to go on.")
 
 
-def _claim(log: str) -> Any:
+def _claim(log: str) -> Callable[[], object]:
     """Refuse a log that a service uses; how to let go of it."""
     try:
         from rankloop.hosting.process_lock import hold

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
-from typing import Any
 
 from rankloop.catalogue import UnknownPolicy
-from rankloop.cli.options import add_policies, use_policies
+from rankloop.cli.options import Commands, add_policies, use_policies
 from rankloop.engine.config import LoggedConfig
 from rankloop.engine.records import CannotReplay
 from rankloop.engine.verification import TOLERANCE, Finding, Lists, compare_snapshot, decide_again, last_settings
@@ -26,7 +25,7 @@ class NothingToVerify(RankloopError):
     """The log has no decisions."""
 
 
-def add_to(verbs: Any) -> None:
+def add_to(verbs: Commands) -> None:
     """Add the verb."""
     told = "decide every list of a log again, and compare its snapshots with a replay"
     verify = verbs.add_parser("verify", help=told)

@@ -7,12 +7,18 @@ import json
 import os
 import secrets
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rankloop import validate
-from rankloop.cli.options import add_data, add_policies, use_data, use_policies
+from rankloop.cli.options import Commands, add_data, add_policies, use_data, use_policies
 from rankloop.cli.service import DEFAULT, KEY, URL
 from rankloop.errors import InvalidInput, RankloopError
+
+if TYPE_CHECKING:
+    from rankloop.client import Client, NotAllowed
+    from rankloop.visitors import Audience, Plan, Run
+    from rankloop.visitors.tally import Summary
 
 EVERY = 5.0
 """Seconds between lines of progress."""
@@ -20,7 +26,7 @@ LAST = 1.0
 """Seconds that what is on its way has to arrive in, when a run is interrupted."""
 
 
-def add_to(commands: Any) -> None:
+def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "visitors",
@@ -33,7 +39,7 @@ def add_to(commands: Any) -> None:
     command.set_defaults(run=run, kept="no list was shown")
 
 
-def _add_what(command: Any) -> None:
+def _add_what(command: argparse.ArgumentParser) -> None:
     command.add_argument("--ranker", required=True, metavar="NAME", help="whom to visit")
     command.add_argument("--url", help=f"where the service is (default: ${URL}, or {DEFAULT})")
     command.add_argument(
@@ -50,7 +56,7 @@ def _add_what(command: Any) -> None:
     add_data(command)
 
 
-def _add_how(command: Any) -> None:
+def _add_how(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--rounds",
         type=int,
@@ -116,7 +122,7 @@ def _url(given: argparse.Namespace) -> str:
     return url
 
 
-def _plan(given: argparse.Namespace, service: Any, audience: Any) -> Any:
+def _plan(given: argparse.Namespace, service: Client, audience: Audience) -> Plan:
     """How visitors come, once the ranker is one that they can visit."""
     from rankloop.visitors import Plan, fit
     from rankloop.visitors.patience import Patience
@@ -160,7 +166,7 @@ def _check(given: argparse.Namespace) -> None:
         raise InvalidInput("--run", given.named, "a printable text of 1 to 100 characters")
 
 
-def _about_the_key(error: Any, key: str | None) -> RankloopError:
+def _about_the_key(error: NotAllowed, key: str | None) -> RankloopError:
     """Where the command takes its key from, for those who have not the right one."""
     if error.status != 401:
         return RankloopError(str(error))
@@ -169,7 +175,7 @@ def _about_the_key(error: Any, key: str | None) -> RankloopError:
     )
 
 
-def _play(under_way: Any, given: argparse.Namespace) -> None:
+def _play(under_way: Run, given: argparse.Namespace) -> None:
     """Play until all is done, or until somebody does not want to wait."""
     under_way.start()
     try:
@@ -180,7 +186,7 @@ def _play(under_way: Any, given: argparse.Namespace) -> None:
         under_way.wait(LAST)
 
 
-def _sum_up(under_way: Any, given: argparse.Namespace) -> None:
+def _sum_up(under_way: Run, given: argparse.Namespace) -> None:
     told, error = under_way.tally.summary(), under_way.error
     given.kept = f"{told['lists']:,} lists were shown and {told['told']:,} told"
     if given.json:
@@ -195,14 +201,16 @@ def _tell(given: argparse.Namespace, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _print_summary(given: argparse.Namespace, told: dict[str, Any]) -> None:
+def _print_summary(given: argparse.Namespace, told: Summary) -> None:
     rows = [
         ("lists", f"{told['lists']:,} in {told['seconds']:.1f} s, {told['lists_per_second']:,.0f} per second"),
         ("told", f"{told['told']:,}, {told['told_late']:,} of them late; {_receipts(told)}"),
         ("not told", f"{told['lost']:,} lost, {told['refused']:,} refused, {told['untold']:,} cut off by the end"),
         ("clicked", _share(told["click_through"], ".1%")),
         ("regret", f"{_share(told['mean_regret'], '.4f')} on average"),
-        *((name, _times(told[f"{name}_ms"])) for name in ("rank", "feedback", "behind")[: 3 if given.rate else 2]),
+        ("rank", _times(told["rank_ms"])),
+        ("feedback", _times(told["feedback_ms"])),
+        *([("behind", _times(told["behind_ms"]))] if given.rate else []),
         ("errors", ", ".join(f"{count:,} x {kind}" for kind, count in told["errors"].items()) or "none"),
     ]
     if told["repeated"]:
@@ -211,7 +219,7 @@ def _print_summary(given: argparse.Namespace, told: dict[str, Any]) -> None:
         print(f"{name.ljust(8)}  {value}")
 
 
-def _receipts(told: dict[str, Any]) -> str:
+def _receipts(told: Summary) -> str:
     return ", ".join(f"{count:,} {status}" for status, count in told["receipts"].items()) or "nothing"
 
 
@@ -219,5 +227,5 @@ def _share(value: float | None, style: str) -> str:
     return "-" if value is None else format(value, style)
 
 
-def _times(told: dict[str, Any]) -> str:
+def _times(told: Mapping[str, float | None]) -> str:
     return ", ".join(f"{name} {_share(ms, '.1f')}" for name, ms in told.items()) + " ms"

@@ -35,8 +35,8 @@ class Call(Generic[T]):
     method: str
     path: str
     read: Callable[[bytes], T]
-    body: Mapping[str, Any] | None = None
-    query: Mapping[str, Any] | None = None
+    body: Mapping[str, object] | None = None
+    query: Mapping[str, str | float] | None = None
 
     @property
     def content(self) -> bytes | None:
@@ -54,13 +54,9 @@ def _at(ranker: str, *rest: str) -> str:
     return "/".join(["/v1/rankers", quote(ranker, safe=""), *(quote(step, safe="") for step in rest)])
 
 
-def _same(told: bytes) -> dict[str, Any]:
-    return dict(msgspec.json.decode(told))
-
-
-def _inside(name: str) -> Callable[[bytes], Any]:
+def _inside(name: str, kind: type[T]) -> Callable[[bytes], T]:
     """Reads what an answer has under this name."""
-    return lambda told: msgspec.json.decode(told)[name]
+    return lambda told: msgspec.json.decode(_parts(told)[name], type=kind)
 
 
 def _nothing(told: bytes) -> None:
@@ -70,6 +66,7 @@ def _nothing(told: bytes) -> None:
 _ranking, _receipt = msgspec.json.Decoder(RankAnswer).decode, msgspec.json.Decoder(Receipt).decode
 _item, _page = msgspec.json.Decoder(Item).decode, msgspec.json.Decoder(ItemPage).decode
 _rankers, _ranker = msgspec.json.Decoder(RankersAnswer).decode, msgspec.json.Decoder(RankerAnswer).decode
+_parts, _same = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode, msgspec.json.Decoder(dict[str, Any]).decode
 _bulk = msgspec.json.Decoder(BulkAnswers).decode
 
 
@@ -144,24 +141,24 @@ class Calls:
         return Call("GET", _at(ranker, "decisions", decision), _same)
 
     @staticmethod
-    def report(ranker: str, **query: Any) -> Call[dict[str, Any]]:
+    def report(ranker: str, **query: str | float) -> Call[dict[str, Any]]:
         """How it does, and its items: segment, sort, order, search, hours, limit, offset, age."""
         return Call("GET", _at(ranker, "report"), _same, query=query)
 
     @staticmethod
-    def overview(ranker: str, **query: Any) -> Call[dict[str, Any]]:
+    def overview(ranker: str, **query: str | float) -> Call[dict[str, Any]]:
         """How it does, as of a second ago at most, for those who ask again and again: hours, points."""
-        return Call("GET", _at(ranker, "overview"), _inside("overview"), query=query)
+        return Call("GET", _at(ranker, "overview"), _inside("overview", dict[str, Any]), query=query)
 
     @staticmethod
     def segments(ranker: str) -> Call[list[str]]:
         """The segments that have a learner."""
-        return Call("GET", _at(ranker, "segments"), _inside("segments"))
+        return Call("GET", _at(ranker, "segments"), _inside("segments", list[str]))
 
     @staticmethod
-    def places(ranker: str, **query: Any) -> Call[list[dict[str, Any]]]:
+    def places(ranker: str, **query: str | float) -> Call[list[dict[str, Any]]]:
         """How often the items shown most stood in each place: limit, age."""
-        return Call("GET", _at(ranker, "places"), _inside("items"), query=query)
+        return Call("GET", _at(ranker, "places"), _inside("items", list[dict[str, Any]]), query=query)
 
     @staticmethod
     def diagnosis(ranker: str) -> Call[dict[str, Any]]:
@@ -210,17 +207,17 @@ class Calls:
         return Call("PUT", _at(ranker), _ranker, named(config, fields))
 
     @staticmethod
-    def patch_ranker(ranker: str, settings: Mapping[str, Any], *, reset: bool = False) -> Call[RankerAnswer]:
+    def patch_ranker(ranker: str, settings: Mapping[str, object], *, reset: bool = False) -> Call[RankerAnswer]:
         """Change named settings; `reset` learns anew where what was learned would not fit them."""
         return Call("PATCH", _at(ranker), _ranker, {**settings, "reset": True} if reset else dict(settings))
 
     @staticmethod
     def history(ranker: str) -> Call[list[dict[str, Any]]]:
         """Every change of a ranker's settings, oldest first."""
-        return Call("GET", _at(ranker, "history"), _inside("events"))
+        return Call("GET", _at(ranker, "history"), _inside("events", list[dict[str, Any]]))
 
     @staticmethod
-    def put_other(ranker: str, config: Mapping[str, Any]) -> Call[dict[str, Any]]:
+    def put_other(ranker: str, config: Mapping[str, object]) -> Call[dict[str, Any]]:
         """Rebuild another policy from the ranker's log, in the background."""
         return Call("PUT", _at(ranker, "other"), _same, dict(config))
 

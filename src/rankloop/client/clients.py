@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
 from rankloop.client.calls import Call, Calls
+from rankloop.client.errors import unreached
 from rankloop.errors import Unavailable
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ def _sync(make: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
     return ask
 
 
-def _async(make: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+def _async(make: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], Coroutine[object, None, T]]:
     @wraps(make)
     async def ask(self: AsyncClient, /, *args: P.args, **options: P.kwargs) -> T:
         return await self.ask(make(*args, **options))
@@ -32,9 +33,12 @@ def _async(make: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], 
     return ask
 
 
-def _options(url: str, key: str | None, timeout: float) -> dict[str, Any]:
-    headers = {"Content-Type": "application/json"} | ({} if key is None else {"Authorization": f"Bearer {key}"})
-    return {"base_url": url, "timeout": timeout, "headers": headers}
+def _unreached(url: httpx.URL, error: Exception) -> Unavailable:
+    return unreached(url.host, url.port or 80, error)
+
+
+def _headers(key: str | None) -> dict[str, str]:
+    return {"Content-Type": "application/json"} | ({} if key is None else {"Authorization": f"Bearer {key}"})
 
 
 class Client:
@@ -47,7 +51,7 @@ class Client:
     """
 
     def __init__(self, url: str = URL, key: str | None = None, *, timeout: float = 10.0) -> None:
-        self._http = httpx.Client(**_options(url, key, timeout))
+        self._http = httpx.Client(base_url=url, timeout=timeout, headers=_headers(key))
 
     def ask(self, call: Call[T]) -> T:
         """Put a call to the service."""
@@ -98,7 +102,7 @@ class AsyncClient:
     """As `Client`, for an event loop."""
 
     def __init__(self, url: str = URL, key: str | None = None, *, timeout: float = 10.0) -> None:
-        self._http = httpx.AsyncClient(**_options(url, key, timeout))
+        self._http = httpx.AsyncClient(base_url=url, timeout=timeout, headers=_headers(key))
 
     async def ask(self, call: Call[T]) -> T:
         """Put a call to the service."""
@@ -143,7 +147,3 @@ class AsyncClient:
     switch = _async(Calls.switch)
     release = _async(Calls.release)
     delete_ranker = _async(Calls.delete_ranker)
-
-
-def _unreached(url: httpx.URL, error: Exception) -> Unavailable:
-    return Unavailable(f"no answer from {url.host}:{url.port or 80} ({type(error).__name__}).")

@@ -47,3 +47,10 @@ def _error(status: int, told: Problem) -> RankloopError:
     made = (KINDS.get(told.kind) or STATUSES.get(status, ServiceError))(told.detail)
     made.field = told.field
     return made
+
+
+def unreached(host: str | None, port: int, error: Exception) -> Unavailable:
+    """The error of a request that got no answer."""
+    made = Unavailable(f"no answer from {host}:{port} ({type(error).__name__}).")
+    made.status = 0
+    return made

@@ -27,12 +27,12 @@ class Cache:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
-    def path(self, name: str, key: Mapping[str, Any]) -> Path:
+    def path(self, name: str, key: Mapping[str, object]) -> Path:
         """The file of a thing: its name and a hash of its key and of the version of this package."""
         words = json.dumps({"key": key, "version": __version__}, sort_keys=True, default=_plain)
         return self.folder / f"{name}-{hashlib.sha256(words.encode()).hexdigest()[:16]}.npz"
 
-    def get(self, name: str, key: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
+    def get(self, name: str, key: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
         """The arrays kept under a key, or those that `make` makes; a damaged file is made again.
 
         The key names everything that the arrays depend on: parameters, seeds and the `fingerprint` of every input.
@@ -63,7 +63,7 @@ def fingerprint(*paths: str | Path) -> str:
     return f"{size}-{whole.hexdigest()}"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """NumPy's numbers and arrays in a form that JSON can write."""
     if isinstance(value, np.generic):
         return value.item()

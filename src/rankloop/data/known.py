@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rankloop.data import readers
 from rankloop.data.layout import Layout
@@ -26,7 +25,7 @@ class DataSet:
     what: str  # the files to get
     where: str  # the site of those who own them
     licence: str
-    read: Callable[[Files], Any]
+    read: Callable[[Files], object]
     counts: Callable[[Files], dict[str, int]]
     put: str = "put it there"
     also: str | None = None  # a data set that is read with it, where there
@@ -41,10 +40,10 @@ def _movielens(id: str, title: str, name: str, suffix: str, licence: str) -> Dat
     return DataSet(id, title, patterns, f"{name}.zip", where, licence, read, readers.count_ratings(read))
 
 
-def _folds(**where: Any) -> tuple[Layout, ...]:
+def _folds(under: str = "", width: int | None = None) -> tuple[Layout, ...]:
     """The five folds of MSLR-WEB and LETOR; the first is the most wanted."""
     return tuple(
-        Layout({role: f"Fold{fold}/{role}.txt" for role in ("train", "vali", "test")}, ("vali",), **where)
+        Layout({role: f"Fold{fold}/{role}.txt" for role in ("train", "vali", "test")}, ("vali",), under, width)
         for fold in FOLDS
     )
 

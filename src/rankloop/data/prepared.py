@@ -7,18 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
 from rankloop.data import bandit_log, ensemble, features, sets
 from rankloop.data import cache as kept
+from rankloop.data.cache import Arrays
+from rankloop.data.digits import Digits
 from rankloop.data.errors import BadData
 from rankloop.data.judgements import Judgements, scaled
+from rankloop.data.ratings import Ratings
+from rankloop.data.splits import Split
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.types import BoolArray, FloatArray, IntArray
 
+T = TypeVar("T")
 SEED = 0
 LIKED_ABOVE = {"movielens-1m": 3.0, "movielens-25m": 3.0, "movielens-small": 3.0}
 """Stars above which a film attracts (paper `cascade`, Section 4.6); elsewhere a review or a play is enough."""
@@ -40,14 +45,14 @@ def fingerprint(id: str) -> str:
     return _fingerprint(str(sets.root()), id)
 
 
-def read(id: str) -> Any:
+def read(id: str, kind: type[T]) -> T:
     """A data set below the root of the data, read once."""
-    return _read(str(sets.root()), id)
+    return sets.of_kind(kind, id, _read(str(sets.root()), id))
 
 
 @cache
-def _read(root: str, id: str) -> Any:
-    return sets.read(root, id)
+def _read(root: str, id: str) -> object:
+    return sets.read(root, id, object)
 
 
 @cache
@@ -55,7 +60,7 @@ def _fingerprint(root: str, id: str) -> str:
     return kept.fingerprint(*sorted(sets.find(root, id).values()))
 
 
-def _prepared(name: str, data: str, make: Callable[[], dict[str, Any]], **key: Any) -> dict[str, Any]:
+def _prepared(name: str, data: str, make: Callable[[], Arrays], **key: object) -> Arrays:
     return kept.Cache(folder()).get(name, {"data": [data, fingerprint(data)], "seed": SEED, **key}, make)
 
 
@@ -70,7 +75,7 @@ def feedback_matrix(
         users: at most so many.
         items: at most so many.
     """
-    ratings = read(id)
+    ratings = read(id, Ratings)
     if categories:
         for name in categories:
             if name not in ratings.categories:
@@ -100,8 +105,8 @@ def digit_arms(topics: int | None = None) -> Arms:
 def _digit_arms(root: str, topics: int | None) -> Arms:
     """MNIST: a PCA of 19,800 training images, all other digits as arms (paper `long-sequences`, Appendix D.1)."""
 
-    def make() -> dict[str, Any]:
-        digits = read("mnist")
+    def make() -> Arrays:
+        digits = read("mnist", Digits)
         order = np.random.default_rng(SEED).permutation(digits.train)
         fit, rest = (
             order[:PCA_IMAGES],
@@ -126,8 +131,8 @@ def _rated_arms(root: str, id: str, topics: int | None) -> Arms:
     The success rate is σ(mean value - median of the means).
     """
 
-    def make() -> dict[str, Any]:
-        ratings = read(id).active()
+    def make() -> Arrays:
+        ratings = read(id, Ratings).active()
         order = np.random.default_rng(SEED).permutation(ratings.items)
         fit, rest = np.split(order, [min(10_000, ratings.items // 5)])
         counts = np.bincount(ratings.item, minlength=ratings.items)
@@ -144,7 +149,7 @@ def _with_coverage(id: str, x: FloatArray, rate: FloatArray, topics: int | None)
     if topics is None:
         return Arms(unit, rate, None)
 
-    def make() -> dict[str, Any]:
+    def make() -> Arrays:
         return {"coverage": features.mixture_coverage(x, topics, SEED)}
 
     return Arms(unit, rate, _prepared("coverage", id, make, topics=topics)["coverage"])
@@ -168,8 +173,8 @@ def judged_queries(id: str, *, rankers: int = 10, least: int = 10) -> JudgedQuer
     each document's to unit norm.
     """
 
-    def make() -> dict[str, Any]:
-        split = read(id)
+    def make() -> Arrays:
+        split = read(id, Split)
         train, test = scaled(split.train, split.test)
         a, b = ensemble.beta_prior(ensemble.scores(train, test.x, seed=SEED, rankers=rankers, top=TOP_GRADE))
         queries = Judgements(test.grade, test.query, features.unit_rows(test.x)).by_query()
@@ -203,7 +208,7 @@ def fitted_log(id: str = "open-bandit") -> FittedLog:
     contexts are those of clicked impressions, as in paper `select-rank`, Section 5.
     """
 
-    def make() -> dict[str, Any]:
+    def make() -> Arrays:
         place = sets.find(sets.root(), id)["random/all"].parents[2]
         random, bts = (bandit_log.read_log(place, behaviour, "all") for behaviour in ("random", "bts"))
         x = np.concatenate([random.user, bts.users(random.user_columns)])

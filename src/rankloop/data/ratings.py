@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_matrix, csr_matrix
 
 from rankloop import validate
@@ -87,7 +85,7 @@ def _most(index: IntArray, size: int, wanted: int | None) -> BoolArray:
     return keep
 
 
-def number_ids(ids: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
+def number_ids(ids: IntArray) -> tuple[IntArray, IntArray]:
     """Ids [n] as indices [n] into the sorted distinct ids [m]; by a table where the largest id allows."""
     if not len(ids) or ids.min() < 0 or ids.max() > 10 * len(ids) + 10_000:
         distinct, index = np.unique(ids, return_inverse=True)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from rankloop import validate
 from rankloop.data.errors import MissingData
@@ -15,6 +15,7 @@ from rankloop.data.layout import walk
 from rankloop.errors import InvalidInput, RankloopError
 
 VARIABLE = "RANKLOOP_DATA"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,16 @@ def find(root: str | Path, id: str) -> dict[str, Path]:
     return found
 
 
-def read(root: str | Path, id: str) -> Any:
-    """A data set below the root: Ratings, Digits, Split, BanditLog, or song -> genres."""
-    files = find(root, id)
-    return SETS[id].read(files)
+def read(root: str | Path, id: str, kind: type[T]) -> T:
+    """A data set below the root: `Ratings`, `Digits`, `Split`, `BanditLog`, or a `dict` of song -> genres."""
+    return of_kind(kind, id, SETS[id].read(find(root, id)))
+
+
+def of_kind(kind: type[T], id: str, found: object) -> T:
+    """What was read of a data set; refused where it is of another kind."""
+    if not isinstance(found, kind):
+        raise InvalidInput("data set", id, f"one that is read as {kind.__name__}")
+    return found
 
 
 def how_to_get(data: DataSet) -> str:

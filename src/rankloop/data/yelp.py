@@ -10,9 +10,10 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankloop.data.errors import BadData, MissingData
 from rankloop.data.ratings import Ratings, category_masks, number_ids
@@ -48,7 +49,7 @@ def read_npz(path: str | Path, categories_csv: str | Path | None = None) -> Rati
     return Ratings(user, item, value, len(users), len(ids), tuple(map(str, ids)), masks)
 
 
-def _arrays(path: Path) -> dict[str, Any]:
+def _arrays(path: Path) -> dict[str, NDArray[np.generic]]:
     if not path.is_file():
         raise MissingData(f"{path} is not there; give a .npz file with user and business.")
     try:
@@ -94,8 +95,8 @@ def read_json(path: str | Path) -> Ratings:
             stars = review["stars"]
             if not isinstance(stars, int | float) or not STARS[0] <= stars <= STARS[1]:
                 raise BadData(f"review.json line {line} has {stars!r} stars: it is another file.")
-            user.append(users[review["user_id"]])
-            item.append(businesses[review["business_id"]])
+            user.append(users[str(review["user_id"])])
+            item.append(businesses[str(review["business_id"])])
             value.append(stars)
     if not value:
         raise BadData(f"review.json of {path} holds no review; fetch it again.")
@@ -103,9 +104,7 @@ def read_json(path: str | Path) -> Ratings:
     with opened(path, *BUSINESSES) as stream:
         for business in _objects(stream, "business.json", ("business_id", "categories")):
             if business["business_id"] in businesses:
-                given = business["categories"] or []
-                names = given.split(",") if isinstance(given, str) else given
-                of[businesses[business["business_id"]]] = [name.strip() for name in names]
+                of[businesses[str(business["business_id"])]] = _categories(business["categories"])
     return Ratings(
         user=np.asarray(user, dtype=np.int64),
         item=np.asarray(item, dtype=np.int64),
@@ -117,7 +116,14 @@ def read_json(path: str | Path) -> Ratings:
     )
 
 
-def _objects(stream: IO[bytes], name: str, fields: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _categories(given: object) -> list[str]:
+    """Names between commas, as newer files have them, or a list of names."""
+    if isinstance(given, str):
+        return [name.strip() for name in given.split(",")] if given else []
+    return [str(name).strip() for name in given] if isinstance(given, list) else []
+
+
+def _objects(stream: IO[bytes], name: str, fields: tuple[str, ...]) -> Iterator[dict[str, object]]:
     """One JSON object a line, with these fields."""
     for line, text in enumerate(stream, 1):
         try:

@@ -239,6 +239,8 @@ KINDS: Mapping[str, type[Record]] = {
 class CannotReplay(RankloopError):
     """An event of a log cannot be applied: the log is damaged, or was written by a version with a fault."""
 
+    status = 503
+
     def __init__(self, position: int, kind: str, cause: Exception) -> None:
         self.position = position
         self.reason = f"the {kind} event cannot be applied ({type(cause).__name__}: {cause})"

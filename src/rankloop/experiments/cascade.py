@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from rankloop.experiments.claims import Claim, EveryRun, Lower, Rises
 from rankloop.experiments.experiment import Experiment, Panel
 from rankloop.experiments.figures import Curves, Overlay
 
+Player = Mapping[str, object]
 UCB1 = {"id": "cascade-ucb1", "label": "CascadeUCB1"}
 LIN_TS = {"id": "cascade-lin-ts", "label": "CascadeLinTS"}
 RANKED = {"id": "ranked-lin-ts", "label": "RankedLinTS"}
@@ -25,7 +25,7 @@ class Problem:
     largest: str  # what L is at its maximum, in words
     subset: str
     subset_data: tuple[str, ...]
-    subset_world: Mapping[str, Any] = field(default_factory=dict)
+    subset_world: Mapping[str, object] = field(default_factory=dict)
     note: str = ""
 
 
@@ -67,13 +67,13 @@ WHICH = "Which 16 or 256 items the paper takes is not said: here the most popula
 
 
 def _panel(
-    name: str, value: Any, title: str, world: Mapping[str, Any], policies: tuple[Any, ...], quick: bool
+    name: str, value: str | int, title: str, world: Mapping[str, object], policies: tuple[Player, ...], quick: bool
 ) -> Panel:
     rounds, runs = (8_000, 4) if quick else (100_000, 10)
     return Panel({name: value}, title, {"kind": "matrix", **world}, policies, rounds, runs, chunk=10)
 
 
-def _world(problem: Problem, **sizes: int) -> dict[str, Any]:
+def _world(problem: Problem, **sizes: int) -> dict[str, object]:
     cut = {"most": dict(problem.most)} if problem.most else {}
     return {"data": problem.data, **cut, **sizes}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rankloop.experiments.claims import Claim, Close, Lower, Straight
 from rankloop.experiments.experiment import Experiment, Panel
 from rankloop.experiments.figures import CurvesAndEnds
@@ -17,7 +15,7 @@ POLICIES = (
     {"id": "pbm-ucb", "label": "PBM-UCB"},
     {"id": "toprank", "label": "TopRank"},
 )
-PROBLEMS: dict[str, dict[str, Any]] = {
+PROBLEMS: dict[str, dict[str, object]] = {
     "a": {"attraction": [0.3, 0.28, 0.26, 0.24, 0.22, 0.2], "bias": [1, 0.3, 0.2, 0.1]},
     "b": {"attraction": [0.05, 0.1, 0.15, 0.2], "bias": [1, 0.2, 0.9]},
     "c": {"attraction": [1] * 4 + [0.8] * 2 + [0.1] * 24, "bias": [1, 0.9, 0.7, 0.3, 0.5, 0.7]},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rankloop.errors import RankloopError
 from rankloop.simulator.result import Result, Trace
@@ -26,8 +26,8 @@ class Panel:
 
     key: Key  # what tells it from the other panels, for instance {"items": 256}
     title: str
-    world: Mapping[str, Any]  # as in a spec file
-    policies: tuple[Mapping[str, Any] | PolicySpec, ...]
+    world: Mapping[str, object]  # as in a spec file
+    policies: tuple[Mapping[str, object] | PolicySpec, ...]
     rounds: int
     replications: int
     chunk: int = 128

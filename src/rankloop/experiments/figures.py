@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rankloop.errors import MissingExtra
 from rankloop.experiments.experiment import Outcome, Panel
 from rankloop.experiments.tables import Table, finals
-from rankloop.simulator.plot import as_text, band, styles
+from rankloop.simulator.plot import Style, as_text, band, styles
 from rankloop.simulator.result import Result, Trace
 from rankloop.simulator.stats import half_width
 from rankloop.types import FloatArray
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -46,7 +47,7 @@ def canvas(rows: int, columns: int, *, width: float = 3.3, height: float = 2.9) 
 
 def legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """One legend outside for all axes, each name once."""
-    entries: dict[str, Any] = {}
+    entries: dict[str, Artist] = {}
     for one in axes:
         for handle, name in zip(*one.get_legend_handles_labels(), strict=True):
             entries.setdefault(name, handle)
@@ -63,13 +64,15 @@ def values(trace: Trace, metric: str) -> FloatArray:
     return np.asarray(getattr(trace, metric))
 
 
-def draw_curve(axes: Axes, trace: Trace, metric: str, style: Mapping[str, Any], *, until: int | None = None) -> None:
-    """The mean curve of a metric with its band, to this round."""
+def draw_curve(
+    axes: Axes, trace: Trace, metric: str, style: Style, *, label: str | None = None, until: int | None = None
+) -> None:
+    """The mean curve of a metric with its band, to this round; labelled as the trace, or otherwise."""
     shown = trace.rounds <= (until or trace.rounds[-1])
-    band(axes, trace.rounds[shown], values(trace, metric)[shown], **({"label": trace.label} | dict(style)))
+    band(axes, trace.rounds[shown], values(trace, metric)[shown], label=label or trace.label, **style)
 
 
-def looks(result: Result) -> dict[str, dict[str, Any]]:
+def looks(result: Result) -> dict[str, Style]:
     """Label -> look."""
     return styles([(trace.label, trace.id) for trace in result])
 
@@ -136,7 +139,7 @@ class Overlay:
         ]
         chosen = styles([(name, trace.id) for name, trace in curves])
         for name, trace in curves:
-            draw_curve(axes[0], trace, self.metric, chosen[name] | {"label": name})
+            draw_curve(axes[0], trace, self.metric, chosen[name], label=name)
         label_axes(axes[0], "", self.metric, first=True)
         legend(figure, axes)
         return figure

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 from rankloop.experiments.claims import Claim
 from rankloop.experiments.experiment import Experiment, Key, Panel
@@ -74,15 +73,15 @@ QUICK = Grid(
 )
 
 
-def _named(id: str, **params: float) -> dict[str, Any]:
+def _named(id: str, **params: float) -> dict[str, object]:
     return {"id": id, **params, "label": f"{id}, " + ", ".join(f"{k} = {v:g}" for k, v in params.items())}
 
 
-def _ind(grid: Grid) -> tuple[Mapping[str, Any], ...]:
+def _ind(grid: Grid) -> tuple[Mapping[str, object], ...]:
     return tuple(_named("ind", rate=rate, alpha=alpha) for rate, alpha in product(grid.rate, grid.alpha))
 
 
-def _others(grid: Grid) -> tuple[Mapping[str, Any], ...]:
+def _others(grid: Grid) -> tuple[Mapping[str, object], ...]:
     return (
         *(_named("eps-ind", eps=eps, rate=rate) for eps, rate in product(grid.eps, EPS_RATES)),
         *(_named("c-ucb1", c=c) for c in grid.c),
@@ -90,12 +89,12 @@ def _others(grid: Grid) -> tuple[Mapping[str, Any], ...]:
     )
 
 
-def _dep(grid: Grid) -> tuple[Mapping[str, Any], ...]:
+def _dep(grid: Grid) -> tuple[Mapping[str, object], ...]:
     return tuple(_named("dep", rate=rate, alpha=alpha) for rate, alpha in product(grid.dep_rate, grid.dep_alpha))
 
 
 def _searched(
-    name: str, world: Mapping[str, Any], rounds: int, grid: Grid, cells: tuple[tuple[str, int], ...]
+    name: str, world: Mapping[str, object], rounds: int, grid: Grid, cells: tuple[tuple[str, int], ...]
 ) -> tuple[Panel, ...]:
     """Panels of all parameters for these scenarios and budgets: without topics, then for each number of topics."""
     panels = []
@@ -117,11 +116,11 @@ def _searched(
     return tuple(panels)
 
 
-def _mnist(pivot: int) -> dict[str, Any]:
+def _mnist(pivot: int) -> dict[str, object]:
     return {"kind": "pivot", "data": "mnist", "pivot": pivot}
 
 
-def _table(number: int, name: str, world: Mapping[str, Any], rounds: int, data: str, differs: str) -> Experiment:
+def _table(number: int, name: str, world: Mapping[str, object], rounds: int, data: str, differs: str) -> Experiment:
     def panels(quick: bool) -> tuple[Panel, ...]:
         grid = QUICK if quick else FULL
         cells = tuple((scenario, budget) for budget in grid.budgets for scenario in SCENARIOS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ class Size:
 FULL, QUICK = Size(10_000, 96), Size(1_500, 16)
 
 
-def worlds() -> dict[str, Mapping[str, Any]]:
+def worlds() -> dict[str, Mapping[str, object]]:
     """Six kinds of visitor for the same 16 items, attraction logistic in three features and a constant.
 
     And one whose items cover topics, without which `dep` would have no world.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from rankloop.experiments.experiment import Outcome, Panel
 from rankloop.experiments.figures import canvas, label_axes, legend, values
 from rankloop.experiments.published import COLUMNS, published
 from rankloop.experiments.tables import Table
-from rankloop.simulator.plot import OWN, styles
+from rankloop.simulator.plot import OWN, Style, styles
 from rankloop.simulator.result import Result, Trace
 from rankloop.types import FloatArray
 
@@ -99,8 +99,8 @@ class NcrTable:
                 one.plot(at, [c[3].ncr.mean() for c in cells], label=label, linewidth=1.5, marker=".", **style)
                 printed = [np.nan if c[4] is None else c[4] for c in cells]
                 if any(c[4] is not None for c in cells):
-                    ring = {"mfc": "none", "color": style["color"], "markersize": 6}
-                    one.plot(at, printed, "o", label=f"{label}, printed", **ring)
+                    ring = f"{label}, printed"
+                    one.plot(at, printed, "o", label=ring, mfc="none", color=style["color"], markersize=6)
                 one.set_xticks(at, [str(c[2]) for c in cells])
             one.set_title(scenario, fontsize=9, loc="left")
             one.set_xlabel("budget b", fontsize=9)
@@ -224,9 +224,9 @@ class RewardRates:
         return {"table": Table(columns, tuple(rows))}
 
 
-def _rate(axes: Axes, trace: Trace, **style: Any) -> None:
+def _rate(axes: Axes, trace: Trace, *, label: str, **style: Unpack[Style]) -> None:
     """The mean of CR(t)/t; few runs make no band."""
-    axes.plot(trace.rounds, values(trace, "rate").mean(axis=1), linewidth=1.6, **style)
+    axes.plot(trace.rounds, values(trace, "rate").mean(axis=1), label=label, linewidth=1.6, **style)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from rankloop.experiments.experiment import Outcome
 from rankloop.experiments.figures import canvas, legend
 from rankloop.experiments.tables import Table, number
 from rankloop.simulator.plot import styles
+from rankloop.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +23,23 @@ OBSERVATIONS = 100
 SIGMA = 0.5
 
 
-def posteriors(nu: float) -> tuple[Any, Any]:
+class Density(Protocol):
+    """A distribution of numbers with a density, as SciPy has them."""
+
+    def pdf(self, x: FloatArray) -> FloatArray:
+        """The density."""
+
+    def mean(self) -> float:
+        """Its mean."""
+
+    def std(self) -> float:
+        """Its standard deviation."""
+
+    def entropy(self) -> float:
+        """Its differential entropy."""
+
+
+def posteriors(nu: float) -> tuple[Density, Density]:
     """Gaussian from N(0, 1) with noise ½, and Beta from Beta(1, 1), after 100 observations of mean ν."""
     from scipy import stats  # half a second, which no other command should wait for
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from rankloop.experiments.claims import Claim, Close, Lower, Lowest, Spread
 from rankloop.experiments.experiment import Experiment, Panel
 from rankloop.experiments.figures import Curves, Ends
 from rankloop.experiments.posteriors import Concentrates, Posteriors
 
-Players = tuple[Mapping[str, Any], ...]
+Players = tuple[Mapping[str, object], ...]
 BETA = {"beta": {"items": 30, "a": {"integers": [1, 10]}, "b": 10}}
 
 TS_BETA = {"id": "ts-beta", "label": "TS-Beta"}
@@ -41,7 +40,9 @@ NOISE = (
 )
 
 
-def _one(title: str, attraction: Any, players: Players, full: int, small: int) -> Callable[[bool], tuple[Panel, ...]]:
+def _one(
+    title: str, attraction: object, players: Players, full: int, small: int
+) -> Callable[[bool], tuple[Panel, ...]]:
     """Panels of one world: 10,000 rounds and `full` replications, or 2,000 and `small`."""
 
     def panels(quick: bool) -> tuple[Panel, ...]:

@@ -109,7 +109,7 @@ def read(folder: Path) -> Kept | None:
         ) from None
 
 
-def _head(outcome: Outcome) -> dict[str, Any]:
+def _head(outcome: Outcome) -> dict[str, object]:
     experiment = outcome.experiment
     return {
         "id": experiment.id,

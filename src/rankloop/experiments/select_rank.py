@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from rankloop.experiments.claims import Claim, Lower
 from rankloop.experiments.experiment import Experiment, Panel
@@ -14,7 +13,7 @@ XI = (0.1, 0.5, 1.0, 2.0)
 BATCH = 30
 
 
-def _players(id: str = "ucr", **shared: Any) -> tuple[Mapping[str, Any], ...]:
+def _players(id: str = "ucr", **shared: object) -> tuple[Mapping[str, object], ...]:
     """UCR with several ξ, and without its bonus."""
     ucr = tuple({"id": id, "xi": xi, "label": f"UCR, ξ = {xi:g}", **shared} for xi in XI)
     greedy = {"id": "g-mle"} if id == "ucr" else {"id": id, "xi": 0.0}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import Struct
 
 from rankloop.engine.records import CannotReplay, ConfigChanged, Record, Skipped, decode
 from rankloop.store import Entry, Store
 
+T = TypeVar("T")
 RESERVED = ""
 """Under this name the log says which rankers there are."""
 PUT, DELETED = "ranker-put", "ranker-deleted"
@@ -48,48 +51,64 @@ def changes(store: Store, name: str) -> ChangeHistory:
 
 def logs_of(store: Store, name: str) -> list[str]:
     """The logs of a ranker, the newest last: one that started anew has another. Its own name, where none is noted."""
-    found = [body["log"] for entry in store.about(RESERVED, name) if entry.kind == PUT and (body := _body(entry))]
+    found = [put.log for entry in store.about(RESERVED, name) if entry.kind == PUT and (put := _read(entry, Put))]
     return list(dict.fromkeys(found)) or [name]
 
 
-def _body(entry: Entry) -> dict[str, Any]:
+class Put(Struct):
+    """The note of a ranker that was created or changed."""
+
+    log: str
+    config: dict[str, Any]
+    other: dict[str, Any] | None = None
+    by: str | None = None
+
+
+class Deleted(Struct):
+    """The note of a ranker that was deleted."""
+
+    by: str | None = None
+
+
+def _read(entry: Entry, kind: type[T]) -> T | None:
     """What a note says; nothing where it is damaged."""
     try:
-        body: dict[str, Any] = json.loads(entry.body)
-        return body if isinstance(body, dict) and (entry.kind == DELETED or {"log", "config"} <= body.keys()) else {}
-    except ValueError:
-        return {}
+        return msgspec.json.decode(entry.body, type=kind)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
 
 
 def _changes(store: Store, name: str) -> Iterator[LoggedChange]:
     logs: list[str] = []  # since the ranker was created
-    other: Any = None
+    other: Mapping[str, Any] | None = None
     for entry in store.about(RESERVED, name):
-        body = _body(entry)
         if entry.kind == DELETED:
             logs, other = [], None
-            yield LoggedChange(entry.time, "deleted", by=body.get("by"))
-        elif not body:
+            yield LoggedChange(entry.time, "deleted", by=(_read(entry, Deleted) or Deleted()).by)
+        elif (put := _read(entry, Put)) is None:
             yield LoggedChange(entry.time, "damaged", position=entry.position)
         else:
-            if body.get("other") != other and not (other and body["log"] not in logs):
-                yield LoggedChange(entry.time, "challenger", by=body.get("by"), changed=body.get("other") or {})
-            other = body.get("other")
-            if body["log"] not in logs:
-                logs.append(body["log"])
-                yield from _of_log(store, body["log"], reset=len(logs) > 1)
+            if put.other != other and not (other and put.log not in logs):
+                yield LoggedChange(entry.time, "challenger", by=put.by, changed=put.other or {})
+            other = put.other
+            if put.log not in logs:
+                logs.append(put.log)
+                yield from _of_log(store, put.log, reset=len(logs) > 1)
 
 
 def _of_log(store: Store, log: str, *, reset: bool) -> Iterator[LoggedChange]:
     configs = store.of_kind(log, "config")
-    for entry in (*configs, *store.of_kind(log, "skip")):
-        match _decoded(entry):
-            case None:
-                yield LoggedChange(entry.time, "damaged", position=entry.position)
-            case ConfigChanged(time, version, _, changed, by):
-                yield LoggedChange(time, "config", version, by, changed, reset=reset and entry is configs[0])
-            case Skipped(time, position, because):
-                yield LoggedChange(time, "skip", position=position, because=because)
+    for entry in configs:
+        if (now := cast("ConfigChanged | None", _decoded(entry))) is None:
+            yield LoggedChange(entry.time, "damaged", position=entry.position)
+        else:
+            new = reset and entry is configs[0]
+            yield LoggedChange(now.time, "config", now.version, now.by, now.changed, reset=new)
+    for entry in store.of_kind(log, "skip"):
+        if (skip := cast("Skipped | None", _decoded(entry))) is None:
+            yield LoggedChange(entry.time, "damaged", position=entry.position)
+        else:
+            yield LoggedChange(skip.time, "skip", position=skip.position, because=skip.because)
 
 
 def _decoded(entry: Entry) -> Record | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any, Self
 
 from msgspec.structs import replace
@@ -28,18 +28,29 @@ from rankloop.hosting.hosted import Hosted
 from rankloop.hosting.process_lock import hold
 from rankloop.hosting.replacing import Rebuild, Standing
 from rankloop.schema import Item, ItemFields, Quarantine, RankerSettings
+from rankloop.schema.bodies import Reset
+from rankloop.schema.identifiers import ranker_name
 from rankloop.schema.service_settings import Settings
 from rankloop.store import Entry, Store, StoreUnavailable, Writer
 from rankloop.store.opening import is_database, open_store
 from rankloop.store.writer import positions
 
-NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 SETTINGS = RankerSettings.__struct_fields__
 NOT_LOADED = (
     "its policy {!r} is not loaded; start the service with --policy module:name of the function that makes it, or name "
     "that in `policies` of the settings"
 )
 log = logging.getLogger("rankloop.service")
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What the log says of a ranker: the name of its own log, its settings, and those of another policy."""
+
+    log: str
+    config: Mapping[str, Any]
+    other: Mapping[str, Any] | None = None
+    damaged: Quarantine | None = None  # where the note cannot be read
 
 
 class Rankers:
@@ -56,8 +67,8 @@ class Rankers:
         self._used: set[str] = set()  # names of logs that a ranker has or had
         self._changing, self._opened = threading.Lock(), ExitStack()
         self.writer = Writer(store)
-        for name, body in self._logged().items():
-            self._hosted[name] = self._started(name, body)
+        for name, noted in self._logged().items():
+            self._hosted[name] = self._started(name, noted)
         for name, config in settings.rankers.items():
             if name not in self._hosted:
                 self.put(name, config)
@@ -82,28 +93,28 @@ class Rankers:
             made._opened = opened.pop_all()  # closed at the end, not here
         return made
 
-    def _logged(self) -> dict[str, dict[str, Any]]:
+    def _logged(self) -> dict[str, Noted]:
         """Log, settings, and those of another policy, of every ranker that was not deleted."""
-        there: dict[str, dict[str, Any]] = {}
+        there: dict[str, Noted] = {}
         for entry in self.store.read(RESERVED):
             if entry.kind == PUT:
                 try:
                     body = json.loads(entry.body)
                     self._used.add(body["log"])
-                    there[entry.subject] = {"log": body["log"], "config": body["config"], "other": body.get("other")}
+                    there[entry.subject] = Noted(body["log"], body["config"], body.get("other"))
                 except (ValueError, KeyError, TypeError) as error:
-                    there[entry.subject] = {"log": entry.subject, "config": {}, "damaged": (entry.position, str(error))}
+                    why = Quarantine(entry.position, f"its entry cannot be read ({error})")
+                    there[entry.subject] = Noted(entry.subject, {}, damaged=why)
             elif entry.kind == DELETED:
                 there.pop(entry.subject, None)
         return there
 
-    def _started(self, name: str, body: dict[str, Any]) -> Hosted:
+    def _started(self, name: str, noted: Noted) -> Hosted:
         """A ranker as its log says, or set aside."""
-        place, settings, other = body["log"], body["config"], body.get("other")
-        if "damaged" in body:
-            position, told = body["damaged"]
+        place, settings, other = noted.log, noted.config, noted.other
+        if noted.damaged is not None:
             settings = _last_settings(self.store, place)  # perhaps the log itself is whole
-            return Hosted(name, place, settings, None, Quarantine(position, f"its entry cannot be read ({told})"))
+            return Hosted(name, place, settings, None, noted.damaged)
         at = 0
         try:
             if said := self.store.of_kind(place, "config"):
@@ -118,11 +129,10 @@ class Rankers:
         except UnknownPolicy as error:
             log.error("ranker %s is quarantined: its policy %r is not loaded", name, error.value)
             return Hosted(name, place, settings, None, Quarantine(at, NOT_LOADED.format(error.value)))
+        except CannotReplay as error:
+            return _set_aside(name, place, settings, Quarantine(error.position, error.reason))
         except Exception as error:
-            at = error.position if isinstance(error, CannotReplay) else at
-            reason = error.reason if isinstance(error, CannotReplay) else f"its settings cannot be used ({error})"
-            log.error("ranker %s is quarantined at log position %d: %s", name, at, reason)
-            return Hosted(name, place, settings, None, Quarantine(at, reason))
+            return _set_aside(name, place, settings, Quarantine(at, f"its settings cannot be used ({error})"))
         if other is not None:
             try:
                 config = LoggedConfig.of(learning_of(other)).adjusted_as(ranker.config.plain())
@@ -155,21 +165,15 @@ class Rankers:
             raise NotFound(f"ranker {name[:100]!r} does not exist.")
         return hosted
 
-    def config(self, name: str, given: Any, kind: type[RankerConfig] = RankerConfig) -> RankerConfig:
+    def config(self, name: str, given: Mapping[str, object], kind: type[RankerConfig] = RankerConfig) -> RankerConfig:
         """Check a ranker's name and settings, new ones unless they are of a log that is there."""
-        if not isinstance(name, str) or re.fullmatch(NAME, name) is None:
-            accepted = "1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first"
-            raise InvalidInput("name", name, accepted)
-        fields = given if isinstance(given, Mapping) else {}
-        sizes = [size for size in (fields.get("dim"), fields.get("context")) if isinstance(size, int)]
-        rows = 1
-        for size in sizes:
-            rows *= max(1, size)
+        ranker_name(name)
+        rows = RankerSettings.row_size(given)
         if rows > self.limits.features:
             raise InvalidInput("ranker.dim", rows, f"at most {self.limits.features}, times ranker.context")
         return kind.of(given)
 
-    def put(self, name: str, given: Any, by: str | None = None) -> bool:
+    def put(self, name: str, given: Mapping[str, object], by: str | None = None) -> bool:
         """Create a ranker, or adjust it; whether it is new. The same settings again change nothing.
 
         Adjustable settings that are not given stay as they are. Other settings would learn anew: `Conflict`.
@@ -187,11 +191,10 @@ class Rankers:
                 return True
             now = before.ranker.config.plain()
             kept = {field: now[field] for field in ADJUSTABLE if field in now}
-            merged = {**kept, **given} if isinstance(given, Mapping) else given
-            self._adjust(before, self.config(name, merged, LoggedConfig), by)
+            self._adjust(before, self.config(name, {**kept, **given}, LoggedConfig), by)
             return False
 
-    def patch(self, name: str, given: Mapping[str, Any], by: str | None = None) -> Hosted:
+    def patch(self, name: str, given: Mapping[str, object], by: str | None = None) -> Hosted:
         """Change named settings: null takes one back to its default. `reset: true` learns anew, with the items."""
         with self._changing:
             before = self.find(name)
@@ -201,9 +204,7 @@ class Rankers:
                     raise InvalidInput(
                         f"ranker.{field}", value, "a setting of a ranker, or reset", closest(field, SETTINGS)
                     )
-            reset = given.get("reset", False)
-            if not isinstance(reset, bool):
-                raise InvalidInput("reset", reset, "true or false")
+            reset = Reset.of({"reset": given.get("reset", False)}).reset
             now = dict(before.settings) if before.held is None else before.held.config.plain()
             merged = {field: value for field, value in (now | named).items() if value is not None}
             if not reset:
@@ -257,12 +258,11 @@ class Rankers:
 
     # Another policy
 
-    def put_other(self, name: str, given: Any, by: str | None = None) -> Hosted:
+    def put_other(self, name: str, given: Mapping[str, object], by: str | None = None) -> Hosted:
         """Rebuild another policy from the ranker's log, in the background."""
         now = self.find(name).ranker.config.plain()
-        if isinstance(given, Mapping):
-            given = {field: now[field] for field in OF_LOG if field in now} | dict(given)
-        config = self.config(name, given, ChallengerConfig)
+        kept = {field: now[field] for field in OF_LOG if field in now}
+        config = self.config(name, {**kept, **given}, ChallengerConfig)
         with self._changing:
             hosted = self.find(name)
             now, asked = hosted.ranker.config.plain(), config.plain()
@@ -348,7 +348,7 @@ class Rankers:
                     yield hosted
                     return
 
-    def _note(self, kind: str, name: str, body: dict[str, Any]) -> None:
+    def _note(self, kind: str, name: str, body: Mapping[str, object]) -> None:
         entry = Entry(kind, "", name, time.time(), json.dumps(body).encode())
         self.writer.submit(RESERVED, entry, positions).result()
 
@@ -365,7 +365,12 @@ class Rankers:
         self._opened.close()
 
 
-def _last_settings(store: Store, log: str) -> Mapping[str, Any]:
+def _set_aside(name: str, place: str, settings: Mapping[str, object], why: Quarantine) -> Hosted:
+    log.error("ranker %s is quarantined at log position %d: %s", name, why.position, why.reason)
+    return Hosted(name, place, settings, None, why)
+
+
+def _last_settings(store: Store, log: str) -> Mapping[str, object]:
     """What a log said last of its ranker's settings; nothing where that cannot be read."""
     try:
         return last_settings(store, log) or {}

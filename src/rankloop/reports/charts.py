@@ -9,7 +9,7 @@ from rankloop.engine.click_model import PlaceEffect
 from rankloop.engine.diagnosis import Told
 from rankloop.reports.numbers import digits, signed
 from rankloop.reports.spans import Span, Sums
-from rankloop.reports.svg import Point, Scale, element, hours, label, line, path, picture, ticks
+from rankloop.reports.svg import Point, Scale, element, hours, label, line, number, path, picture, ticks
 from rankloop.reports.verdict import Verdict
 
 WIDTH, LEFT, RIGHT = 960.0, 58.0, 82.0
@@ -51,7 +51,7 @@ def exploring(spans: Sequence[Span]) -> str:
     if len(points) > 1:
         parts.append(path([*points, (points[-1][0], y(0.0)), (points[0][0], y(0.0))], "band policy", close=True))
         parts.append(path(points, "line policy"))
-    parts += [element("circle", cx=a, cy=b, r=3.0, class_="dot policy") for a, b in points[-1:]]
+    parts += [element("circle", cx=number(a), cy=number(b), r=number(3.0), class_="dot policy") for a, b in points[-1:]]
     return picture(WIDTH, 190.0, "Share of scores that explored, over time", parts)
 
 
@@ -89,7 +89,7 @@ def _drawn(points: Sequence[Point], upper: Sequence[Point], lower: Sequence[Poin
 
 
 def _dot(at: Point, class_: str, r: float = 4.0) -> str:
-    return element("circle", cx=at[0], cy=at[1], r=r, class_=f"dot {class_}")
+    return element("circle", cx=number(at[0]), cy=number(at[1]), r=number(r), class_=f"dot {class_}")
 
 
 def _named(last: Sequence[tuple[str, Point]]) -> list[str]:
@@ -118,11 +118,11 @@ def lift(found: Verdict) -> str:
         *([label(width - 14.0, 82.0, "better", anchor="end")] if x(0.0) < width - 120.0 else []),
         element(
             "rect",
-            x=x(found.low),
-            y=39.0,
-            width=x(found.high) - x(found.low),
-            height=14.0,
-            rx=7.0,
+            x=number(x(found.low)),
+            y=number(39.0),
+            width=number(x(found.high) - x(found.low)),
+            height=number(14.0),
+            rx=number(7.0),
             class_=f"range {tone}",
         ),
         _dot((x(found.difference), 46.0), tone, 7.0),

@@ -35,12 +35,12 @@ class Facts:
         return self.overview.arms["control"]
 
     @classmethod
-    def of(cls, ranker: str, made: float, config: Mapping[str, Any], overview: Any, diagnosis: Any) -> Facts:
+    def of(cls, ranker: str, made: float, config: Mapping[str, object], overview: object, diagnosis: object) -> Facts:
         """Of answers as JSON gives them."""
         return cls(ranker, made, config, _typed(overview, Overview), _typed(diagnosis, Diagnosis))
 
 
-def _typed(told: Any, type: type[T]) -> T:
+def _typed(told: object, type: type[T]) -> T:
     try:
         import msgspec
     except ModuleNotFoundError:  # pragma: no cover

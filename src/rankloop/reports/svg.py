@@ -13,9 +13,9 @@ STEPS = (60, 300, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604
 """Seconds between the ticks of a time axis."""
 
 
-def element(name: str, text: str = "", /, **attributes: str | float) -> str:
+def element(name: str, text: str = "", /, **attributes: str) -> str:
     """An element with escaped attributes; `text` is what stands inside, escaped already."""
-    given = "".join(f' {_name(key)}="{_attribute(value)}"' for key, value in attributes.items())
+    given = "".join(f' {_name(key)}="{escape(value)}"' for key, value in attributes.items())
     return f"<{name}{given}>{text}</{name}>" if text else f"<{name}{given}/>"
 
 
@@ -23,18 +23,19 @@ def _name(key: str) -> str:
     return key.rstrip("_").replace("_", "-")
 
 
-def _attribute(value: str | float) -> str:
-    return escape(value) if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
+def number(value: float) -> str:
+    """A length or a place on the page, to a hundredth."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def label(x: float, y: float, words: str, class_: str = "tick", anchor: str = "start") -> str:
     """Text at a point."""
-    return element("text", escape(words), x=x, y=y, class_=class_, text_anchor=anchor)
+    return element("text", escape(words), x=number(x), y=number(y), class_=class_, text_anchor=anchor)
 
 
 def line(a: Point, b: Point, class_: str) -> str:
     """From one point to another."""
-    return element("line", x1=a[0], y1=a[1], x2=b[0], y2=b[1], class_=class_)
+    return element("line", x1=number(a[0]), y1=number(a[1]), x2=number(b[0]), y2=number(b[1]), class_=class_)
 
 
 def path(points: Sequence[Point], class_: str, close: bool = False) -> str:

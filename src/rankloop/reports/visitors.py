@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import Any
+from collections.abc import Mapping
 
 from rankloop.reports.facts import Facts
 from rankloop.reports.numbers import percent
@@ -47,11 +47,11 @@ def visitors(facts: Facts) -> Section:
     return section
 
 
-def replace(ranker: str, settings: dict[str, Any]) -> str:
+def replace(ranker: str, settings: Mapping[str, object]) -> str:
     """The command that rebuilds a ranker with other settings, beside the one that runs."""
     words = ["rankloop", "rankers", "replace", ranker]
     for name, value in settings.items():
-        words += ["--policy", value] if name == "policy" else ["--set", f"{name}={json.dumps(value)}"]
+        words += ["--policy", str(value)] if name == "policy" else ["--set", f"{name}={json.dumps(value)}"]
     return shlex.join(words)
 
 

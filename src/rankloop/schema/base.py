@@ -26,7 +26,7 @@ class PayloadMeta(StructMeta):
 
     if not TYPE_CHECKING:  # the signature is that of the structure
 
-        def __call__(cls, *args: object, **fields: object) -> Any:  # noqa: N805 (of a metaclass)
+        def __call__(cls, *args: object, **fields: object) -> Payload:  # noqa: N805 (of a metaclass)
             """A valid payload, or InvalidInput."""
             if args:
                 names = cls.__struct_fields__
@@ -64,7 +64,7 @@ class Payload(Struct, metaclass=PayloadMeta, frozen=True, forbid_unknown_fields=
     def settle(self) -> None:
         """Refuse values that each are fine, and not together."""
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, object]:
         """The fields that differ from their defaults."""
         found = ((name, getattr(self, name), usual) for name, usual in defaults(type(self)).items())
         return {name: value for name, value, usual in found if value != usual and not (value == [] and usual == ())}

@@ -30,6 +30,12 @@ class Items(Payload, frozen=True):
     items: list[Item]
 
 
+class Reset(Payload, frozen=True):
+    """Whether a ranker learns anew."""
+
+    reset: bool = False
+
+
 class ItemPage(Struct, frozen=True):
     """Some items, and how many there are."""
 

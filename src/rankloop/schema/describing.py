@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -21,11 +20,21 @@ class Described:
     description: str
 
 
+class Schema(msgspec.Struct):
+    """The part of a JSON schema that says of which type a field is."""
+
+    type: str = "any"
+    any_of: list[Schema] = msgspec.field(name="anyOf", default_factory=list)
+    ref: str = msgspec.field(name="$ref", default="")
+    enum: list[str] = []
+    description: str = ""
+
+
 def described(kind: type[Payload]) -> list[Described]:
     """All fields of a payload, in their order."""
     usual, known = defaults(kind), readers(kind)
     _, components = msgspec.json.schema_components([kind])
-    properties: dict[str, Any] = components[kind.__name__]["properties"]
+    properties = msgspec.convert(components[kind.__name__]["properties"], dict[str, Schema])
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     return [
         Described(
@@ -33,21 +42,20 @@ def described(kind: type[Payload]) -> list[Described]:
             _type(properties[name]),
             "required" if field.required else _default(usual[name]),
             known[name].accepted,
-            properties[name].get("description", ""),
+            properties[name].description,
         )
         for name, field in fields.items()
     ]
 
 
-def _type(schema: dict[str, Any]) -> str:
-    if "anyOf" in schema:
-        return " or ".join(_type(one) for one in schema["anyOf"])
-    if "$ref" in schema:
+def _type(schema: Schema) -> str:
+    if schema.any_of:
+        return " or ".join(_type(one) for one in schema.any_of)
+    if schema.ref:
         return "object"
-    if "enum" in schema:
+    if schema.enum:
         return "text"
-    name = str(schema.get("type", "any"))
-    return {"string": "text", "array": "list", "object": "mapping"}.get(name, name)
+    return {"string": "text", "array": "list", "object": "mapping"}.get(schema.type, schema.type)
 
 
 def _default(value: object) -> str:

@@ -1,7 +1,8 @@
-"""Ids and names that callers choose: of items, decisions, events, visitors and segments."""
+"""Ids and names that callers choose: of rankers, items, decisions, events, visitors and segments."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from msgspec import Meta
@@ -20,3 +21,11 @@ def printable(field: str, value: object) -> str:
     if not fine or value in (".", ".."):  # steps of a path: no client could ask for it by its address
         raise InvalidInput(field, value, ACCEPTED)
     return str(value)
+
+
+def ranker_name(value: object) -> str:
+    """The name of a ranker, which is also a step of an address and the name of a log."""
+    if not isinstance(value, str) or re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", value) is None:
+        accepted = "1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first"
+        raise InvalidInput("name", value, accepted)
+    return value

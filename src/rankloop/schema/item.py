@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -78,9 +78,9 @@ class Item(ItemBody, frozen=True):
         force_setattr(made, "id", id)  # not by the constructor, which would check it
         return made
 
-    def as_mapping(self) -> dict[str, Any]:
+    def as_mapping(self) -> dict[str, object]:
         """What `of` accepts, what is not known left out."""
-        told: dict[str, Any] = msgspec.to_builtins(self)
+        told: dict[str, object] = msgspec.to_builtins(self)
         return {name: value for name, value in told.items() if value is not None}
 
 

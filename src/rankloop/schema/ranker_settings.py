@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -130,7 +131,13 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             given = told
         return super().of(given, where)
 
-    def given(self) -> dict[str, Any]:
+    @staticmethod
+    def row_size(given: Mapping[str, object]) -> int:
+        """Numbers of a row that settings ask for, features times context: known before all else is checked."""
+        asked = (size for size in (given.get("dim"), given.get("context")) if isinstance(size, int))
+        return math.prod(max(1, size) for size in asked)
+
+    def given(self) -> dict[str, object]:
         """The settings that differ from their defaults; how events add up where that default would be another."""
         told = super().given()
         return told | {"aggregate": self.aggregate} if self.objective == "amount" else told

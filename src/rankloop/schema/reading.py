@@ -13,7 +13,7 @@ from msgspec import inspect
 from rankloop.errors import InvalidInput, Words, closest
 from rankloop.schema.words import interval, whole
 
-Read = Callable[[str, Any], Any]
+Read = Callable[[str, object], object]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def reader(kind: inspect.Type) -> Reader:
     if said is None:
         return made
 
-    def read(field: str, value: Any) -> Any:
+    def read(field: str, value: object) -> object:
         try:
             return made.read(field, value)
         except InvalidInput as error:
@@ -77,7 +77,7 @@ def _optional(kind: inspect.UnionType) -> Reader:
 
 
 def _one_of_type(kind: type, accepted: str) -> Reader:
-    def read(field: str, value: Any) -> Any:
+    def read(field: str, value: object) -> object:
         if not isinstance(value, kind):
             raise InvalidInput(field, value, accepted)
         return value
@@ -88,11 +88,13 @@ def _one_of_type(kind: type, accepted: str) -> Reader:
 def _integer(kind: inspect.IntType) -> Reader:
     low, high = -(10**18) if kind.ge is None else kind.ge, kind.le
 
-    def read(field: str, value: Any) -> int:
-        good = isinstance(value, Integral) and not isinstance(value, bool)
-        if not good or value < low or (high is not None and value > high):
-            raise InvalidInput(field, value, whole(low, high, value if good else None))
-        return int(value)
+    def read(field: str, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise InvalidInput(field, value, whole(low, high))
+        found = int(value)
+        if found < low or (high is not None and found > high):
+            raise InvalidInput(field, value, whole(low, high, found))
+        return found
 
     return Reader(read, whole(low, high))
 
@@ -102,9 +104,10 @@ def _number(kind: inspect.FloatType) -> Reader:
     high, open_low = math.inf if kind.le is None else kind.le, kind.gt is not None
     accepted = interval(low, high, open_low)
 
-    def read(field: str, value: Any) -> float:
-        good = isinstance(value, Real) and not isinstance(value, bool)
-        if not good or not low <= value <= high or (open_low and value == low):
+    def read(field: str, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise InvalidInput(field, value, accepted)
+        if value < low or not value <= high or (open_low and value == low):
             raise InvalidInput(field, value, accepted)
         return float(value)
 
@@ -116,7 +119,7 @@ def _text(kind: inspect.StrType) -> Reader:
     accepted = "a text" if high is None and not low else f"a text of at least {low} characters"
     accepted = accepted if high is None else f"a text of {low} to {high} characters"
 
-    def read(field: str, value: Any) -> str:
+    def read(field: str, value: object) -> str:
         if not isinstance(value, str) or len(value) < low or (high is not None and len(value) > high):
             raise InvalidInput(field, value, accepted)
         return str(value)
@@ -127,7 +130,7 @@ def _text(kind: inspect.StrType) -> Reader:
 def _word(among: Sequence[str]) -> Reader:
     accepted = "one of " + ", ".join(among)
 
-    def read(field: str, value: Any) -> str:
+    def read(field: str, value: object) -> str:
         if not isinstance(value, str) or value not in among:
             raise InvalidInput(field, value, accepted, closest(value, among))
         return value
@@ -139,7 +142,7 @@ def _list(entry: Reader, length: int | None = None, least: int = 0) -> Reader:
     many = f"a list of at least {least}" if least else "a list" if length is None else f"a list of {length}"
     accepted = f"{many}, each entry {entry.accepted}"
 
-    def read(field: str, value: Any) -> list[Any]:
+    def read(field: str, value: object) -> list[object]:
         found = value.tolist() if hasattr(value, "tolist") else value  # an array of numbers
         if not isinstance(found, Sequence | frozenset | set) or isinstance(found, str | bytes) or len(found) < least:
             raise InvalidInput(field, value, accepted)
@@ -154,7 +157,7 @@ def _mapping(keys: inspect.Type, values: Reader) -> Reader:
     slots, key = isinstance(keys, inspect.IntType), reader(keys)
     accepted = f"a mapping from {key.accepted} to {values.accepted}"
 
-    def read(field: str, value: Any) -> dict[Any, Any]:
+    def read(field: str, value: object) -> dict[object, object]:
         if not isinstance(value, Mapping):
             raise InvalidInput(field, value, accepted)
         made = {}

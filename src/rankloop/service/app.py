@@ -64,8 +64,7 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
     for router in (routes.of_rankers, routes.of_replacing, routes.of_items, routes.of_decisions, routes.of_health):
         app.include_router(router(service))
     app.router.routes.extend(dashboard.routes())
-    for kind in (RankloopError, Refused, HTTPException, RequestValidationError, MemoryError, ArithmeticError):
-        app.add_exception_handler(kind, _told)
+    _tell_problems(app)
     app.add_middleware(Around, metrics=service.metrics, often=often)
     if service.settings.cors_origins:
         app.add_middleware(
@@ -74,9 +73,9 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    made: dict[str, Any] = {}
+    made: dict[str, object] = {}
 
-    def document() -> dict[str, Any]:
+    def document() -> dict[str, object]:
         if not made:
             made.update(openapi.document(app))
         return made
@@ -85,18 +84,33 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
     return app
 
 
-async def _told(request: Request, error: Exception) -> Response:
-    """The problem of an error that was raised on purpose."""
-    if isinstance(error, RequestValidationError):
-        first = error.errors()[0]
-        field = ".".join(str(step) for step in first["loc"][1:]) or "request"
-        return problems.response(Refused(422, f"{field} is not acceptable: {first['msg'].lower()}.", field=field))
-    if isinstance(error, HTTPException):
+def _tell_problems(app: FastAPI) -> None:
+    """Let the application answer errors that are raised on purpose with a problem, each of them."""
+
+    @app.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> Response:
+        return problems.response(error)
+
+    @app.exception_handler(RankloopError)
+    async def known(request: Request, error: RankloopError) -> Response:
+        return problems.response(problems.refused(error))
+
+    @app.exception_handler(MemoryError)
+    @app.exception_handler(ArithmeticError)
+    async def uncomputable(request: Request, error: Exception) -> Response:
+        return problems.response(problems.uncomputable())
+
+    @app.exception_handler(HTTPException)
+    async def by_the_framework(request: Request, error: HTTPException) -> Response:
         detail = {404: "there is nothing at this address.", 405: "this address does not take this method."}
         told = detail.get(error.status_code, f"{str(error.detail).rstrip('.').lower()}.")
         return problems.response(Refused(error.status_code, told, headers=error.headers))
-    known = problems.refused(error)
-    return problems.internal() if known is None else problems.response(known)
+
+    @app.exception_handler(RequestValidationError)
+    async def parameters(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        field = ".".join(str(step) for step in first["loc"][1:]) or "request"
+        return problems.response(Refused(422, f"{field} is not acceptable: {first['msg'].lower()}.", field=field))
 
 
 class Around:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sized
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive
 
 from rankloop.errors import InvalidInput, Words
-from rankloop.service.problems import Refused, malformed
+from rankloop.service.problems import Refused, not_acceptable, not_json
 
 T = TypeVar("T")
 encode = msgspec.json.Encoder().encode
@@ -44,8 +44,14 @@ def decode(decoder: Callable[[bytes], T], body: bytes) -> T:
     """The body as the decoder reads it."""
     try:
         return decoder(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise malformed(error) from None
+    except msgspec.ValidationError as error:
+        raise not_acceptable(str(error)) from None
+    except msgspec.DecodeError as error:
+        raise not_json(str(error)) from None
+    except UnicodeDecodeError:
+        raise not_json("its text is not UTF-8") from None
+    except RecursionError:
+        raise Refused(400, "the body is nested too deeply.") from None
 
 
 def at_most(field: str, given: Sized | None, most: int) -> None:
@@ -70,6 +76,6 @@ def no_more(query: bytes, known: Collection[str]) -> None:
         seen.add(name)
 
 
-def answer(value: Any, status: int = 200) -> Response:
+def answer(value: object, status: int = 200) -> Response:
     """A JSON answer."""
     return Response(encode(value), status, media_type="application/json")

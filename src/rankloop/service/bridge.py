@@ -38,7 +38,7 @@ class _Channel:
         self._done: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
         self._woken = False
 
-    def finished(self, waiter: asyncio.Future[Any], done: Future[Any]) -> None:
+    def finished(self, waiter: asyncio.Future[T], done: Future[T]) -> None:
         """Called in any thread."""
         self._done.append((waiter, done))
         if not self._woken:

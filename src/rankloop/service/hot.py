@@ -5,26 +5,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from typing import Any
 
 from anyio.to_thread import run_sync
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from rankloop.engine import Ranking
+from rankloop.errors import RankloopError
 from rankloop.hosting.hosted import Hosted
 from rankloop.schema import Decoder, FeedbackEvent, RankAnswer, RankRequest, Receipt
 from rankloop.service import bodies
-from rankloop.service.problems import internal, refused, response
+from rankloop.service.problems import UNCOMPUTABLE, Refused, internal, refused, response, uncomputable
 from rankloop.service.service import Service
 
 log = logging.getLogger("rankloop.service")
 _rank_body, _feedback_body = Decoder(RankRequest), Decoder(FeedbackEvent)
 
+Answers = Callable[[Service, Hosted, bytes], Awaitable[Struct]]
+"""What answers the body of a request to a ranker."""
+
 
 class Hot:
     """An ASGI endpoint for one of them: admit, read, answer, or say why not."""
 
-    def __init__(self, service: Service, path: str, answers: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, service: Service, path: str, answers: Answers) -> None:
         self.path, self._service, self._answers = path, service, answers
         self._role = answers.__name__  # rank or feedback, as the function
 
@@ -38,11 +41,18 @@ class Hot:
             hosted = service.rankers.find(scope["path_params"]["name"])
             body = await bodies.read(headers, receive, service.limits.body)
             made = bodies.encode(await self._answers(service, hosted, body))
-        except Exception as error:
-            told = refused(error)
-            if told is None:
-                log.exception("a request failed")
-            await (internal() if told is None else response(told))(scope, receive, send)
+        except Refused as error:
+            await response(error)(scope, receive, send)
+            return
+        except RankloopError as error:
+            await response(refused(error))(scope, receive, send)
+            return
+        except UNCOMPUTABLE:
+            await response(uncomputable())(scope, receive, send)
+            return
+        except Exception:
+            log.exception("a request failed")
+            await internal()(scope, receive, send)
             return
         told_headers = [(b"content-length", b"%d" % len(made)), (b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": told_headers})
@@ -56,16 +66,13 @@ async def rank(service: Service, hosted: Hosted, body: bytes) -> RankAnswer:
     # Draws for a propensity take their time, and so do thousands of candidates and a look into the log for an id.
     slow = asked.propensity > 0 or asked.decision is not None
     slow = slow or max(len(ids or ()) for ids in (asked.candidates, asked.exclude, asked.order)) > 1000
-    ranking, kept = await run_sync(_decide, hosted, asked) if slow else _decide(hosted, asked)
+    decide = hosted.ranker.rank_soon
+    ranking, kept = await run_sync(decide, asked) if slow else decide(asked)
     if kept is not None:
         await service.bridge.wait(kept)
     if not ranking.repeated:
         service.metrics.listed(hosted.name)
     return ranking.answer()
-
-
-def _decide(hosted: Hosted, asked: RankRequest) -> tuple[Ranking, Future[Any] | None]:
-    return hosted.ranker.rank_soon(asked)
 
 
 async def feedback(service: Service, hosted: Hosted, body: bytes) -> Receipt:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TypedDict
 
 import msgspec
 from fastapi import FastAPI
@@ -37,25 +38,34 @@ SOMETIMES = {
 WITH_BODY = {400: "Not JSON", 413: "Too large", 415: "Not said to be JSON"}
 
 
+class Described(TypedDict):
+    """Parameters of a route, as FastAPI calls them."""
+
+    status_code: int
+    responses: dict[int | str, dict[str, object]]
+    openapi_extra: dict[str, object]
+    response_class: type[Response]
+
+
 def described(
     *statuses: int,
-    body: Any = None,
-    answer: Any = None,
+    body: type | None = None,
+    answer: type | None = None,
     status: int = 200,
     guarded: bool = True,
     text: bool = False,
-) -> dict[str, Any]:
+) -> Described:
     """What a route says of itself, as FastAPI wants it. `statuses`: beyond those that every route has."""
-    told: dict[int | str, dict[str, Any]] = {}
+    told: dict[int | str, dict[str, object]] = {}
+    content = {"text/plain": {"schema": {"type": "string"}}} if text else None if answer is None else _json(answer)
     for code in (status, *(code for code in statuses if code < 300)):
-        content = {"text/plain": {"schema": {"type": "string"}}} if text else _json(answer)
-        told[code] = {"description": "Done"} | ({} if answer is None and not text else {"content": content})
+        told[code] = {"description": "Done"} | ({} if content is None else {"content": content})
     refusals = (ALWAYS if guarded else {}) | {code: SOMETIMES[code] for code in statuses if code >= 300}
     refusals |= {code: SOMETIMES[code] for code in (422, 503)} if guarded else {}
     refusals |= WITH_BODY if body is not None else {}
     for code, meaning in sorted(refusals.items()):
         told[code] = {"description": meaning, "content": {problems.MEDIA: {"schema": {"$ref": f"{WHERE}Problem"}}}}
-    extra: dict[str, Any] = {"security": [{"key": []}] if guarded else []}
+    extra: dict[str, object] = {"security": [{"key": []}] if guarded else []}
     if body is not None:
         extra["requestBody"] = {"required": True, "content": _json(body)}
     return {"status_code": status, "responses": told, "openapi_extra": extra, "response_class": _Nothing}
@@ -67,9 +77,8 @@ class _Nothing(Response):
     media_type = None
 
 
-def _json(type: Any) -> dict[str, Any]:
-    name = type if isinstance(type, str) else getattr(type, "__name__", "")
-    return {"application/json": {"schema": {"$ref": WHERE + name}}}
+def _json(kind: type) -> dict[str, dict[str, dict[str, str]]]:
+    return {"application/json": {"schema": {"$ref": WHERE + kind.__name__}}}
 
 
 HOT = {
@@ -84,10 +93,10 @@ HOT = {
 }
 
 
-def document(app: FastAPI) -> dict[str, Any]:
+def document(app: FastAPI) -> dict[str, object]:
     """The whole document."""
     made = get_openapi(title="rankloop", version=__version__, openapi_version="3.1.0", routes=app.routes)
-    paths: dict[str, Any] = {}
+    paths: dict[str, object] = {}
     for path, (id, summary, body, answer, statuses) in HOT.items():
         told = described(*statuses, body=body, answer=answer)
         responses = {str(code): response for code, response in told["responses"].items()}
@@ -96,18 +105,19 @@ def document(app: FastAPI) -> dict[str, Any]:
         paths[path] = {"post": operation | told["openapi_extra"] | {"responses": responses}}
     made["paths"] = paths | made["paths"]
     _, components = msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=WHERE + "{name}")
-    components["RankerSettings"]["properties"]["policy"]["enum"] = [entry.id for entry in catalogue.entries()]
-    components["RankerChanges"] = _changed(components["RankerSettings"])
+    settings = components["RankerSettings"]
+    settings["properties"]["policy"]["enum"] = [entry.id for entry in catalogue.entries()]
+    components[schemas.RankerChanges.__name__] = _changed(settings, settings["properties"])
     made.setdefault("components", {})["schemas"] = components
     made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     return made
 
 
-def _changed(config: dict[str, Any]) -> dict[str, Any]:
+def _changed(config: Mapping[str, object], properties: Mapping[str, object]) -> dict[str, object]:
     """Some of a ranker's settings, each as it is there or null, and whether to learn anew."""
-    own = {name: {"anyOf": [one, {"type": "null"}]} for name, one in config["properties"].items()}
+    own: dict[str, object] = {name: {"anyOf": [one, {"type": "null"}]} for name, one in properties.items()}
     told = "Settings to change; null takes one back to its default. `reset: true` learns anew, with the same items."
-    return config | {
+    return dict(config) | {
         "title": "RankerChanges",
         "description": told,
         "required": [],

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from rankloop.engine.records import CannotReplay
-from rankloop.errors import Conflict, InvalidInput, NotFound, Quarantined, RankloopError, Unavailable
+from rankloop.errors import RankloopError
 from rankloop.schema.answers import Problem
 
 MEDIA = "application/problem+json"
@@ -34,39 +32,27 @@ class Refused(Exception):
         super().__init__(detail)
 
 
-STATUSES: tuple[tuple[type[RankloopError], int, Mapping[str, str]], ...] = (
-    (Quarantined, 503, {}),
-    (CannotReplay, 503, {}),
-    (Unavailable, 503, RETRY),
-    (NotFound, 404, {}),
-    (Conflict, 409, {}),
-    (RankloopError, 422, {}),
-)
-"""Statuses of errors, the first that fits."""
+UNCOMPUTABLE = (MemoryError, ArithmeticError)
+"""Errors of numbers that no service can compute with."""
 
 
-def refused(error: Exception) -> Refused | None:
+def refused(error: RankloopError) -> Refused:
     """The status and sentence of an error that was raised on purpose."""
-    if isinstance(error, Refused):
-        return error
-    for kind, status, headers in STATUSES:
-        if isinstance(error, kind):
-            return Refused(status, str(error), field=error.field, headers=headers, cause=error)
-    if isinstance(error, MemoryError | ArithmeticError):
-        return Refused(422, "some number given is too large or too small to compute with.")
-    return None
+    headers = RETRY if error.retry else None
+    return Refused(error.status, str(error), field=error.field, headers=headers, cause=error)
+
+
+def uncomputable() -> Refused:
+    """What is said of one of the errors `UNCOMPUTABLE`."""
+    return Refused(422, "some number given is too large or too small to compute with.")
 
 
 def problem(error: Refused) -> Problem:
     """The body of a refusal."""
-    told = HTTPStatus(error.status).phrase, error.status, error.detail, error.field
-    match error.cause:
-        case InvalidInput() as cause:
-            return Problem(*told, kind="InvalidInput", given=cause.given, accepted=cause.accepted, meant=cause.meant)
-        case None:
-            return Problem(*told)
-        case other:
-            return Problem(*told, kind=type(other).__name__)
+    told, why = (HTTPStatus(error.status).phrase, error.status, error.detail, error.field), error.cause
+    if why is None:
+        return Problem(*told)
+    return Problem(*told, kind=why.kind, given=why.given, accepted=why.accepted, meant=why.meant)
 
 
 def response(error: Refused) -> Response:
@@ -79,19 +65,18 @@ def internal() -> Response:
     return response(Refused(500, "the service failed; its log says why."))
 
 
-def malformed(error: Exception) -> Refused:
-    """What is said of a body that cannot be decoded."""
-    if isinstance(error, msgspec.ValidationError):
-        told, _, at = str(error).partition(" - at ")
-        field = _field(at) or "body"
-        return Refused(422, f"{field} is not acceptable: {told[:1].lower()}{told[1:]}.", field=field)
-    if isinstance(error, RecursionError):
-        return Refused(400, "the body is nested too deeply.")
-    told = str(error) if isinstance(error, msgspec.DecodeError) else "its text is not UTF-8"
-    return Refused(400, f"the body is not JSON: {told[:1].lower()}{told[1:]}.")
+def not_acceptable(why: str) -> Refused:
+    """What is said of a body that is JSON of another type; `why` as msgspec has it."""
+    told, _, at = why.partition(" - at ")
+    field = _field(at) or "body"
+    return Refused(422, f"{field} is not acceptable: {told[:1].lower()}{told[1:]}.", field=field)
+
+
+def not_json(why: str) -> Refused:
+    """What is said of a body that is not JSON."""
+    return Refused(400, f"the body is not JSON: {why[:1].lower()}{why[1:]}.")
 
 
 def _field(at: str) -> str:
     """`$.items[0].id` as `items[0].id`."""
-    inside: Any = at.replace("`", "").split(" in ")[-1]
-    return str(inside).strip().removeprefix("$").removeprefix(".")
+    return at.replace("`", "").split(" in ")[-1].strip().removeprefix("$").removeprefix(".")

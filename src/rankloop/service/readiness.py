@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from anyio.to_thread import run_sync
 
@@ -20,7 +19,7 @@ class Readiness:
 
     def __init__(self, rankers: Rankers) -> None:
         self._rankers = rankers
-        self._look: asyncio.Task[Any] | None = None
+        self._look: asyncio.Task[object] | None = None
 
     async def check(self) -> None:
         """Refuse with 503 where the log cannot be read now, or nobody writes it."""
@@ -37,7 +36,7 @@ class Readiness:
             raise Refused(503, "the log is not being written.", headers=RETRY)
 
 
-def _seen(look: asyncio.Task[Any]) -> None:
+def _seen(look: asyncio.Task[object]) -> None:
     """An error that came too late for anybody is not one that nobody looked at."""
     if not look.cancelled():
         look.exception()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from concurrent.futures import Future
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Query, Request
+from fastapi.params import Depends as Dependency
 from msgspec.structs import asdict
 from starlette.responses import Response
 
 from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.history import History
-from rankloop.errors import NotFound
+from rankloop.errors import NotFound, RankloopError
 from rankloop.hosting.changes import ChangeHistory, changes
 from rankloop.hosting.hosted import Hosted
 from rankloop.hosting.replacing import Standing
@@ -24,11 +26,14 @@ from rankloop.service import bodies, hot, schemas
 from rankloop.service.auth import Guard
 from rankloop.service.metrics import MEDIA
 from rankloop.service.openapi import described
-from rankloop.service.problems import Refused, refused
+from rankloop.service.problems import UNCOMPUTABLE, Refused, refused, uncomputable
 from rankloop.service.readiness import Readiness
 from rankloop.service.service import Service
 from rankloop.service.watched import Watched
 
+T = TypeVar("T")
+Fields = dict[str, object]
+_fields: Callable[[bytes], Fields] = msgspec.json.Decoder(dict[str, Any]).decode
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 Segment = Annotated[str, Query(max_length=200)]
@@ -40,29 +45,30 @@ Points = Annotated[int, Query(ge=1, le=1_000)]
 Age = Annotated[float, Query(ge=0, le=60, allow_inf_nan=False, description="seconds that the answer may be old")]
 
 
-def needs(guard: Guard, role: str | None, *query: str) -> Any:
+def needs(guard: Guard, role: str | None, *query: str) -> Dependency:
     """Let in only keys with a role, if one is needed, and no parameters but these."""
 
     async def admit(request: Request) -> None:
         request.state.by = None if role is None else guard.admit(dict(request.scope["headers"]), role)
         bodies.no_more(request.scope["query_string"], query)
 
-    return Depends(admit)
+    return Dependency(admit)
 
 
-def given(decoder: Callable[[bytes], Any], most: int) -> Any:
-    """The request's body, decoded."""
+def given(decoder: Callable[[bytes], T], most: int) -> T:
+    """The request's body, decoded: the default of a parameter of a route, which becomes the body when one comes."""
 
-    async def read(request: Request) -> Any:
+    async def read(request: Request) -> T:
         return bodies.decode(decoder, await bodies.read(dict(request.scope["headers"]), request.receive, most))
 
-    return Depends(read)
+    body: T = Depends(read)
+    return body
 
 
 def of_rankers(service: Service) -> APIRouter:
     """Rankers: list, show, create or replace, delete."""
     router, rankers = APIRouter(tags=["rankers"]), service.rankers
-    config_given = given(msgspec.json.Decoder(dict[str, Any]).decode, service.limits.body)
+    config_given = given(_fields, service.limits.body)
     reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
 
     @router.get("/v1/rankers", dependencies=[reads], **described(answer=RankersAnswer))
@@ -80,7 +86,7 @@ def of_rankers(service: Service) -> APIRouter:
         dependencies=[administers],
         **described(201, 409, body=RankerSettings, answer=RankerAnswer),
     )
-    def put_ranker(request: Request, name: str, config: Any = config_given) -> Response:
+    def put_ranker(request: Request, name: str, config: Fields = config_given) -> Response:
         """Create a ranker, or adjust it: what was learned stays, and so do adjustable settings that are not named."""
         new = rankers.put(name, config, request.state.by)
         return bodies.answer(rankers.find(name).answer(), 201 if new else 200)
@@ -88,9 +94,9 @@ def of_rankers(service: Service) -> APIRouter:
     @router.patch(
         "/v1/rankers/{name}",
         dependencies=[administers],
-        **described(404, 409, body="RankerChanges", answer=RankerAnswer),
+        **described(404, 409, body=schemas.RankerChanges, answer=RankerAnswer),
     )
-    def patch_ranker(request: Request, name: str, changed: Any = config_given) -> Response:
+    def patch_ranker(request: Request, name: str, changed: Fields = config_given) -> Response:
         """Change named settings; those that would learn anew need `reset: true`."""
         return bodies.answer(rankers.patch(name, changed, request.state.by).answer())
 
@@ -119,7 +125,7 @@ def of_rankers(service: Service) -> APIRouter:
 def of_replacing(service: Service) -> APIRouter:
     """Another policy: rebuild it from the log, compare, switch, switch back."""
     router, rankers = APIRouter(tags=["replacing"]), service.rankers
-    config_given = given(msgspec.json.Decoder(dict[str, Any]).decode, service.limits.body)
+    config_given = given(_fields, service.limits.body)
     reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
 
     @router.put(
@@ -127,7 +133,7 @@ def of_replacing(service: Service) -> APIRouter:
         dependencies=[administers],
         **described(404, body=RankerSettings, answer=Standing, status=202),
     )
-    def put_other(request: Request, name: str, config: Any = config_given) -> Response:
+    def put_other(request: Request, name: str, config: Fields = config_given) -> Response:
         """Rebuild another policy from the log in the background; one that was there before goes."""
         rankers.put_other(name, config, request.state.by)
         return bodies.answer(rankers.standing(name), 202)
@@ -169,7 +175,7 @@ def of_items(service: Service) -> APIRouter:
         dependencies=[administers],
         **described(404, body=Items, status=204),
     )
-    def put_items(name: str, body: Any = items_given) -> Response:
+    def put_items(name: str, body: Items = items_given) -> Response:
         """Add or change items: all of them, or none."""
         bodies.at_most("items", body.items, service.limits.list)
         rankers.put_items(name, body.items)
@@ -185,7 +191,7 @@ def of_items(service: Service) -> APIRouter:
         dependencies=[administers],
         **described(404, body=ItemBody, answer=Item),
     )
-    def put_item(name: str, id: str, body: Any = item_given) -> Response:
+    def put_item(name: str, id: str, body: ItemBody = item_given) -> Response:
         """Add or change one item."""
         rankers.put_items(name, [Item.of({"id": id, **asdict(body)}, "item")])
         return bodies.answer(rankers.find(name).item(id))
@@ -212,7 +218,7 @@ def of_decisions(service: Service) -> APIRouter:
         dependencies=[tells],
         **described(404, body=BulkFeedback, answer=BulkAnswers),
     )
-    async def bulk_feedback(name: str, body: Any = events_given) -> Response:
+    async def bulk_feedback(name: str, body: BulkFeedback = events_given) -> Response:
         """Feedback for many lists; each is taken or refused by itself."""
         bodies.at_most("events", body.events, service.limits.bulk)
         hosted = rankers.find(name)
@@ -227,7 +233,7 @@ def of_decisions(service: Service) -> APIRouter:
         dependencies=[tells],
         **described(404, body=Withdrawal, answer=Receipt),
     )
-    def withdraw(name: str, body: Any = decision_given) -> Response:
+    def withdraw(name: str, body: Withdrawal = decision_given) -> Response:
         """A list was never shown: nothing is learned from it."""
         receipt = rankers.find(name).ranker.withdraw(body.decision)
         return bodies.answer(receipt)
@@ -308,28 +314,29 @@ def of_decisions(service: Service) -> APIRouter:
     return router
 
 
-def _handed(hosted: Hosted, told: FeedbackEvent) -> Any:
-    """A future, or the error that it was refused with."""
+def _handed(hosted: Hosted, told: FeedbackEvent) -> Future[Receipt]:
+    """What feedback becomes; where it is refused at once, a future that has failed."""
     try:
         return hot.tell(hosted, told)
-    except Exception as error:
-        if refused(error) is None:
-            raise
-        return error
+    except (Refused, RankloopError, *UNCOMPUTABLE) as error:
+        soon: Future[Receipt] = Future()
+        soon.set_exception(error)
+        return soon
 
 
-async def _settled(service: Service, hosted: Hosted, told: FeedbackEvent, soon: Any) -> BulkAnswer:
+async def _settled(service: Service, hosted: Hosted, told: FeedbackEvent, soon: Future[Receipt]) -> BulkAnswer:
     try:
-        if isinstance(soon, Exception):
-            raise soon
         receipt = await service.bridge.wait(soon)
-    except Exception as error:
+    except Refused as error:
+        why = error
+    except RankloopError as error:
         why = refused(error)
-        if why is None:
-            raise
-        return BulkAnswer(told.decision, "unavailable" if why.status == 503 else "refused", why.detail)
-    service.metrics.told(hosted.name, receipt.status)
-    return BulkAnswer(receipt.decision, receipt.status)
+    except UNCOMPUTABLE:
+        why = uncomputable()
+    else:
+        service.metrics.told(hosted.name, receipt.status)
+        return BulkAnswer(receipt.decision, receipt.status)
+    return BulkAnswer(told.decision, "unavailable" if why.status == 503 else "refused", why.detail)
 
 
 def _may_read(service: Service, request: Request) -> bool:

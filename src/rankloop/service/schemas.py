@@ -8,6 +8,10 @@ from rankloop.engine.estimates import Estimate
 from rankloop.engine.report import Overview, Places
 
 
+class RankerChanges(Struct):
+    """Some of a ranker's settings; the OpenAPI document says which, as those of a ranker."""
+
+
 class OverviewAnswer(Struct):
     """How a ranker does, at a glance."""
 

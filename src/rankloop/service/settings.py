@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from rankloop.errors import InvalidInput, RankloopError, Words
+from rankloop.schema.mappings import fields_of
 from rankloop.schema.service_settings import Settings
 
 PREFIX = "RANKLOOP_"
@@ -19,7 +19,7 @@ def load(
     path: str | Path | None = None,
     *,
     environment: Mapping[str, str] = os.environ,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
 ) -> Settings:
     """Settings of a file, then of the environment, then of the command line; the last one counts.
 
@@ -30,27 +30,28 @@ def load(
     for steps, value in _variables(environment):
         place = given
         for step in steps[:-1]:
-            held = place.get(step)
-            place[step] = dict(held) if isinstance(held, Mapping) else {}
-            place = place[step]
+            inner = fields_of(place.get(step)) or {}
+            place[step] = inner
+            place = inner
         place[steps[-1]] = value
     given |= {name: value for name, value in (overrides or {}).items() if value is not None}
     return Settings.of(given)
 
 
-def _file(path: Path) -> dict[str, Any]:
+def _file(path: Path) -> dict[str, object]:
     try:
         given = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput("--config", str(path), f"a file that can be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise RankloopError(f"{path} is not YAML.") from None  # its words might hold a secret
-    if given is not None and not isinstance(given, dict):
+    found = {} if given is None else fields_of(given)
+    if found is None:
         raise InvalidInput("--config", str(path), "a mapping of settings")
-    return given or {}
+    return found
 
 
-def _variables(environment: Mapping[str, str]) -> list[tuple[list[str], Any]]:
+def _variables(environment: Mapping[str, str]) -> list[tuple[list[str], object]]:
     """The variables that name a setting; others, such as those of the client, are left alone."""
     found = []
     for name in sorted(environment):

@@ -6,7 +6,6 @@ import gzip
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -46,7 +45,7 @@ class Watched:
         self._clock = clock
         self._kept: dict[tuple[str, Hashable], Answer] = {}
 
-    def answer(self, hosted: Hosted, asked: Hashable, age: float, make: Callable[[], Any]) -> Answer:
+    def answer(self, hosted: Hosted, asked: Hashable, age: float, make: Callable[[], object]) -> Answer:
         """What `make` gives, or gave at most so many seconds ago to somebody who asked the same of this ranker."""
         start, key = self._clock(), (hosted.name, asked)
         kept = self._kept.get(key)

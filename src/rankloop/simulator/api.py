@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -24,8 +23,8 @@ RANDOM = PolicySpec(id="random", label="random")
 
 
 def simulate(
-    policies: Sequence[str | Mapping[str, Any] | PolicySpec | Callable[[Setting], Ranks]],
-    world: World | Mapping[str, Any],
+    policies: Sequence[str | Mapping[str, object] | PolicySpec | Callable[[Setting], Ranks]],
+    world: World | Mapping[str, object],
     *,
     rounds: int,
     replications: int,

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Task:
     known: tuple[catalogue.Entry, ...] = field(default_factory=catalogue.own_entries)
     """Policies from outside the package, which a worker process enters in its catalogue too."""
 
-    def __reduce__(self) -> tuple[Callable[..., Task], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Task], tuple[object, ...]]:
         """How it travels: modules that an operator named go as code, so that a worker need not have their files."""
         cloudpickle = _cloudpickle()
         for module in plugins.named_modules():
@@ -56,7 +56,7 @@ class Task:
             return play(self.world, self.policy, self.chunk, self.rounds, self.seed, tick)
 
 
-def _cloudpickle() -> Any:
+def _cloudpickle() -> ModuleType:
     try:
         return import_module("cloudpickle")
     except ModuleNotFoundError:
@@ -131,7 +131,7 @@ def as_done(tasks: Iterable[Task], jobs: int, engine: str = "local") -> Iterator
 
 
 @contextmanager
-def _backend(engine: str, jobs: int) -> Iterator[dict[str, Any]]:
+def _backend(engine: str, jobs: int) -> Iterator[dict[str, object]]:
     """What joblib is told: processes of this machine, or a Dask cluster that lasts as long as the block."""
     if engine == "local":
         # Arrays go to the workers as they are: shared memory would outlive an interrupted run.
@@ -141,7 +141,7 @@ def _backend(engine: str, jobs: int) -> Iterator[dict[str, Any]]:
     try:
         import joblib
 
-        distributed: Any = import_module("distributed")  # its types are partial
+        distributed = import_module("distributed")  # its types are partial
     except ModuleNotFoundError:
         raise MissingExtra("the dask engine", "cluster") from None
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
@@ -194,8 +194,7 @@ def _in_worker(task: Task, path: Path, index: int) -> ChunkResult:
 def _stop_workers() -> None:
     from joblib.externals.loky import get_reusable_executor
 
-    executor: Any = get_reusable_executor()
-    executor.shutdown(wait=True, kill_workers=True)
+    get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
 def _counting(report: Report, size: int) -> Tick:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, Required, TypedDict, Unpack
 
 from rankloop import catalogue
 from rankloop.errors import MissingExtra
@@ -33,13 +33,22 @@ COLOURS = (
 )
 OWN = "#777777"
 """Policies of one's own, which have no place in the catalogue."""
-DASHES = ("-", "--", ":", "-.")
-
-
+Dash = Literal["-", "--", ":", "-."]
+DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.")
 MARKERS = "osv^DP"
 
 
-def styles(curves: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+class Style(TypedDict, total=False):
+    """How a curve is drawn, in Matplotlib's words."""
+
+    color: Required[str]
+    linestyle: Dash
+    marker: str
+    markevery: float
+    markersize: float
+
+
+def styles(curves: Sequence[tuple[str, str]]) -> dict[str, Style]:
     """A look for every curve, given as label and policy id.
 
     The colour is that of the policy's place in the catalogue, so the same in every figure; where two policies of
@@ -49,15 +58,20 @@ def styles(curves: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     ids = list(dict.fromkeys(id for _, id in curves))
     places = [known.index(id) if id in known else len(known) + i for i, id in enumerate(ids)]
     colours = [COLOURS[p % len(COLOURS)] if id in known else OWN for id, p in zip(ids, places, strict=True)]
-    chosen: dict[str, dict[str, Any]] = {}
+    chosen: dict[str, Style] = {}
     for id, place, colour in zip(ids, places, colours, strict=True):
         dash = DASHES[(place // len(COLOURS)) % len(DASHES)] if colours.count(colour) > 1 else "-"
         labels = [label for label, own in curves if own == id]
         for i, label in enumerate(labels):
             chosen[label] = {"color": colour, "linestyle": dash}
             if len(labels) > 1:
-                mark = {"marker": MARKERS[i % len(MARKERS)], "markevery": 0.12, "markersize": 3.5}
-                chosen[label] |= {"color": shade(colour, i / (len(labels) - 1)), **mark}
+                mark: Style = {
+                    "color": shade(colour, i / (len(labels) - 1)),
+                    "marker": MARKERS[i % len(MARKERS)],
+                    "markevery": 0.12,
+                    "markersize": 3.5,
+                }
+                chosen[label] |= mark
     return chosen
 
 
@@ -68,7 +82,7 @@ def shade(colour: str, share: float) -> str:
     return "#" + "".join(f"{round(p + (goal - p) * far):02x}" for p in parts)
 
 
-def band(axes: Axes, rounds: IntArray, curve: FloatArray, *, label: str, **style: Any) -> None:
+def band(axes: Axes, rounds: IntArray, curve: FloatArray, *, label: str, **style: Unpack[Style]) -> None:
     """A mean curve of values [C, R] with its 95 % confidence band."""
     mean, half = curve.mean(axis=1), stats.half_width(curve)
     axes.plot(rounds, mean, label=as_text(label), linewidth=1.6, **style)

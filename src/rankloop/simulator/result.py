@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -19,13 +19,41 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+class CurveJson(TypedDict):
+    """Means and standard errors over replications, at checkpoints; no error of a single replication."""
+
+    round: list[int]
+    mean: list[float]
+    sem: list[float | None]
+
+
+class TraceJson(TypedDict):
+    """One policy's numbers in `result.json`."""
+
+    id: str
+    label: str
+    params: dict[str, object]
+    regret: CurveJson
+    reward: CurveJson
+    seconds: float
+    rounds_per_second: float
+
+
+class ResultJson(TypedDict):
+    """What `result.json` holds."""
+
+    spec: dict[str, object]
+    version: str
+    policies: list[TraceJson]
+
+
 @dataclass(frozen=True)
 class Trace:
     """One policy's curves: cumulative, at C checkpoints, for R replications."""
 
     id: str
     label: str
-    params: Mapping[str, Any]
+    params: Mapping[str, object]
     regret: FloatArray  # [C, R] expected regret
     reward: FloatArray  # [C, R] realised reward
     seconds: float
@@ -41,19 +69,19 @@ class Trace:
         """Replication-rounds per second of one process."""
         return float(self.rounds[-1] * self.regret.shape[1] / self.seconds)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> TraceJson:
         """Means and standard errors as plain numbers."""
         return {
             "id": self.id,
             "label": self.label,
-            "params": _plain(self.params),
+            "params": _plain_fields(self.params),
             "regret": self._curve(self.regret),
             "reward": self._curve(self.reward),
             "seconds": self.seconds,
             "rounds_per_second": self.rounds_per_second,
         }
 
-    def _curve(self, values: FloatArray) -> dict[str, Any]:
+    def _curve(self, values: FloatArray) -> CurveJson:
         return {
             "round": self.rounds.tolist(),
             "mean": values.mean(axis=1).tolist(),
@@ -65,7 +93,7 @@ class Trace:
 class Result:
     """All policies of an experiment, on the same worlds and visitors."""
 
-    spec: Mapping[str, Any]
+    spec: Mapping[str, object]
     version: str
     traces: tuple[Trace, ...]
     random: Trace  # the yardstick, whether or not the spec asked for it
@@ -87,10 +115,10 @@ class Result:
 
         return render(self)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> ResultJson:
         """What `result.json` holds."""
         policies = [trace.as_json() for trace in self.traces]
-        return {"spec": _plain(self.spec), "version": self.version, "policies": policies}
+        return {"spec": _plain_fields(self.spec), "version": self.version, "policies": policies}
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Cumulative regret with 95 % confidence bands; also written to `path` if given."""
@@ -118,23 +146,27 @@ class Result:
     @classmethod
     def load(cls, folder: str | Path) -> Result:
         """Read what `save` wrote."""
-        from rankloop.simulator.trace_file import read_traces
+        from rankloop.simulator.trace_file import Played, read_traces
 
         where = Path(folder)
         try:
             head = json.loads((where / "result.json").read_text(encoding="utf-8"))
-            seconds = {p["label"]: p["seconds"] for p in head["policies"]}
-            *traces, random = read_traces(where / "trace.parquet", head["policies"], seconds)
+            played = [Played(p["id"], p["label"], p["params"], p["seconds"]) for p in head["policies"]]
+            *traces, random = read_traces(where / "trace.parquet", played)
         except (OSError, KeyError, ValueError) as error:
             accepted = f"a folder with the result.json and trace.parquet of a run ({type(error).__name__})"
             raise InvalidInput("folder", str(where), accepted) from None
         return cls(head["spec"], head["version"], tuple(traces), random)
 
 
-def _plain(value: Any) -> Any:
+def _plain_fields(given: Mapping[str, object]) -> dict[str, object]:
+    return {str(key): _plain(value) for key, value in given.items()}
+
+
+def _plain(value: object) -> object:
     """JSON's types only: arrays become lists, anything else its name."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(v) for key, v in value.items()}
+        return _plain_fields(value)
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, list | tuple):

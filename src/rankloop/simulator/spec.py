@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rankloop import catalogue, validate
+from rankloop.catalogue.params import Value
 from rankloop.errors import MISSING, InvalidInput, MissingExtra, Words
 from rankloop.policy import Ranks
 from rankloop.schema.words import unknown_field
 from rankloop.types import Setting
 from rankloop.worlds import World, from_spec
 
+if TYPE_CHECKING:
+    from yaml import MappingNode, SafeLoader
+
 REQUIRED, OPTIONAL = ("world", "policies", "rounds", "replications"), ("seed", "chunk")
+SIZES: dict[str, tuple[int, int | None]] = {
+    "rounds": (1, 10**9),
+    "replications": (1, 10**6),
+    "seed": (0, None),
+    "chunk": (1, None),
+}
+"""The least and the greatest value of each number."""
 CHUNK = 128
 """Replications that share a batch and a stream; part of an experiment's identity."""
 
@@ -25,7 +36,7 @@ class PolicySpec:
 
     id: str
     label: str
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Value] = field(default_factory=dict)
     function: Callable[[Setting], Ranks] | None = None
     entry: catalogue.Entry | None = None  # carried along, so that a worker process knows it too
 
@@ -64,17 +75,12 @@ class Spec:
     replications: int
     seed: int = 0
     chunk: int = CHUNK
-    source: Mapping[str, Any] = field(default_factory=dict)  # as given, for the record
+    source: Mapping[str, object] = field(default_factory=dict)  # as given, for the record
 
     def __post_init__(self) -> None:
         """Refuse sizes that cannot be run, and two policies of one label."""
-        for name, low, high in (
-            ("rounds", 1, 10**9),
-            ("replications", 1, 10**6),
-            ("seed", 0, None),
-            ("chunk", 1, None),
-        ):
-            object.__setattr__(self, name, validate.integer(name, getattr(self, name), low=low, high=high))
+        for name in SIZES:
+            object.__setattr__(self, name, _size(name, getattr(self, name)))
         if not self.policies:
             raise InvalidInput("policies", self.policies, "a policy, or several")
         labels = [spec.label for spec in self.policies]
@@ -83,7 +89,7 @@ class Spec:
                 raise InvalidInput(f"policies[{i}].label", label, "a label that no other policy of the spec has")
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Spec:
+    def of(cls, given: object) -> Spec:
         """Check a mapping as in the documentation and make a spec of it."""
         if not isinstance(given, Mapping):
             raise InvalidInput("spec", MISSING if given is None else given, f"a mapping with {', '.join(REQUIRED)}")
@@ -97,22 +103,27 @@ class Spec:
         return cls(
             world=world if hasattr(world, "prepare") and hasattr(world, "draw") else from_spec(world),
             policies=policy_specs(given["policies"]),
-            rounds=given["rounds"],
-            replications=given["replications"],
-            seed=given.get("seed", 0),
-            chunk=given.get("chunk", CHUNK),
+            rounds=_size("rounds", given["rounds"]),
+            replications=_size("replications", given["replications"]),
+            seed=_size("seed", given.get("seed", 0)),
+            chunk=_size("chunk", given.get("chunk", CHUNK)),
             source=dict(given),
         )
 
 
-def policy_specs(given: Any) -> tuple[PolicySpec, ...]:
+def _size(name: str, value: object) -> int:
+    low, high = SIZES[name]
+    return validate.integer(name, value, low=low, high=high)
+
+
+def policy_specs(given: object) -> tuple[PolicySpec, ...]:
     """A list of ids, mappings with 'id', or functions."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise InvalidInput("policies", given, "a list of policy ids, mappings with 'id', or functions of a Setting")
     return tuple(_policy_spec(f"policies[{i}]", one) for i, one in enumerate(given))
 
 
-def _policy_spec(where: str, one: Any) -> PolicySpec:
+def _policy_spec(where: str, one: object) -> PolicySpec:
     if isinstance(one, PolicySpec):
         return one
     if callable(one):
@@ -137,7 +148,7 @@ def load_spec(path: str | Path) -> Spec:
     return Spec.of(read_yaml(path))
 
 
-def read_yaml(path: str | Path) -> Any:
+def read_yaml(path: str | Path) -> object:
     """What a YAML file says, unchecked; a key that stands twice is refused."""
     try:
         import yaml
@@ -145,21 +156,27 @@ def read_yaml(path: str | Path) -> Any:
         raise MissingExtra("reading a spec file", "experiments") from None
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput("spec", str(path), f"a readable YAML file ({_reason(error)})") from None
+    except OSError as error:
+        accepted = f"a readable YAML file ({error.strerror or 'unreadable'})"
+        raise InvalidInput("spec", str(path), accepted) from None
+    except UnicodeDecodeError:
+        raise InvalidInput("spec", str(path), "a readable YAML file (it is not UTF-8 text)") from None
     try:
-        return yaml.load(text, Loader=_strict_loader(yaml))  # noqa: S506 (a SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1}: {getattr(error, 'problem', 'not YAML')})" if mark else ""
+        return yaml.load(text, Loader=_strict_loader())  # noqa: S506 (a SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" (line {mark.line + 1}: {error.problem})" if mark else ""
         raise InvalidInput("spec", str(path), f"a file that is valid YAML{where}") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise InvalidInput("spec", str(path), "a file that is valid YAML") from None
 
 
-def _strict_loader(yaml: Any) -> Any:
+def _strict_loader() -> type[SafeLoader]:
     """YAML's safe loader, but a key that stands twice is an error and not the last one."""
+    import yaml
 
-    class Strict(yaml.SafeLoader):  # type: ignore[misc]
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+    class Strict(yaml.SafeLoader):
+        def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, object]:
             keys = [key.value for key, _ in node.value]
             for key in keys:
                 if keys.count(key) > 1:
@@ -167,7 +184,3 @@ def _strict_loader(yaml: Any) -> Any:
             return super().construct_mapping(node, deep)
 
     return Strict
-
-
-def _reason(error: Exception) -> str:
-    return error.strerror or "unreadable" if isinstance(error, OSError) else "it is not UTF-8 text"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ def visitors(seed: int, chunk: int) -> np.random.Generator:
     return _stream(seed, _VISITORS, chunk)
 
 
-def policy(seed: int, chunk: int, id: str, params: Mapping[str, Any]) -> np.random.Generator:
+def policy(seed: int, chunk: int, id: str, params: Mapping[str, object]) -> np.random.Generator:
     """For a policy's own draws; it depends on what the policy is, not on its place in a list."""
     name = zlib.crc32(json.dumps([id, params], sort_keys=True, default=lambda value: type(value).__name__).encode())
     return _stream(seed, _POLICY, chunk, name)

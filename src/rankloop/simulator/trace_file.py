@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
@@ -31,25 +32,35 @@ def write_traces(path: Path, traces: Sequence[Trace]) -> None:
     pq.write_table(pa.concat_tables(parts).unify_dictionaries(), path)
 
 
-def read_traces(path: Path, policies: Sequence[Mapping[str, Any]], seconds: Mapping[str, float]) -> list[Trace]:
+@dataclass(frozen=True)
+class Played:
+    """A policy of a result.json: what it is, and how long it took."""
+
+    id: str
+    label: str
+    params: Mapping[str, object]
+    seconds: float
+
+
+def read_traces(path: Path, policies: Sequence[Played]) -> list[Trace]:
     """The traces of these policies of a result.json, then the yardstick's."""
     _, pq = _arrow()
     table = pq.read_table(path)
     names = np.array(table["label"].to_pylist())
     columns = {name: table[name].to_numpy() for name in ("yardstick", "replication", "round", "regret", "reward")}
     traces = []
-    for policy in (*policies, None):
-        mine = columns["yardstick"] if policy is None else (names == policy["label"]) & ~columns["yardstick"]
+    took = {policy.label: policy.seconds for policy in policies}
+    yardstick = Played("random", "random", {}, took.get("random", float("nan")))
+    for policy in (*policies, yardstick):
+        mine = columns["yardstick"] if policy is yardstick else (names == policy.label) & ~columns["yardstick"]
         R = int(columns["replication"][mine].max()) + 1
         regret, reward = (columns[name][mine].reshape(-1, R) for name in ("regret", "reward"))
         rounds = columns["round"][mine][::R]
-        head = policy or {"id": "random", "label": "random", "params": {}}
-        took = seconds.get(head["label"], float("nan"))
-        traces.append(Trace(head["id"], head["label"], head["params"], regret, reward, took, rounds))
+        traces.append(Trace(policy.id, policy.label, policy.params, regret, reward, policy.seconds, rounds))
     return traces
 
 
-def _arrow() -> tuple[Any, Any]:
+def _arrow() -> tuple[ModuleType, ModuleType]:
     try:
         import pyarrow
         import pyarrow.parquet

@@ -7,10 +7,12 @@ import threading
 import time
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 
-class Agenda:
+class Agenda(Generic[T]):
     """Jobs for several threads. What fell due first comes first, and feedback before visits.
 
     Args:
@@ -18,17 +20,17 @@ class Agenda:
         stopped: set when there is nothing more to do, or by whoever wants the end.
     """
 
-    def __init__(self, arrivals: Iterator[tuple[float, Any]], stopped: threading.Event) -> None:
+    def __init__(self, arrivals: Iterator[tuple[float, T]], stopped: threading.Event) -> None:
         self._arrivals, self.stopped = arrivals, stopped
-        self._next: tuple[float, Any] | None = None
+        self._next: tuple[float, T] | None = None
         self._drawn = False  # the last arrival
-        self._late: list[tuple[float, int, Any]] = []
+        self._late: list[tuple[float, int, T]] = []
         self._order = count()
         self._busy = 0  # threads whose job may still give another one
         self._timed = False  # one thread waits for the clock, the others for it
         self._changed = threading.Condition()
 
-    def take(self) -> tuple[float, Any] | None:
+    def take(self) -> tuple[float, T] | None:
         """The next job and when it was due, once it is; None at the end."""
         with self._changed:
             while not self.stopped.is_set():
@@ -46,7 +48,7 @@ class Agenda:
         with self._changed:
             self._busy -= 1
 
-    def later(self, due: float, job: Any) -> None:
+    def later(self, due: float, job: T) -> None:
         """Add a job for that time."""
         with self._changed:
             heapq.heappush(self._late, (due, next(self._order), job))
@@ -58,7 +60,7 @@ class Agenda:
             self.stopped.set()
             self._changed.notify_all()
 
-    def _due(self, now: float) -> tuple[float, Any] | None:
+    def _due(self, now: float) -> tuple[float, T] | None:
         if self._late and self._late[0][0] <= now:
             due, _, job = heapq.heappop(self._late)
             return due, job

@@ -5,15 +5,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from rankloop.engine import Item
 from rankloop.errors import RankloopError, Unsupported
-from rankloop.objective import Revenue
 from rankloop.simulator import streams
-from rankloop.types import EMPTY, IntArray, Setting
+from rankloop.types import EMPTY, FloatArray, IntArray, Setting
 from rankloop.worlds import Visit, World
 
 _MINDS, _HABITS, _GAPS, _ORDER = range(4)
@@ -125,10 +123,10 @@ def _items(visit: Visit, setting: Setting) -> tuple[Item, ...]:
     """The items that may be listed, item-0 …, with features and prices where the world has them."""
     request = visit.request
     L = request.items
-    x: Any = None
+    x: FloatArray | None = None
     if request.features is not None:
         x = np.broadcast_to(request.features, (1, L, request.features.shape[-1]))[0]
-    prices = setting.objective.prices if isinstance(setting.objective, Revenue) else np.zeros(L)
+    prices = np.zeros(L) if setting.objective.prices is None else setting.objective.prices
     allowed = np.ones(L, dtype=np.bool_) if request.allowed is None else np.broadcast_to(request.allowed, (1, L))[0]
     return tuple(
         Item(f"item-{i}", features=None if x is None else tuple(x[i].tolist()), price=float(prices[i]))

@@ -6,7 +6,8 @@ from typing import Self, TypeVar
 from urllib.parse import urlencode
 
 from rankloop.client import Call
-from rankloop.errors import MissingExtra, Unavailable
+from rankloop.client.errors import unreached
+from rankloop.errors import MissingExtra
 
 try:
     import httpx
@@ -41,7 +42,7 @@ class Caller:
             answer = self._pool.urlopen(call.method, path, body=call.content, headers=self._headers)
         except urllib3.exceptions.HTTPError as error:
             port = self._pool.port or (443 if self._pool.scheme == "https" else 80)
-            raise Unavailable(f"no answer from {self._pool.host}:{port} ({type(error).__name__}).") from None
+            raise unreached(self._pool.host, port, error) from None
         return call.result(httpx.Response(answer.status, content=answer.data))
 
     def __enter__(self) -> Self:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from msgspec import Struct, convert
 
 from rankloop.client import Calls, Client
 from rankloop.engine import Item
 from rankloop.engine.setting_use import OF_POLICY, read_by
 from rankloop.errors import InvalidInput, NotAllowed, NotFound, RankloopError
-from rankloop.objective import Clicks, Revenue
+from rankloop.objective import AnyClick
 from rankloop.types import Setting
 from rankloop.visitors.audience import Audience
 from rankloop.visitors.patience import Patience
@@ -65,17 +65,17 @@ def fit(
             ) from None
         config, created = settings_for(setting, create, slots or setting.slots, rounds), True
         patience.ask(service, Calls.put_ranker(ranker, config))
-    check(config, ranker, setting)
+    sizes = check(config, ranker, setting)
     there = _all_items(service, ranker, patience)
-    missing = _missing(audience.items, there, ranker, config.get("dim"), setting)
+    missing = _missing(audience.items, there, ranker, sizes.dim, setting)
     _put(service, ranker, missing, patience)
     others = there.keys() - {item.id for item in audience.items}
     return Fit(created, len(missing), [item.id for item in audience.items] if others else None)
 
 
-def settings_for(setting: Setting, policy: str, slots: int, rounds: int) -> dict[str, Any]:
+def settings_for(setting: Setting, policy: str, slots: int, rounds: int) -> dict[str, object]:
     """The settings of a ranker for a world, as far as a ranker can be told."""
-    config: dict[str, Any] = {"policy": policy, "slots": slots}
+    config: dict[str, object] = {"policy": policy, "slots": slots}
     config |= {name: n for name in ("dim", "context") if (n := getattr(setting, name)) is not None}
     if setting.bias is not None and len(setting.bias) == slots:
         config["bias"] = np.asarray(setting.bias).tolist()
@@ -83,29 +83,36 @@ def settings_for(setting: Setting, policy: str, slots: int, rounds: int) -> dict
         a, b = (np.unique(shape) for shape in (setting.prior.a, setting.prior.b))
         if len(a) == len(b) == 1:  # a ranker has one prior for all items
             config["prior"] = [float(a[0]), float(b[0])]
-    if isinstance(setting.objective, Revenue | Clicks):
-        config["objective"] = "revenue" if isinstance(setting.objective, Revenue) else "clicks"
+    if setting.objective.name != AnyClick.name:  # which is the default
+        config["objective"] = setting.objective.name
     read = read_by(policy)
     if rounds and "rounds" in read:
         config["rounds"] = rounds
     return {name: value for name, value in config.items() if name in read or name not in (*OF_POLICY, "objective")}
 
 
-def check(config: Mapping[str, Any], ranker: str, setting: Setting) -> None:
+class Sizes(Struct, frozen=True):
+    """The settings of a ranker that a world must fit."""
+
+    slots: int
+    context: int | None = None
+    dim: int | None = None
+
+
+def check(config: Mapping[str, object], ranker: str, setting: Setting) -> Sizes:
     """Refuse a ranker that has not what the world needs, or needs what the world has not."""
-    name = f"ranker {ranker!r}"
-    if config["slots"] < setting.slots:
-        raise RankloopError(
-            f"{name} has {_many(config['slots'], 'slot')}, and this world's lists have {setting.slots}."
-        )
-    context, dim = config.get("context"), config.get("dim")
-    if context != setting.context:
-        has, needs = (f"a context of {_many(n, 'number')}" if n else "no context" for n in (context, setting.context))
+    name, sizes = f"ranker {ranker!r}", convert(config, Sizes)
+    if sizes.slots < setting.slots:
+        raise RankloopError(f"{name} has {_many(sizes.slots, 'slot')}, and this world's lists have {setting.slots}.")
+    if sizes.context != setting.context:
+        each = (sizes.context, setting.context)
+        has, needs = (f"a context of {_many(n, 'number')}" if n else "no context" for n in each)
         raise RankloopError(f"{name} takes {has}, and visitors of this world have {needs}.")
     # A ranker without features may serve items that have some; it never hears of them.
-    if dim is not None and dim != setting.dim:
+    if sizes.dim is not None and sizes.dim != setting.dim:
         has = _many(setting.dim, "feature") if setting.dim else "none"
-        raise RankloopError(f"{name} needs items of {_many(dim, 'feature')}, and items of this world have {has}.")
+        raise RankloopError(f"{name} needs items of {_many(sizes.dim, 'feature')}, and items of this world have {has}.")
+    return sizes
 
 
 def _many(n: int, what: str) -> str:
@@ -123,24 +130,24 @@ def _all_items(service: Client, ranker: str, patience: Patience) -> dict[str, It
 
 def _missing(
     items: tuple[Item, ...], there: Mapping[str, Item], ranker: str, dim: int | None, setting: Setting
-) -> list[dict[str, Any]]:
+) -> list[Item]:
     """Items to put, as the ranker takes them; those of the same id must be the same."""
     wanted = []
     for item in items:
         features = item.features if dim is not None else None
         if item.id not in there:
-            wanted.append({"id": item.id, "features": features, "price": item.price})
+            wanted.append(Item(item.id, features=features, price=item.price))
             continue
         theirs = there[item.id]
         same = features is None or (theirs.features is not None and np.allclose(features, theirs.features, rtol=1e-9))
-        if not same or (isinstance(setting.objective, Revenue) and theirs.price != item.price):
+        if not same or (setting.objective.prices is not None and theirs.price != item.price):
             told = "has other features or another price than in this world"
             raise RankloopError(f"{item.id} of ranker {ranker!r} {told}; choose another ranker, or the seed it is of.")
     return wanted
 
 
-def _put(service: Client, ranker: str, items: list[dict[str, Any]], patience: Patience) -> None:
-    each = 100 + 25 * len(items[0]["features"] or ()) if items else 1
+def _put(service: Client, ranker: str, items: list[Item], patience: Patience) -> None:
+    each = 100 + 25 * len(items[0].features or ()) if items else 1
     size = max(1, min(PAGE, BODY // each))
     for start in range(0, len(items), size):
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from rankloop.client import Call
-from rankloop.errors import RankloopError, TooMany, Unavailable
+from rankloop.errors import RankloopError
 
 T = TypeVar("T")
 FIRST, LONGEST = 0.05, 2.0
@@ -24,6 +24,8 @@ class Asks(Protocol):
 
 class GaveUp(RankloopError):
     """The service was away for too long."""
+
+    status = 0
 
 
 class Stopped(Exception):
@@ -60,7 +62,7 @@ class Patience:
             try:
                 return service.ask(call), time.monotonic() - began
             except RankloopError as error:
-                if not _may_pass(error):
+                if not error.retry and error.status < 500:  # the same request will not do better a little later
                     raise
                 self._noted(error)
                 since = since if failed else time.monotonic()
@@ -70,8 +72,3 @@ class Patience:
                     raise GaveUp(f"gave up after {self._seconds:g} seconds: {error}") from None
                 if self._stopped.wait(min(left, LONGEST, FIRST * 2.0 ** (failed - 1))):
                     raise Stopped from None
-
-
-def _may_pass(error: RankloopError) -> bool:
-    """Whether the same request may do better a little later."""
-    return isinstance(error, Unavailable | TooMany) or error.status >= 500

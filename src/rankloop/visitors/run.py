@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from rankloop.client import Calls
@@ -17,6 +18,9 @@ from rankloop.visitors.bodies import Told
 from rankloop.visitors.caller import Caller
 from rankloop.visitors.patience import Asks, Patience, Stopped
 from rankloop.visitors.tally import Tally
+
+Job = Callable[[Asks, float], None]
+"""A visit, or late feedback: played with a service, and told when it was due."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Run:
         self.error: Exception | None = None  # what ended the run before its time
         self._stopped = threading.Event()
         self._patience = Patience(plan.patience, self._stopped, self.tally.failed)
-        self._agenda = Agenda(self._arrivals(), self._stopped)
+        self._agenda: Agenda[Job] = Agenda(self._arrivals(), self._stopped)
         self._threads = [threading.Thread(target=self._caller, daemon=True) for _ in range(plan.callers)]
 
     def start(self) -> None:
@@ -79,8 +83,8 @@ class Run:
         """Begin nothing more; what is on its way may still arrive."""
         self._agenda.stop()
 
-    def _arrivals(self) -> Iterator[tuple[float, Visitor]]:
-        """Visitors and when they come."""
+    def _arrivals(self) -> Iterator[tuple[float, Job]]:
+        """Visits and when they begin."""
         plan, begin = self.plan, time.monotonic()
         due = begin
         for number in count():
@@ -88,27 +92,29 @@ class Run:
             late = plan.seconds is not None and max(due, time.monotonic()) - begin >= plan.seconds
             if late or (plan.rounds and number >= plan.rounds):
                 return
-            yield due, self.audience.next()
+            yield due, partial(self._visit, self.audience.next())
 
     def _caller(self) -> None:
         try:
             with Caller(self._url, self._key) as service:
                 while (job := self._agenda.take()) is not None:
-                    due, what = job
-                    if isinstance(what, Told):
-                        self._tell(service, what, late=True)
-                    else:
-                        self._visit(service, what, due)
+                    due, play = job
+                    play(service, due)
                     self._agenda.done()
         except Stopped:
             pass
+        except RankloopError as error:
+            self.tally.ended(error)
+            self._end(error)
         except Exception as error:
-            self.error = self.error or error
-            if isinstance(error, RankloopError):
-                self.tally.ended(error)
-            self._agenda.stop()
+            self._end(error)
 
-    def _visit(self, service: Asks, visitor: Visitor, due: float) -> None:
+    def _end(self, error: Exception) -> None:
+        """What ended the run before its time: the first error counts."""
+        self.error = self.error or error
+        self._agenda.stop()
+
+    def _visit(self, visitor: Visitor, service: Asks, due: float) -> None:
         plan = self.plan
         behind = max(0.0, time.monotonic() - due) if plan.rate else 0.0
         call = bodies.rank(plan.ranker, visitor, candidates=plan.candidates, order=plan.order)
@@ -120,7 +126,7 @@ class Run:
             return
         told = Told(visitor.event, ranking.id, clicked, regret)
         if visitor.delay:
-            self._agenda.later(seen + visitor.delay, told)
+            self._agenda.later(seen + visitor.delay, lambda service, due: self._tell(service, told, late=True))
         else:
             self._tell(service, told, late=False)
 

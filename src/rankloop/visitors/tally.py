@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from rankloop.errors import RankloopError
 
@@ -51,6 +51,30 @@ class Interval:
     clicked: int = 0
     rank: Times = field(default_factory=Times)
     feedback: Times = field(default_factory=Times)
+
+
+class Summary(TypedDict):
+    """All numbers of a run; times in milliseconds, None where there is none."""
+
+    seconds: float
+    lists: int
+    lists_per_second: float
+    told: int
+    told_late: int
+    late: int
+    lost: int
+    untold: int
+    repeated: int
+    refused: int
+    receipts: dict[str, int]
+    clicked: int
+    click_through: float | None
+    mean_regret: float | None
+    rank_ms: dict[str, float | None]
+    feedback_ms: dict[str, float | None]
+    behind_ms: dict[str, float | None]
+    retries: int
+    errors: dict[str, int]
 
 
 class Tally:
@@ -124,7 +148,7 @@ class Tally:
         times = f"rank {_both(recent.rank)}, feedback {_both(recent.feedback)}"
         return f"{seconds:.0f} s: {counts}, {errors:,} errors; clicked {rate}; {times} ms (p50/p99)"
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Summary:
         """All numbers as plain values; times in milliseconds."""
         with self._lock:
             lists, seconds = self.all.lists, time.monotonic() - self._started

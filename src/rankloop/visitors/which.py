@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from rankloop import validate
 from rankloop.errors import InvalidInput
 from rankloop.math.logistic import sigmoid
+from rankloop.schema.mappings import fields_of
 from rankloop.simulator.spec import OPTIONAL, REQUIRED, read_yaml
 from rankloop.worlds import KINDS, World, from_spec
 
 DEFAULT = "cafe"
 
 
-def cafe() -> dict[str, Any]:
+def cafe() -> dict[str, object]:
     """A cascade over 40 items with 5 features, lists of 4.
 
     A random list is clicked by 34 % of the visitors, the best one by 76 %.
@@ -28,7 +28,7 @@ def cafe() -> dict[str, Any]:
     return {"kind": "cascade", "attraction": nu.tolist(), "features": features.tolist(), "k": 4}
 
 
-BUILT_IN: dict[str, Callable[[], dict[str, Any]]] = {DEFAULT: cafe}
+BUILT_IN: dict[str, Callable[[], dict[str, object]]] = {DEFAULT: cafe}
 
 
 def load_world(given: str = DEFAULT) -> tuple[World, int]:
@@ -39,10 +39,11 @@ def load_world(given: str = DEFAULT) -> tuple[World, int]:
     if given in BUILT_IN:
         return from_spec(BUILT_IN[given]()), 0
     found = read_yaml(given)
-    if isinstance(found, Mapping) and "kind" in found:
+    fields = fields_of(found) or {}
+    if "kind" in fields:
         return from_spec(found), 0
-    if not isinstance(found, Mapping) or "world" not in found:
+    if "world" not in fields:
         accepted = f"a world with 'kind', one of {', '.join(KINDS)}, or a mapping with 'world'"
         raise InvalidInput("--world", given, f"{' or '.join(BUILT_IN)}, or a YAML file that holds {accepted}")
     validate.mapping("spec", found, required=("world",), optional=(*REQUIRED, *OPTIONAL))
-    return from_spec(found["world"]), validate.integer("seed", found.get("seed", 0), low=0)
+    return from_spec(fields["world"]), validate.integer("seed", fields.get("seed", 0), low=0)

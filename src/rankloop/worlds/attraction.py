@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class BetaDraws:
         nu, a, b = (np.stack(column) for column in zip(*drawn, strict=True))
         return Attraction(nu, prior=BetaPrior(a, b))
 
-    def _one(self, rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    def _one(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray]:
         a, b = self.a.draw(rng, self.items), self.b.draw(rng, self.items)
         return rng.beta(a, b), a, b
 

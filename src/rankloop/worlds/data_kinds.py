@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankloop import validate
 from rankloop.data import prepared
@@ -17,11 +17,12 @@ from rankloop.worlds.files import read_arrays
 from rankloop.worlds.matrix import MatrixWorld
 from rankloop.worlds.reward_fields import SCENARIO, budgets_of, scenario_of
 
+Numbers = NDArray[np.generic]
 RATED = ("movielens-1m", "movielens-25m", "movielens-small", "yelp", "yelp-restaurants", "songs")
 """Data sets of who rated, reviewed or played what."""
 
 
-def matrix(fields: Mapping[str, Any]) -> World:
+def matrix(fields: Mapping[str, object]) -> World:
     """A random user of the test half clicks the first item that W says attracts them.
 
     file: an .npz with a binary array W, users x items; or
@@ -46,7 +47,7 @@ def matrix(fields: Mapping[str, Any]) -> World:
     return MatrixWorld(W, items, dim, k)
 
 
-def _chosen_matrix(given: Mapping[str, Any]) -> BoolArray:
+def _chosen_matrix(given: Mapping[str, object]) -> BoolArray:
     if not _from_data(given, ("categories", "most")):
         return _binary_matrix(given["file"])
     id = validate.choice("world.data", given["data"], RATED)
@@ -58,7 +59,7 @@ def _chosen_matrix(given: Mapping[str, Any]) -> BoolArray:
     return prepared.feedback_matrix(id, categories=tuple(categories), **sizes)
 
 
-def pivot(fields: Mapping[str, Any]) -> World:
+def pivot(fields: Mapping[str, object]) -> World:
     """Each round a fresh chunk of labelled vectors, never repeated; success is to show one with the pivot's label.
 
     file: an .npz with vectors x (n x d), labels label (n) and, optionally, coverage (n x topics); or
@@ -71,6 +72,7 @@ def pivot(fields: Mapping[str, Any]) -> World:
     """
     optional = ("file", "data", "topics", "space", "chunk", *SCENARIO)
     given = validate.mapping("world", fields, required=("pivot", "budget"), optional=optional)
+    label: Numbers
     if _from_data(given, ("topics", "space")):
         validate.choice("world.data", given["data"], ("mnist",))
         arms = prepared.digit_arms(_topics(given))
@@ -84,7 +86,7 @@ def pivot(fields: Mapping[str, Any]) -> World:
     return _chunk_world(given, x, hit, coverage)
 
 
-def rated(fields: Mapping[str, Any]) -> World:
+def rated(fields: Mapping[str, object]) -> World:
     """Each round a fresh chunk of vectors, never repeated; each succeeds at a rate of its own.
 
     file: an .npz with vectors x (n x d), rates rate (n, in [0, 1]) and, optionally, coverage (n x topics); or
@@ -97,14 +99,14 @@ def rated(fields: Mapping[str, Any]) -> World:
     if _from_data(given, ("topics", "space")):
         arms = prepared.rated_arms(validate.choice("world.data", given["data"], RATED), _topics(given))
         return _chunk_world(given, arms.x, arms.rate, arms.coverage)
-    x, rate, coverage = _arms_of_file(given["file"], "rate")
-    rate = rate.astype(np.float64)
+    x, found, coverage = _arms_of_file(given["file"], "rate")
+    rate = found.astype(np.float64)
     if not ((rate >= 0) & (rate <= 1)).all():
         raise InvalidInput("world.file", given["file"], "an .npz whose rates lie in [0, 1]")
     return _chunk_world(given, x, rate, coverage)
 
 
-def _chunk_world(given: Mapping[str, Any], x: FloatArray, rate: FloatArray, coverage: FloatArray | None) -> World:
+def _chunk_world(given: Mapping[str, object], x: FloatArray, rate: FloatArray, coverage: FloatArray | None) -> World:
     if "space" in given:
         validate.choice("world.space", given["space"], ("mixture",))
         if coverage is None:
@@ -115,7 +117,7 @@ def _chunk_world(given: Mapping[str, Any], x: FloatArray, rate: FloatArray, cove
     return ChunkWorld(x, rate, chunk, budgets, scenario_of(given, max(budgets)), coverage)
 
 
-def _from_data(given: Mapping[str, Any], only: tuple[str, ...]) -> bool:
+def _from_data(given: Mapping[str, object], only: tuple[str, ...]) -> bool:
     """Whether the world is made of a data set; exactly one of file and data must be there."""
     if ("file" in given) == ("data" in given):
         raise InvalidInput("world.file", given.get("file", MISSING), "either a file or a data set (data)")
@@ -126,25 +128,26 @@ def _from_data(given: Mapping[str, Any], only: tuple[str, ...]) -> bool:
     return "data" in given
 
 
-def _topics(given: Mapping[str, Any]) -> int | None:
+def _topics(given: Mapping[str, object]) -> int | None:
     return None if "topics" not in given else validate.integer("world.topics", given["topics"], low=2, high=1000)
 
 
-def _arms_of_file(file: Any, truth: str) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+def _arms_of_file(file: object, truth: str) -> tuple[FloatArray, Numbers, FloatArray | None]:
     """Vectors [n, d], labels or rates [n], and coverage [n, topics] where there is one."""
     accepted = f"the path of an .npz file with x (n x d), {truth} (n) and, optionally, coverage (n x topics)"
     arrays = read_arrays(file, ("x", truth), ("coverage",), accepted=accepted)
-    x, known, coverage = arrays["x"].astype(np.float64), arrays[truth], arrays.get("coverage")
+    x, known = arrays["x"].astype(np.float64), arrays[truth]
     if x.ndim != 2 or 0 in x.shape or known.shape != x.shape[:1] or not np.isfinite(x).all():
         raise InvalidInput("world.file", file, accepted)
-    if coverage is not None:
-        coverage = coverage.astype(np.float64)
-        if coverage.ndim != 2 or len(coverage) != len(x) or not ((coverage >= 0) & (coverage <= 1)).all():
-            raise InvalidInput("world.file", file, accepted + ", coverage in [0, 1]")
+    if "coverage" not in arrays:
+        return x, known, None
+    coverage = arrays["coverage"].astype(np.float64)
+    if coverage.ndim != 2 or len(coverage) != len(x) or not ((coverage >= 0) & (coverage <= 1)).all():
+        raise InvalidInput("world.file", file, accepted + ", coverage in [0, 1]")
     return x, known, coverage
 
 
-def _binary_matrix(file: Any) -> BoolArray:
+def _binary_matrix(file: object) -> BoolArray:
     accepted = "the path of an .npz file with a binary array W, users x items"
     W = read_arrays(file, ("W",), accepted=accepted)["W"]
     if W.ndim != 2 or min(W.shape) < 2 or not ((W == 0) | (W == 1)).all():

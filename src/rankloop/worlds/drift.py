@@ -76,12 +76,12 @@ class Seasonal:
         return Blend(0, 1, 0.5 * (1.0 - math.cos(2.0 * math.pi * (t % self.period) / self.period)))
 
 
-DRIFTS: dict[str, tuple[str, Callable[[int], Drift]]] = {
-    "abrupt": ("every", Abrupt),
-    "slow": ("rounds", Slow),
-    "seasonal": ("period", Seasonal),
+DRIFTS: dict[str, tuple[str, int, Callable[[int], Drift]]] = {
+    "abrupt": ("every", 1, Abrupt),
+    "slow": ("rounds", 1, Slow),
+    "seasonal": ("period", 2, Seasonal),
 }
-"""The kinds of drift by name, each with the name of its size in rounds."""
+"""The kinds of drift by name, each with the name of its size in rounds and the least one."""
 
 
 def drift_of(value: object) -> Drift:
@@ -94,5 +94,6 @@ def drift_of(value: object) -> Drift:
     if len(given) != 1:
         raise InvalidInput("world.drift", value, f"exactly one of {', '.join(DRIFTS)}")
     ((name, options),) = given.items()
-    size, make = DRIFTS[name]
-    return make(validate.mapping(f"world.drift.{name}", options, required=(size,))[size])
+    size, least, make = DRIFTS[name]
+    rounds = validate.mapping(f"world.drift.{name}", options, required=(size,))[size]
+    return make(validate.integer(f"world.drift.{name}.{size}", rounds, low=least, high=LONGEST))

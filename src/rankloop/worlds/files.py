@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,12 @@ from rankloop.errors import InvalidInput
 
 
 def read_arrays(
-    file: Any, required: Sequence[str], optional: Sequence[str] = (), *, accepted: str
-) -> dict[str, NDArray[Any]]:
+    file: object, required: Sequence[str], optional: Sequence[str] = (), *, accepted: str
+) -> dict[str, NDArray[np.generic]]:
     """Numeric arrays by name; a file that cannot be read or lacks one is refused with what is accepted."""
-    found: dict[str, NDArray[Any]] = {}
+    found: dict[str, NDArray[np.generic]] = {}
+    if not isinstance(file, str | os.PathLike):
+        raise InvalidInput("world.file", file, accepted)
     try:
         with Path(file).open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             for name in (*required, *optional):

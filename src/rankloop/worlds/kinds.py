@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from rankloop.worlds.sources import shape, source
 COMMON = ("features", "prior", "drift")
 
 
-def cascade(fields: Mapping[str, Any]) -> World:
+def cascade(fields: Mapping[str, object]) -> World:
     """Scans down, clicks the first attractive item and stops; value 1 - ∏(1-ν).
 
     attraction: L probabilities, or {beta: {items, a, b}}, {linear: {items, dim}}, {logistic: {items, dim}}, or
@@ -38,7 +37,7 @@ def cascade(fields: Mapping[str, Any]) -> World:
     return _click_world(CascadeClicks(), given, given["k"])
 
 
-def dependent_click(fields: Mapping[str, Any]) -> World:
+def dependent_click(fields: Mapping[str, object]) -> World:
     """Clicks each examined attractive item, leaves satisfied after slot k with probability termination_k.
 
     attraction, features, prior, drift: as in cascade
@@ -51,7 +50,7 @@ def dependent_click(fields: Mapping[str, Any]) -> World:
     return _click_world(DependentClicks(termination), given, k)
 
 
-def position_based(fields: Mapping[str, Any]) -> World:
+def position_based(fields: Mapping[str, object]) -> World:
     """Examines slot k with probability bias_k, independently, and clicks what attracts; value Σ bias_k ν.
 
     attraction, features, prior, drift: as in cascade
@@ -63,7 +62,7 @@ def position_based(fields: Mapping[str, Any]) -> World:
     return _click_world(PositionClicks(bias), given, _as_many_slots(given, "bias", len(bias)))
 
 
-KINDS: dict[str, Callable[[Mapping[str, Any]], World]] = {
+KINDS: dict[str, Callable[[Mapping[str, object]], World]] = {
     "cascade": cascade,
     "dependent-click": dependent_click,
     "position-based": position_based,
@@ -77,7 +76,7 @@ KINDS: dict[str, Callable[[Mapping[str, Any]], World]] = {
 }
 
 
-def from_spec(spec: Any) -> World:
+def from_spec(spec: object) -> World:
     """The world of a mapping such as {kind: cascade, attraction: [0.5, 0.1], k: 1}.
 
     >>> from_spec({"kind": "cascade", "attraction": [0.5, 0.1], "k": 1}).k
@@ -89,20 +88,20 @@ def from_spec(spec: Any) -> World:
     return KINDS[kind]({name: value for name, value in spec.items() if name != "kind"})
 
 
-def _click_world(model: ClickModel, given: Mapping[str, Any], k: Any) -> World:
+def _click_world(model: ClickModel, given: Mapping[str, object], k: object) -> World:
     arms = source(given["attraction"], given.get("features"))
     prior = _prior(given["prior"], arms.items) if given.get("prior") is not None else None
     world = ClickWorld(model, arms, validate.integer("world.k", k, high=arms.items), prior)
     return world if given.get("drift") is None else DriftingWorld(world, drift_of(given["drift"]))
 
 
-def _as_many_slots(given: Mapping[str, Any], field: str, length: int) -> int:
+def _as_many_slots(given: Mapping[str, object], field: str, length: int) -> int:
     if "k" in given and validate.integer("world.k", given["k"]) != length:
         raise InvalidInput("world.k", given["k"], f"{length}, the length of world.{field}")
     return length
 
 
-def _prior(value: Any, items: int) -> BetaPrior:
+def _prior(value: object, items: int) -> BetaPrior:
     given = validate.mapping("world.prior", value, required=("a", "b"))
     shapes = [shape(f"world.prior.{name}", given[name], items) for name in ("a", "b")]
     for name, one in zip("ab", shapes, strict=True):

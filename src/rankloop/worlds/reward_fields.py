@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -14,14 +13,14 @@ from rankloop.worlds.rewards import Scenario, scenario
 SCENARIO = ("scenario", "rewards", "losses")
 
 
-def budgets_of(value: Any) -> tuple[int, ...]:
+def budgets_of(value: object) -> tuple[int, ...]:
     """Budgets that are cycled over the rounds."""
     if isinstance(value, list | tuple) and value:
         return tuple(validate.integer(f"world.budget[{i}]", v, low=0, high=10**6) for i, v in enumerate(value))
     return (validate.integer("world.budget", value, low=0, high=10**6),)
 
 
-def scenario_of(given: Mapping[str, Any], slots: int) -> Scenario:
+def scenario_of(given: Mapping[str, object], slots: int) -> Scenario:
     """Rewards and losses for so many slots, by name or as numbers."""
     if "rewards" not in given and "losses" not in given:
         return scenario(

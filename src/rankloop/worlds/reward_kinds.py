@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from rankloop.worlds.rewards import RewardWorld
 from rankloop.worlds.sources import source
 
 
-def cascade_rewards(fields: Mapping[str, Any]) -> World:
+def cascade_rewards(fields: Mapping[str, object]) -> World:
     """A cascade with reward r_j at the first success in place j, loss ℓ_s if all s shown fail; lists of 0 … budget.
 
     attraction: L probabilities or a generator, as in cascade (with features beside numbers, optional); or
@@ -52,7 +51,7 @@ def cascade_rewards(fields: Mapping[str, Any]) -> World:
     return RewardWorld(chosen, budgets, arms.items, source=arms)
 
 
-def coverage_rewards(fields: Mapping[str, Any]) -> World:
+def coverage_rewards(fields: Mapping[str, object]) -> World:
     """As cascade-rewards, but what an item adds depends on the topics that the items above it cover.
 
     coverage: L x topics numbers in [0, 1]; or fresh: {items, dim}, new Dirichlet(½) rows each round
@@ -76,7 +75,7 @@ def coverage_rewards(fields: Mapping[str, Any]) -> World:
     return RewardWorld(chosen, budgets, len(c), weights=weights, coverage=c, covers=True)
 
 
-def choice(fields: Mapping[str, Any]) -> World:
+def choice(fields: Mapping[str, object]) -> World:
     """One choice among the whole list: P(slot k) = λ_k α/(1 + Σ λ_v α), else nothing; value P(click).
 
     attraction: J numbers in (0, 1], or a generator as in cascade
@@ -93,7 +92,7 @@ def choice(fields: Mapping[str, Any]) -> World:
     return ChoiceWorld(arms, bias)
 
 
-def item_position(fields: Mapping[str, Any]) -> World:
+def item_position(fields: Mapping[str, object]) -> World:
     """A context x each round; P(click) of item j in slot k = 1 … K is σ(xᵀβ_j - α_j k), independently.
 
     alpha and beta: N and N x d numbers; or items and dim: sizes, α ~ U[0, 1] and β uniform in the unit ball; or
@@ -123,20 +122,20 @@ def item_position(fields: Mapping[str, Any]) -> World:
     return ItemPositionWorld(items, dim, k, objective, alpha, beta, intercept, features, contexts)
 
 
-def _not_beside(given: Mapping[str, Any], field: str, others: tuple[str, ...]) -> None:
+def _not_beside(given: Mapping[str, object], field: str, others: tuple[str, ...]) -> None:
     for other in others:
         if other in given:
             raise InvalidInput(f"world.{other}", given[other], f"no {other} beside world.{field}")
 
 
-def _fresh(given: Mapping[str, Any]) -> tuple[int, FloatArray]:
+def _fresh(given: Mapping[str, object]) -> tuple[int, FloatArray]:
     sizes = validate.mapping("world.fresh", given["fresh"], required=("items", "dim"))
     items = validate.integer("world.fresh.items", sizes["items"])
     dim = validate.integer("world.fresh.dim", sizes["dim"])
     return items, validate.vector("world.weights", given.get("weights"), length=dim)
 
 
-def _parameters(given: Mapping[str, Any]) -> tuple[FloatArray | None, FloatArray | None]:
+def _parameters(given: Mapping[str, object]) -> tuple[FloatArray | None, FloatArray | None]:
     alpha = None if "alpha" not in given else validate.vector("world.alpha", given["alpha"])
     beta = None if "beta" not in given else validate.matrix("world.beta", given["beta"])
     if (alpha is None) != (beta is None):
@@ -154,7 +153,7 @@ def _parameters(given: Mapping[str, Any]) -> tuple[FloatArray | None, FloatArray
     return alpha, beta
 
 
-def _objective(given: Mapping[str, Any], items: int) -> Objective:
+def _objective(given: Mapping[str, object], items: int) -> Objective:
     name = validate.choice("world.objective", given.get("objective", "any-click"), ("any-click", "clicks", "revenue"))
     if name == "revenue":
         if "prices" not in given:
@@ -165,7 +164,7 @@ def _objective(given: Mapping[str, Any], items: int) -> Objective:
     return AnyClick() if name == "any-click" else Clicks()
 
 
-def _intercept(given: Mapping[str, Any], items: int) -> FloatArray | None:
+def _intercept(given: Mapping[str, object], items: int) -> FloatArray | None:
     if "intercept" not in given:
         return None
     if isinstance(given["intercept"], list | tuple):

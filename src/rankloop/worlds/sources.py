@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ JUDGED = ("mslr-web", "letor", "istella")
 """Data sets of judged documents."""
 
 
-def source(attraction: Any, features: Any) -> Source:
+def source(attraction: object, features: object) -> Source:
     """Numbers with features beside them, or one of the generators beta, linear, logistic and judged."""
     field = "world.attraction"
     if isinstance(attraction, Mapping):
@@ -33,7 +32,7 @@ def source(attraction: Any, features: Any) -> Source:
     return Given(nu, x)
 
 
-def _generator(field: str, name: str, options: Any) -> Source:
+def _generator(field: str, name: str, options: object) -> Source:
     if name == "beta":
         given = validate.mapping(field, options, required=("items", "a", "b"))
         items = validate.integer(f"{field}.items", given["items"], high=10**7)
@@ -47,7 +46,7 @@ def _generator(field: str, name: str, options: Any) -> Source:
     return LinearDraws(items, validate.integer(f"{field}.dim", given["dim"]), logistic=name == "logistic")
 
 
-def shape(field: str, value: Any, items: int) -> Shape:
+def shape(field: str, value: object, items: int) -> Shape:
     """A number, a list of one for each item, or {integers: [low, high]}."""
     if isinstance(value, Mapping):
         bounds = validate.mapping(field, value, required=("integers",))["integers"]
