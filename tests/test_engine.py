@@ -14,6 +14,7 @@ from rankloop.engine import ConflictingDecision, Item, Ranker, RankerConfig, Unk
 from rankloop.engine.config import LoggedConfig
 from rankloop.engine.decision_rng import numbered
 from rankloop.engine.records import ItemsPut, ItemsRemoved
+from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
 from rankloop.schema import Prior, PropensityAnswer
 from rankloop.store import MemoryStore, SqliteStore, StoreUnavailable, Writer
@@ -996,3 +997,70 @@ def test_asking_for_a_propensity_changes_no_list() -> None:
         ranker.put_items(items(6))
         lists.append([ranker.rank(propensity=draws).ids for _ in range(10)])
     assert lists[0] == lists[1]
+
+
+# Priors by segment
+
+
+@pytest.mark.parametrize("discount", [1.0, 0.9])
+@pytest.mark.parametrize("id", ["cascade-ucb1", "ts-beta", "gts", "ensemble", "cascade-lin-ts", "log-ts-ltr"])
+def test_a_prior_may_differ_between_segments(id: str, discount: float) -> None:
+    """Night visitors want the opposite; segments of which nothing is said have the general score."""
+    if id == "ensemble" and discount < 1.0:
+        return
+    store, x = MemoryStore(), np.eye(3)
+    given = config(id, discount=discount)
+    ranker = Ranker(given, store=store)
+
+    def put(night: list[float]) -> None:
+        ranker.put_items(
+            [
+                {
+                    "id": f"item-{i}",
+                    "features": x[i].tolist(),
+                    "prior": {
+                        "score": 0.2 + 0.3 * i,
+                        "strength": 900.0,
+                        "segments": {"night": {"score": night[i], "strength": 900.0}},
+                    },
+                }
+                for i in range(3)
+            ]
+        )
+
+    put([0.8, 0.5, 0.2])
+    day, night = ("item-2", "item-1", "item-0"), ("item-0", "item-1", "item-2")
+    assert (ranker.rank(segment="day").ids, ranker.rank(segment="night").ids) == (day, night)
+    ranker.feedback(ranker.rank(segment="night").id, clicked=[0])
+    assert ranker.rank(segment="night").ids == night
+    put([0.2, 0.5, 0.8])  # replaces the prior, and leaves what was learned
+    assert ranker.rank(segment="night").ids == day
+    ranker.snapshot()
+    ranker.flush()
+    again = Ranker(given, store=store)
+    assert contents(again) == contents(ranker)
+    assert again.item("item-0") == ranker.item("item-0")
+    assert again.item("item-0").prior == ranker.item("item-0").prior
+    replayed = Replica(given)
+    replayed.follow(store.read("ranker"))
+    assert {name: a.tobytes() for name, a in replayed.learners.arrays().items()} == {
+        name: a.tobytes() for name, a in ranker._replica.learners.arrays().items()
+    }
+
+
+def test_a_prior_of_a_segment_is_checked_as_any_other() -> None:
+    ranker = Ranker(config("gts"))
+    segments = {"night": {"score": 1.5, "strength": 1.0}}
+    with pytest.raises(InvalidInput, match=r"items\[0\]\.prior\.segments\.night\.score"):
+        ranker.put_items([items(1)[0] | {"prior": {"score": 0.1, "strength": 1.0, "segments": segments}}])
+    online = Ranker(config("ucr"))
+    segments = {"night": {"score": 0.5, "strength": 1.0}}
+    given = items(1)[0] | {"prior": {"score": 0.1, "strength": 1.0, "segments": segments}}
+    with pytest.raises(InvalidInput, match=r"items\[0\]\.prior\.strength is 1\.0; accepted: 0 beside segments"):
+        online.put_items([given])
+    online.put_items([items(1)[0] | {"prior": {"score": 0.1, "strength": 0.0, "segments": segments}}])
+
+
+def test_lists_by_item_are_no_parameters_of_a_ranker() -> None:
+    with pytest.raises(InvalidInput, match=r"ranker\.params\.a is .*accepted: a number for all items"):
+        RankerConfig(policy="ts-beta", slots=2, params={"a": [1, 2], "b": [1, 2]})

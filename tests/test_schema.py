@@ -22,7 +22,17 @@ from rankloop.client import AsyncClient, Client
 from rankloop.client.calls import Calls
 from rankloop.engine import Ranker, RankerConfig
 from rankloop.errors import InvalidInput, Unsupported
-from rankloop.schema import Decoder, FeedbackEvent, Guardrail, Item, Payload, Prior, RankerSettings, RankRequest
+from rankloop.schema import (
+    Decoder,
+    FeedbackEvent,
+    Guardrail,
+    Item,
+    Payload,
+    Prior,
+    RankerSettings,
+    RankRequest,
+    SegmentPrior,
+)
 from rankloop.schema.base import defaults, readers
 from rankloop.schema.describing import described
 from rankloop.schema.service_settings import Key, Limits, Settings, Snapshots
@@ -206,9 +216,9 @@ def test_a_ranker_s_settings_are_checked_however_they_are_made() -> None:
 
 def test_too_many_or_repeated_arguments_are_a_mistake_of_the_program() -> None:
     with pytest.raises(TypeError, match="at most once"):
-        Prior(0.5, 1.0, 2.0)  # type: ignore[call-arg]
+        SegmentPrior(0.5, 1.0, 2.0)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="at most once"):
-        Prior(0.5, score=1.0)  # type: ignore[misc, call-arg]
+        SegmentPrior(0.5, score=1.0)  # type: ignore[misc, call-arg]
 
 
 def test_numbers_of_arrays_are_numbers() -> None:

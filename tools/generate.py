@@ -15,7 +15,7 @@ import numpy as np
 
 from rankloop import catalogue
 from rankloop.cli.listing import describe
-from rankloop.schema import FeedbackEvent, Guardrail, Item, Payload, Prior, RankerSettings, RankRequest
+from rankloop.schema import FeedbackEvent, Guardrail, Item, Payload, Prior, RankerSettings, RankRequest, SegmentPrior
 from rankloop.schema.describing import described
 from rankloop.schema.service_settings import Key, Limits, Settings, Snapshots
 from rankloop.types import BetaPrior, Setting
@@ -80,6 +80,7 @@ SETTINGS: tuple[tuple[str, str, type[Payload]], ...] = (
     ("A feedback event", "`Ranker.feedback`, `Client.feedback`, `POST /v1/rankers/{name}/feedback`.", FeedbackEvent),
     ("An item", "`Ranker.put_items`, `Client.put_items`, `PUT /v1/rankers/{name}/items`.", Item),
     ("A prior", "The field `prior` of an item.", Prior),
+    ("A prior in a segment", "An entry of `segments` of a prior.", SegmentPrior),
     ("The settings of a ranker", "`RankerConfig`, `PUT /v1/rankers/{name}`, `rankloop rankers`.", RankerSettings),
     ("The settings of a service", "`rankloop serve --config`, and variables `RANKLOOP_…`.", Settings),
     ("An API key", "An entry of `keys` of a service's settings.", Key),

@@ -23,7 +23,7 @@ from rankloop.plan.pinned import around_pins
 from rankloop.propensity.list_distribution import Decides, ListDistribution
 from rankloop.ranking_policy import Collect, Greedy, LearnerState, RankingPolicy
 from rankloop.state import State
-from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Layout, Read, Request, Rows, SlotScore
+from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray, Layout, Read, Request, Rows, SlotScore
 
 S = TypeVar("S", bound=State)
 
@@ -132,6 +132,13 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         if done:
             state.t += len(decisions.items)
         return done
+
+    def amend(self, state: PolicyState[S], decision: Decision, before: FloatArray, after: FloatArray) -> bool:
+        """The belief adds what has changed, where the same slots are observed with the same exposure."""
+        old, new = (self.feedback.read(decision.items, clicks) for clicks in (before, after))
+        if not np.array_equal(old.exposure, new.exposure):
+            return False
+        return self.belief.amend(state.belief, decision, Evidence(new.y - old.y, new.exposure))
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
         """The decision that shows these lists [B, k], made elsewhere, so that it can be learned from."""

@@ -197,6 +197,14 @@ class RankingPolicy(ABC, Generic[T]):
         """
         return False
 
+    def amend(self, state: T, decision: Decision, before: FloatArray, after: FloatArray) -> bool:
+        """Let a list that was learned with some clicks [B, K] have other ones, in place: as if those had been learned.
+
+        Returns False, with nothing changed, where that cannot be done: the belief minds the order of what it learns, or
+        the other clicks change which slots were observed.
+        """
+        return False
+
     def rows_of_lists(self, request: Request, lists: IntArray) -> Rows:
         """Rows of lists [B, K], as this policy scores them."""
         return self.adopt(request, lists).rows

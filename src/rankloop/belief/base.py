@@ -52,7 +52,7 @@ class Belief(Protocol[S]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        drop_stale(cls, Belief, follows="update", capabilities=("catch_up", "believe", "disbelieve"))
+        drop_stale(cls, Belief, follows="update", capabilities=("catch_up", "believe", "disbelieve", "amend"))
         cls.overridden = overridden(cls, Belief, ("check", "forget", "believe", "disbelieve"))
 
     # Capabilities
@@ -112,6 +112,18 @@ class Belief(Protocol[S]):
     def disbelieve(self, state: S, decision: Decision, score: float, strength: float) -> None:
         """Take back what `believe` did with the same arguments; what was learned since then stays."""
         raise Unsupported(f"{type(self).__name__} cannot take back the prior of an item.")
+
+    def amend(self, state: S, decision: Decision, change: Evidence) -> bool:
+        """Add to outcomes that were learned already, in place: a later event of the same list.
+
+        Args:
+            state: of B learners.
+            decision: the list, its rows as they were scored.
+            change: what is added to the outcome of each slot, and the exposure with which the slot was learned.
+
+        Returns False, with nothing changed, where the order of what was learned matters.
+        """
+        return False
 
     def estimates(self, state: S) -> HasMean | None:
         """The state as one that has estimates; None where it has none."""

@@ -67,6 +67,14 @@ class Additive(Estimating[E], Protocol):
             now, before = getattr(state, field.name), getattr(prior, field.name)
             now[...] = before + share * (now - before)
 
+    def amend(self, state: E, decision: Decision, change: Evidence) -> bool:
+        """What the changed outcomes add beyond outcomes of 0: sums do not mind when they are added."""
+        model, nothing = decision.rows.models(), Evidence(np.zeros_like(change.y), change.exposure)
+        before = self.changes(nothing)
+        for name, values in self.changes(change).items():
+            add_at(getattr(state, name), model, values - before[name])
+        return True
+
     def believe(self, state: E, decision: Decision, score: float, strength: float) -> None:
         """Add `strength` times what one observation of the score adds."""
         self._weigh(state, decision, score, strength)

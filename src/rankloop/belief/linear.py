@@ -136,6 +136,16 @@ class Ridge(Linear[RidgeState]):
             state.b[:, rows.model] = np.cumsum(steps, axis=0)[-1:]
         return True
 
+    def amend(self, state: RidgeState, decision: Decision, change: Evidence) -> bool:
+        """V has seen the rows already; b = weight·Σ xy grows with the outcomes."""
+        rows = decision.rows
+        x = features_of(rows) * (self.weight * change.exposure * change.y)[:, :, None]
+        if rows.by_slot:
+            add_at(state.b, factor.slot_models(rows.model, change.y.shape), x)
+        else:
+            state.b[:, rows.model] += x.sum(axis=1)
+        return True
+
     def forget(self, state: RidgeState, prior: RidgeState, share: float) -> None:
         """This share of the rows, and the whole prior."""
         blend_precision(state.F, prior.F, share)

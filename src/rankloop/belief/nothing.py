@@ -34,6 +34,7 @@ class Fixed(Beta):
     believe = Beta.believe
     disbelieve = Beta.disbelieve
     estimates_rates = False
+    amend = Belief.amend
     forget = Belief.forget  # there is nothing to forget
 
     def update(self, state: BetaState, decision: Decision, evidence: Evidence) -> None:

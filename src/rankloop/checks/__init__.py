@@ -49,6 +49,7 @@ def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
         capabilities.propensity_agrees_with_draws,
         capabilities.forgetting_keeps_the_prior,
         capabilities.priors_order_the_first_lists,
+        capabilities.amending_equals_learning,
         settings.used_or_refused,
     ]
     if policies.is_settled(make):

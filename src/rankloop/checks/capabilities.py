@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from scipy.stats import chi2
 
-from rankloop.checks.trial import ROUNDS, D, K, Make, Trial
+from rankloop.checks.trial import ROUNDS, D, K, Make, Trial, assert_equal
 from rankloop.propensity import estimate, of
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.types import BetaPrior, FloatArray, Request, Setting
@@ -119,6 +119,27 @@ def priors_order_the_first_lists(make: Make) -> None:
             policy.disbelieve(state, request, item, score, 200.0)
         there, first = _estimates(policy, state, request), _estimates(policy, fresh, request)
         np.testing.assert_allclose(there, first, rtol=1e-4, atol=1e-4, err_msg="a prior was not taken back")
+
+
+def amending_equals_learning(make: Make) -> None:
+    """Where clicks that were learned may be amended, the state is that of the amended clicks."""
+    setting, request = small()
+    policy = make(setting)
+    rng = np.random.default_rng(35)
+    for before, after in (([0.0, 1.0, 0.0], [0.0, 1.0, 0.0]), ([0.0, 0.0, 0.0], [0.0, 0.0, 1.0])):
+        early, late = policy.init(1), policy.init(1)
+        for state in (early, late):
+            _taught(policy, state, request, 5, seed=36)
+        decision = policy.adopt(request, rng.permutation(FEW)[None, :K])
+        first, second = policy.check(decision, [before]), policy.check(decision, [after])
+        policy.update(early, decision, first)
+        policy.update(late, decision, second)
+        kept = early.copy()
+        if not policy.amend(early, decision, first, second):
+            assert_equal(early, kept)
+            continue
+        for (name, left), (_, right) in zip(early.arrays(), late.arrays(), strict=True):
+            np.testing.assert_allclose(left.astype(float), right.astype(float), rtol=1e-9, atol=1e-9, err_msg=name)
 
 
 def _believed(policy: RankingPolicy[S], state: S, request: Request) -> None:

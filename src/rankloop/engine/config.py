@@ -181,7 +181,9 @@ def _check_params(policy: str, given: Mapping[str, object]) -> None:
 
 
 def _usable(field: str, value: object) -> None:
-    """Refuse numbers whose squares and sums a service could not compute with for years."""
-    for one in value if isinstance(value, list | tuple) else [value]:
-        if isinstance(one, int | float) and one != 0 and not MIN_PARAMETER <= abs(one) <= MAX_PARAMETER:
-            raise InvalidInput(field, one, f"0, or a magnitude from {MIN_PARAMETER:g} to {MAX_PARAMETER:g}")
+    """Refuse lists by item, and numbers whose squares and sums a service could not compute with for years."""
+    if isinstance(value, list | tuple):
+        accepted = "a number for all items; a single item brings its own prior, {score, strength}, when it is put"
+        raise InvalidInput(field, value, accepted)
+    if isinstance(value, int | float) and value != 0 and not MIN_PARAMETER <= abs(value) <= MAX_PARAMETER:
+        raise InvalidInput(field, value, f"0, or a magnitude from {MIN_PARAMETER:g} to {MAX_PARAMETER:g}")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from rankloop.arrays import Array
 from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.ranking_policy import LearnerState, RankingPolicy
-from rankloop.schema import Item, Prior, RankerSettings
+from rankloop.schema import Item, Prior, RankerSettings, SegmentPrior
 from rankloop.schema.base import unchecked
 from rankloop.schema.limits import MAX_PRIOR_WEIGHT
 from rankloop.types import BoolArray, FloatArray, IntArray
@@ -26,8 +27,9 @@ def fit(item: Item, field: str, config: RankerSettings) -> None:
     why = "coverage, since the ranker has no topics"
     _check_length(f"{field}.coverage", item.coverage, config.coverage, why, "ranker.coverage")
     amounts = config.objective == "amount"  # a score is in the units of the objective: an amount, or a click-through
-    if item.prior is not None and not amounts and not 0.0 <= item.prior.score <= 1.0:
-        raise InvalidInput(f"{field}.prior.score", item.prior.score, "a number in [0, 1]")
+    for where, prior in _priors(f"{field}.prior", item.prior):
+        if not amounts and not 0.0 <= prior.score <= 1.0:
+            raise InvalidInput(f"{where}.score", prior.score, "a number in [0, 1]")
 
 
 def _check_length(field: str, value: Sequence[float] | None, length: int | None, none: str, setting: str) -> None:
@@ -49,12 +51,31 @@ def check_prior(field: str, item: Item, before: Prior | None, policy: RankingPol
         if before is not None and not policy.replaces_priors:
             accepted = "the prior that the item has, since the policy cannot take it back; remove the item, then put it"
             raise InvalidInput(field, item.prior, accepted)
-    _check_weight(f"{field}.strength", item, before if item.prior is None else item.prior)
+        if item.prior is not None and item.prior.segments and item.prior.strength and not policy.replaces_priors:
+            accepted = "0 beside segments, since the policy cannot take the prior of all segments back in one of them"
+            raise InvalidInput(f"{field}.strength", item.prior.strength, accepted)
+    for where, prior in _priors(field, before if item.prior is None else item.prior):
+        _check_weight(f"{where}.strength", item, prior)
 
 
-def _check_weight(field: str, item: Item, prior: Prior | None) -> None:
+def _priors(field: str, prior: Prior | None) -> Iterator[tuple[str, SegmentPrior]]:
+    """A prior and those of its segments, with the names of their fields."""
+    if prior is not None:
+        yield field, prior
+        yield from ((f"{field}.segments.{segment}", one) for segment, one in prior.segments.items())
+
+
+def logged_prior(score: float, strength: float, segments: Mapping[str, Mapping[str, float]]) -> Prior:
+    """A prior as a log or a snapshot has it: what was accepted once stays accepted."""
+    each = {
+        name: unchecked(SegmentPrior, score=one["score"], strength=one["strength"]) for name, one in segments.items()
+    }
+    return unchecked(Prior, score=score, strength=strength, segments=each)
+
+
+def _check_weight(field: str, item: Item, prior: SegmentPrior) -> None:
     """Refuse a prior that weighs so much, by the item's features, that nothing could be told apart beside it."""
-    if prior is None or item.features is None:
+    if item.features is None:
         return
     squares = sum(value * value for value in item.features)
     if prior.strength * squares > MAX_PRIOR_WEIGHT:
@@ -202,6 +223,7 @@ class ItemTable:
             "ids": np.array(self.ids, dtype=np.str_),
             **{name: own[:n].copy() for name, own in self._columns().items()},
             "priors": np.array([(at, one.score, one.strength) for at, one in self.priors.items()]).reshape(-1, 3),
+            "segment_priors": np.array([msgspec.json.encode(one.segments) for one in self.priors.values()], np.bytes_),
         }
 
     def _columns(self) -> dict[str, Array]:
@@ -213,8 +235,10 @@ class ItemTable:
         gone = arrays["removed"].tolist()
         self.ids, self.column = ids, {id: at for at, id in enumerate(ids) if not gone[at]}
         self.priors = {
-            int(at): unchecked(Prior, score=score, strength=strength)
-            for at, score, strength in arrays["priors"].tolist()
+            int(at): logged_prior(score, strength, msgspec.json.decode(segments))
+            for (at, score, strength), segments in zip(
+                arrays["priors"].tolist(), arrays["segment_priors"].tolist(), strict=True
+            )
         }
         self._order = None
         while self.capacity < len(ids):

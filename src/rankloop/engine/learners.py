@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple, TypeVar
@@ -16,8 +16,10 @@ from rankloop.engine.items import ItemTable
 from rankloop.engine.records import Shown
 from rankloop.errors import Unsupported
 from rankloop.ranking_policy import LearnerState, RankingPolicy
+from rankloop.schema import Prior
 from rankloop.types import Decision, FloatArray, IntArray, Request, Rows
 
+Believe = Callable[[LearnerState, Request, int, float, float], None]
 G = TypeVar("G", bound=np.generic)
 
 
@@ -66,7 +68,20 @@ class Learners:
                 self._rows *= 2
                 self._views.clear()
             self.view(at).assign(dict(self.fresh.arrays()))
+            self._localise(self.view(at), segment)
         return at
+
+    def _localise(self, state: LearnerState, segment: str) -> None:
+        """Put what other rankers say of items in a segment in the place of what they say in general."""
+        request = None
+        for column, prior in self._table.priors.items():
+            if segment in prior.segments and self.policy.takes_priors:
+                request = self.request(self._config.slots, self._no_context()) if request is None else request
+                one = prior.segments[segment]
+                if prior.strength and self.policy.replaces_priors and self._is_outcome(prior.score):
+                    self.policy.disbelieve(state, request, column, prior.score, prior.strength)
+                if self._is_outcome(one.score):
+                    self.policy.believe(state, request, column, one.score, one.strength)
 
     def view(self, row: int) -> LearnerState:
         """One learner, sharing memory with the rest."""
@@ -78,7 +93,13 @@ class Learners:
     def of(self, segment: str) -> LearnerState:
         """The learner of a segment; one who has seen nobody where there is none yet."""
         row = self.segments.get(segment)
-        return self.fresh if row is None else self.view(row)
+        if row is not None:
+            return self.view(row)
+        if not any(segment in prior.segments for prior in self._table.priors.values()):
+            return self.fresh
+        new = self.fresh.copy()
+        self._localise(new, segment)
+        return new
 
     def request(self, k: int, context: FloatArray | None, learners: int = 1, **more: Array | None) -> Request:
         """A question about the items as they are now; context is [learners, dx]."""
@@ -184,30 +205,33 @@ class Learners:
         if grown:
             self.state, self.fresh = self.policy.grow(self.state), self.policy.grow(self.fresh)
 
-    def believe(self, column: int, score: float, strength: float) -> None:
+    def believe(self, column: int, prior: Prior) -> None:
         """Learn what another ranker says of an item, in every segment and those to come.
 
         Not where the policy takes no priors, or learns from clicks and the score is an amount.
         """
-        if self.policy.takes_priors and self._is_outcome(score):
-            request = self.request(self._config.slots, self._no_context())
-            for state in self._all():
-                self.policy.believe(state, request, column, score, strength)
+        if self.policy.takes_priors:
+            self._in_all(self.policy.believe, column, prior)
 
-    def disbelieve(self, column: int, score: float, strength: float) -> None:
+    def disbelieve(self, column: int, prior: Prior) -> None:
         """Take back what `believe` did with the same arguments and the same features."""
-        if self.policy.replaces_priors and self._is_outcome(score):
-            request = self.request(self._config.slots, self._no_context())
-            for state in self._all():
-                self.policy.disbelieve(state, request, column, score, strength)
+        if self.policy.replaces_priors:
+            self._in_all(self.policy.disbelieve, column, prior)
+
+    def _in_all(self, how: Believe, column: int, prior: Prior) -> None:
+        request = self.request(self._config.slots, self._no_context())
+        for segment, state in self._all():
+            one = prior.in_segment(segment)
+            if self._is_outcome(one.score):
+                how(state, request, column, one.score, one.strength)
 
     def _is_outcome(self, score: float) -> bool:
         return not self.policy.binary or 0.0 <= score <= 1.0
 
-    def _all(self) -> Iterator[LearnerState]:
-        """Every learner, and the one that those to come start from."""
-        yield self.fresh
-        yield from (self.view(row) for row in self.segments.values())
+    def _all(self) -> Iterator[tuple[str | None, LearnerState]]:
+        """Every learner with its segment, and the one that those to come start from."""
+        yield None, self.fresh
+        yield from ((segment, self.view(row)) for segment, row in self.segments.items())
 
     def _no_context(self) -> FloatArray | None:
         return None if self._config.context is None else np.zeros((1, self._config.context))

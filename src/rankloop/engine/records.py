@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
+from rankloop.engine.items import logged_prior
 from rankloop.engine.packing import Formats, Head, Values, head, numbers, unpack, unpack_all, usual_head
 from rankloop.engine.record import Follower as Follower
 from rankloop.engine.record import R
 from rankloop.engine.record import Record as Record
 from rankloop.engine.shown import Shown as Shown
 from rankloop.errors import RankloopError
-from rankloop.schema import Item, Prior
-from rankloop.schema.base import unchecked
+from rankloop.schema import Item
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray
 
@@ -223,7 +223,7 @@ def _items(head: Head) -> Iterator[Item]:
             given.get("features"),
             given["price"],
             given["enabled"],
-            None if prior is None else unchecked(Prior, score=prior["score"], strength=prior["strength"]),
+            None if prior is None else logged_prior(prior["score"], prior["strength"], prior.get("segments", {})),
             given.get("coverage"),
             given.get("default_position"),
         )

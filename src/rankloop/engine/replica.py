@@ -28,7 +28,7 @@ from rankloop.engine.records import (
     decode_all,
 )
 from rankloop.engine.tally import Tally
-from rankloop.schema import Item, Receipt
+from rankloop.schema import Item, Prior, Receipt
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray
 
@@ -230,12 +230,12 @@ class Replica(Follower[Receipt]):
             return item.prior is not None
         return item.features != self.table.get(item.id).features
 
-    def _believe(self, id: str, how: Callable[[int, float, float], None]) -> None:
+    def _believe(self, id: str, how: Callable[[int, Prior], None]) -> None:
         """Believe what another ranker said of an item, if anything, or take it back."""
         at = self.table.column.get(id) if self.table.has(id) else None
         prior = None if at is None else self.table.priors.get(at)
         if at is not None and prior is not None:
-            how(at, prior.score, prior.strength)
+            how(at, prior)
 
     def counts(self) -> dict[str, int]:
         """How large it is, and how far."""

@@ -3,7 +3,7 @@
 from rankloop.schema.answers import Arm, Lift, Listed, PropensityAnswer, Quarantine, RankAnswer, RankerAnswer, Receipt
 from rankloop.schema.base import Decoder, Payload
 from rankloop.schema.feedback_event import FeedbackEvent
-from rankloop.schema.item import Item, ItemBody, ItemFields, Prior
+from rankloop.schema.item import Item, ItemBody, ItemFields, Prior, SegmentPrior
 from rankloop.schema.rank_request import RankRequest
 from rankloop.schema.ranker_settings import Guardrail, RankerSettings
 
@@ -26,4 +26,5 @@ __all__ = [
     "RankerAnswer",
     "RankerSettings",
     "Receipt",
+    "SegmentPrior",
 ]

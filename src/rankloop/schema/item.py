@@ -20,13 +20,25 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Position = Annotated[float, Meta(ge=-MAX_POSITION, le=MAX_POSITION)]
 
 
-class Prior(Payload, frozen=True):
-    """What another ranker says of an item."""
+class SegmentPrior(Payload, frozen=True):
+    """What another ranker says of an item in one segment."""
 
     where: ClassVar[str] = "prior"
 
     score: Annotated[Number, Meta(description="mean outcome in the objective's units")]
     strength: Annotated[Strength, Meta(description="number of observations that the score is worth")]
+
+
+class Prior(SegmentPrior, frozen=True):
+    """What another ranker says of an item."""
+
+    segments: Annotated[
+        dict[Id, SegmentPrior], Meta(description="scores by segment, each in place of the one above")
+    ] = msgspec.field(default_factory=dict)
+
+    def in_segment(self, segment: str | None) -> SegmentPrior:
+        """What it says of the item in a segment; None: in those of which it says nothing."""
+        return self if segment is None else self.segments.get(segment, self)
 
 
 class ItemBody(Payload, kw_only=True, frozen=True):

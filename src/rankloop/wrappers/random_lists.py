@@ -133,6 +133,10 @@ class RandomLists(Wrapper[T, T], Generic[T]):
         """As the inner policy."""
         return self.policy.catch_up(state, decisions, clicks)
 
+    def amend(self, state: T, decision: Decision, before: FloatArray, after: FloatArray) -> bool:
+        """As the inner policy."""
+        return self.policy.amend(state, decision, before, after)
+
     def list_distribution(self) -> ListDistribution:
         """A mixture of random lists and the inner policy's, where the chance of a random one is known."""
         return lists.at_times(self.when.chance, str(self.when), self.any_length, self.policy.list_distribution())
