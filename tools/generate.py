@@ -11,28 +11,15 @@ import re
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from rankloop import catalogue
 from rankloop.cli.listing import describe
+from rankloop.engine.setting_use import EVERYTHING
 from rankloop.schema import FeedbackEvent, Guardrail, Item, Payload, Prior, RankerSettings, RankRequest, SegmentPrior
 from rankloop.schema.describing import described
 from rankloop.schema.service_settings import Key, Limits, Settings, Snapshots
-from rankloop.types import BetaPrior, Setting
 from rankloop.worlds import KINDS
 
 ROOT = Path(__file__).parent.parent
-ANYTHING = Setting(
-    items=5,
-    slots=3,
-    rounds=1000,
-    dim=2,
-    prior=BetaPrior(np.ones(5), np.ones(5)),
-    bias=np.array([1.0, 0.7, 0.4]),
-    context=2,
-    coverage=2,
-)
-"""A setting with all that a policy may need."""
 
 
 def between(page: str, mark: str, rows: list[str]) -> str:
@@ -54,7 +41,7 @@ def propensity_page() -> str:
     """The page of propensities with the kind of every policy's."""
     rows = ["| policy | kind | where a tie decided | how a list comes about |", "|---|---|---|---|"]
     for entry in catalogue.entries():
-        law = catalogue.build(entry.id, ANYTHING).list_distribution()
+        law = catalogue.build(entry.id, EVERYTHING).list_distribution()
         rows.append(f"| `{entry.id}` | {law.kind} | {law.ties or '–'} | {law.why} |")
     return between("docs/propensity.md", "propensities", rows)
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from rankloop.belief import Summarising
 from rankloop.belief.base import SummaryState
-from rankloop.catalogue import policy
 from rankloop.design import PerItem
 from rankloop.explore import Thompson
 from rankloop.feedback import SemiBandit
@@ -66,7 +65,6 @@ class Gamma(Summarising[GammaState]):
         np.maximum(state.rate, 1.0, out=state.rate)
 
 
-@policy("own-belief", feedback="semi-bandit", needs=("lasting",))
 def own_belief(setting: Setting) -> Policy[GammaState]:
     """Thompson sampling of click rates."""
     return Policy(PerItem(), Gamma(setting.items), Thompson(), TopK(), SemiBandit())

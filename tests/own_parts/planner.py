@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from rankloop.belief import Gaussian, GaussianState
-from rankloop.catalogue import policy
 from rankloop.design import PerItem
 from rankloop.explore import Thompson
 from rankloop.feedback import SemiBandit
@@ -37,7 +36,6 @@ class CentreOut(Planner):
         return list_distribution.settled(policy, "the largest scores, the best in the middle")
 
 
-@policy("own-planner", feedback="semi-bandit", needs=("lasting",))
 def own_planner(setting: Setting) -> Policy[GaussianState]:
     """GTS whose best item stands in the middle."""
     return Policy(PerItem(), Gaussian(setting.items), Thompson(), CentreOut(), SemiBandit())

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.belief import Beta, BetaState, HasMeanAndWidth
-from rankloop.catalogue import policy
 from rankloop.design import PerItem
 from rankloop.explore.base import FromState
 from rankloop.feedback import Cascade
@@ -29,7 +28,6 @@ class Fading(FromState[HasMeanAndWidth]):
         return score
 
 
-@policy("own-rule", needs=("prior", "lasting"))
 def own_rule(setting: Setting) -> Policy[BetaState]:
     """Optimism that fades."""
     prior = setting.need_prior("own-rule")

@@ -29,7 +29,7 @@ class SegmentPrior(Payload, frozen=True):
     strength: Annotated[Strength, Meta(description="number of observations that the score is worth")]
 
 
-class Prior(SegmentPrior, frozen=True):
+class Prior(SegmentPrior, frozen=True, omit_defaults=True):
     """What another ranker says of an item."""
 
     segments: Annotated[
