@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -424,3 +425,94 @@ def test_verify_goes_on_after_a_damaged_log_and_counts_what_it_verified(
     control.close()
     assert main(["log", "verify", str(tmp_path / "control.db")]) == 2
     assert "nothing was verified" in capsys.readouterr().err
+
+
+# Priors, settings and policies as an attacker sends them
+
+
+SEGMENTED = {"score": 0.9, "strength": 5.0, "segments": {"night": {"score": 0.1, "strength": 5.0}}}
+
+
+def test_priors_of_many_segments_cost_what_they_say() -> None:
+    """One item with a thousand of them does not make a thousand items as large."""
+    ranker = Ranker(RankerConfig.of(GTS))
+    segments = {f"segment-{i}": {"score": 0.1, "strength": 1.0} for i in range(1000)}
+    ranker.put_items([{"id": "a", "prior": {"score": 0.5, "strength": 1.0, "segments": segments}}])
+    ranker.put_items([{"id": f"item-{i}", "prior": {"score": 0.5, "strength": 1.0}} for i in range(1000)])
+    assert sum(array.nbytes for array in ranker._replica.table.arrays().values()) < 1_000_000
+    more = segments | {"one-more": {"score": 0.1, "strength": 1.0}}
+    with pytest.raises(InvalidInput, match="segments"):
+        ranker.put_items([{"id": "a", "prior": {"score": 0.5, "strength": 1.0, "segments": more}}])
+    for name in ("a\u0000", "\n", "."):
+        given = {"score": 0.5, "strength": 1.0, "segments": {name: {"score": 0.1, "strength": 1.0}}}
+        with pytest.raises(InvalidInput, match="segments"):
+            ranker.put_items([{"id": "b", "prior": given}])
+
+
+@pytest.mark.parametrize("again", [{"score": 0.05, "strength": 50.0}, SEGMENTED])
+def test_a_challenger_that_cannot_replace_priors_is_given_up(again: dict[str, Any]) -> None:
+    """It would go on with the first prior, or with two of them, and might be promoted."""
+    linear = {"policy": "lin-ts-ltr", "slots": 1, "dim": 2}
+    ranker = Ranker(RankerConfig.of(linear))
+    ranker.put_items([{"id": "a", "features": [1, 0], "prior": {"score": 0.9, "strength": 50.0}}])
+    ranker.stand_by(Replica(RankerConfig.of(linear | {"policy": "log-ts-newton"})))
+    ranker.put_items([{"id": "a", "features": [1, 0], "prior": again}])
+    assert ranker.other is None
+    with pytest.raises(RankloopError, match="prior"):
+        ranker.stand_by(Replica(RankerConfig.of(linear | {"policy": "log-ts-newton"})))
+    assert ranker.quarantine is None
+
+
+def test_a_reset_drops_priors_that_the_new_policy_cannot_take(tmp_path: Path) -> None:
+    with opened(tmp_path / "log.db") as rankers:
+        rankers.put("r", {"policy": "lin-ts-ltr", "slots": 1, "dim": 2})
+        rankers.put_items("r", [{"id": "a", "features": [1, 0], "prior": SEGMENTED}])
+        rankers.patch("r", {"policy": "log-ts-newton", "reset": True})
+        assert [item.prior for item in rankers.find("r").ranker.items()] == [None]
+
+
+def test_a_reset_must_use_what_it_newly_says(tmp_path: Path) -> None:
+    with opened(tmp_path / "log.db") as rankers:
+        rankers.put("r", GTS)
+        rankers.put_items("r", [{"id": "a"}])
+        with pytest.raises(Unsupported, match=r"gts does not use ranker\.dim"):
+            rankers.patch("r", {"dim": 7, "reset": True})
+        assert [item.id for item in rankers.find("r").ranker.items()] == ["a"]
+
+
+def test_settings_of_a_promoted_challenger_may_stand_in_the_settings_file(tmp_path: Path) -> None:
+    """The service's own answer is accepted again, though its policy does not read the features that items have."""
+    with opened(tmp_path / "log.db") as rankers:
+        rankers.put("r", {"policy": "lin-ts-ltr", "slots": 2, "dim": 2})
+        rankers.put_items("r", [{"id": "a", "features": [1, 0]}])
+        rankers.put_other("r", {"policy": "gts", "slots": 2})
+        until(lambda: rankers.standing("r").state == "ready", "the challenger follows")
+        rankers.switch("r")
+        now = rankers.find("r").ranker.config.plain()
+    assert (now["policy"], now["dim"]) == ("gts", 2)
+    again = Rankers.open(Settings(log=str(tmp_path / "log.db"), rankers={"r": now}))
+    try:
+        assert again.find("r").ranker.config.policy == "gts"
+        assert again.put("r", now) is False
+    finally:
+        again.close()
+
+
+def test_a_link_to_a_log_is_the_same_log(tmp_path: Path) -> None:
+    with opened(tmp_path / "log.db"):
+        (tmp_path / "link.db").symlink_to(tmp_path / "log.db")
+        with pytest.raises(RankloopError, match="served by another process"):
+            Rankers.open(Settings(log=str(tmp_path / "link.db")))
+
+
+def test_a_policy_of_ones_own_that_raises_is_refused_and_harms_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+
+    def boom(setting: Setting) -> Any:
+        raise KeyError("boom")
+
+    registry._ENTRIES["boom"] = dataclasses.replace(registry.find("random"), id="boom", build=boom, code="a hash")
+    with pytest.raises(Unsupported, match=r"boom cannot be built \(KeyError: 'boom'\)"):
+        RankerConfig(policy="boom", slots=1)
+    with pytest.raises(Unsupported, match=r"ts-beta does not use ranker\.dim"):
+        RankerConfig(policy="ts-beta", slots=2, prior=(1.0, 1.0), dim=3)

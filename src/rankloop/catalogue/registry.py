@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from rankloop import validate
 from rankloop.catalogue.params import Param, Value, checked, params_of
-from rankloop.errors import InvalidInput, Unsupported, closest
+from rankloop.errors import InvalidInput, RankloopError, Unsupported, closest
 from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.types import Setting
@@ -183,8 +183,16 @@ def build(id: str, setting: Setting, **given: object) -> RankingPolicy[LearnerSt
     'cascade'
     """
     entry = find(id)
-    built = build_entry(entry, setting, resolve(id, given))
-    if entry.own and not isinstance(built, RankingPolicy):
+    params = resolve(id, given)
+    if not entry.own:
+        return build_entry(entry, setting, params)
+    try:
+        built = build_entry(entry, setting, params)
+    except RankloopError:
+        raise
+    except Exception as error:  # of code that is not this package's
+        raise Unsupported(f"{id} cannot be built ({type(error).__name__}: {error}).") from error
+    if not isinstance(built, RankingPolicy):
         raise Unsupported(f"{id} gives a {type(built).__name__}; accepted: a rankloop.RankingPolicy.")
     return built
 

@@ -223,7 +223,9 @@ class ItemTable:
             "ids": np.array(self.ids, dtype=np.str_),
             **{name: own[:n].copy() for name, own in self._columns().items()},
             "priors": np.array([(at, one.score, one.strength) for at, one in self.priors.items()]).reshape(-1, 3),
-            "segment_priors": np.array([msgspec.json.encode(one.segments) for one in self.priors.values()], np.bytes_),
+            "segment_priors": np.frombuffer(
+                msgspec.json.encode({at: one.segments for at, one in self.priors.items() if one.segments}), np.uint8
+            ),
         }
 
     def _columns(self) -> dict[str, Array]:
@@ -234,11 +236,10 @@ class ItemTable:
         ids = [str(id) for id in arrays["ids"]]
         gone = arrays["removed"].tolist()
         self.ids, self.column = ids, {id: at for at, id in enumerate(ids) if not gone[at]}
+        segments = msgspec.json.decode(arrays["segment_priors"].tobytes(), type=dict[int, dict[str, dict[str, float]]])
         self.priors = {
-            int(at): logged_prior(score, strength, msgspec.json.decode(segments))
-            for (at, score, strength), segments in zip(
-                arrays["priors"].tolist(), arrays["segment_priors"].tolist(), strict=True
-            )
+            int(at): logged_prior(score, strength, segments.get(int(at), {}))
+            for at, score, strength in arrays["priors"].tolist()
         }
         self._order = None
         while self.capacity < len(ids):

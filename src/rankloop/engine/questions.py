@@ -10,10 +10,11 @@ from rankloop.engine import diagnosis, report
 from rankloop.engine.diagnosis import Diagnosis
 from rankloop.engine.estimates import Sheet, sheet
 from rankloop.engine.history import History, history
+from rankloop.engine.items import check_prior
 from rankloop.engine.records import Shown, decode, decode_as
 from rankloop.engine.replica import Replica
 from rankloop.engine.report import Overview, Places
-from rankloop.errors import UnknownDecision
+from rankloop.errors import InvalidInput, UnknownDecision
 from rankloop.schema import Item
 from rankloop.store import Entry, Store
 
@@ -81,6 +82,14 @@ class Questions(ABC):
     def takes_priors(self) -> bool:
         """Whether items may bring scores of another ranker."""
         return self._replica.learners.policy.takes_priors
+
+    def suits(self, item: Item) -> bool:
+        """Whether the policy takes the score of another ranker that an item would bring."""
+        try:
+            check_prior("prior", item, None, self._replica.learners.policy)
+        except InvalidInput:
+            return False
+        return True
 
     @property
     def replaces_priors(self) -> bool:

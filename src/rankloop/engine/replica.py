@@ -28,6 +28,7 @@ from rankloop.engine.records import (
     decode_all,
 )
 from rankloop.engine.tally import Tally
+from rankloop.errors import Unsupported
 from rankloop.schema import Item, Prior, Receipt
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray
@@ -224,8 +225,15 @@ class Replica(Follower[Receipt]):
         """Whether what is believed of an item before the first click changes, or the features that stand for it."""
         at = self.table.column.get(item.id) if self.table.has(item.id) else None
         before = None if at is None else self.table.priors.get(at)
-        if before is not None and not self.learners.policy.replaces_priors:
-            return False  # it stays as it was first believed; `Ranker.put_items` refuses another one
+        policy = self.learners.policy
+        if policy.takes_priors and not policy.replaces_priors:
+            # Refused at the edge by the policy that decides; a challenger that cannot follow its log is given up.
+            if before is not None and item.prior not in (None, before):
+                raise Unsupported(f"{self.config.policy} cannot take back the prior that {item.id!r} had before.")
+            if item.prior is not None and item.prior.segments and item.prior.strength:
+                raise Unsupported(f"{self.config.policy} cannot believe another prior of {item.id!r} in a segment.")
+            if before is not None:
+                return False
         if before is None or item.prior not in (None, before):
             return item.prior is not None
         return item.features != self.table.get(item.id).features

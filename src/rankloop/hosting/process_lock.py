@@ -15,7 +15,7 @@ def hold(log: str) -> IO[str] | None:
         import fcntl
     except ModuleNotFoundError:  # pragma: no cover
         return None  # a system without such claims
-    place = Path(f"{log}.lock")
+    place = Path(f"{Path(log).resolve()}.lock")  # a link is the same log
     try:
         claim = place.open("a", encoding="utf-8")
     except OSError as error:

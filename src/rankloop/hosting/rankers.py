@@ -74,7 +74,7 @@ class Rankers:
                 self.put(name, config)
             elif (
                 self._hosted[name].quarantine is None
-                and self.config(name, config).plain() != self._hosted[name].settings
+                and self.config(name, config, LoggedConfig).plain() != self._hosted[name].settings
             ):
                 log.warning("ranker %s is in the log with other settings, which are kept", name)
 
@@ -210,7 +210,9 @@ class Rankers:
             if not reset:
                 self._adjust(before, self.config(name, merged, LoggedConfig), by)
                 return before
-            return self._reset(before, self.config(name, merged, ChallengerConfig), by)  # items stay as they are
+            # What items and requests carry stays, read or not; what is newly said of it must be read.
+            kind = RankerConfig if any(named.get(field) is not None for field in OF_LOG) else ChallengerConfig
+            return self._reset(before, self.config(name, merged, kind), by)
 
     def _adjust(self, hosted: Hosted, config: RankerConfig, by: str | None) -> None:
         """Change what can change while it runs; `Conflict` where it would have to learn anew."""
@@ -243,8 +245,10 @@ class Rankers:
             items = [] if before.held is None else before.held.items()
             old = None if before.held is None else before.held.config
             if old is not None and (old.dim, old.coverage) == (config.dim, config.coverage):
-                same = made.ranker.takes_priors and (old.objective == "amount") == (config.objective == "amount")
-                made.ranker.put_items([one if same else replace(one, prior=None) for one in items])
+                same = (old.objective == "amount") == (config.objective == "amount")
+                made.ranker.put_items(
+                    [one if same and made.ranker.suits(one) else replace(one, prior=None) for one in items]
+                )
             self._drop(before)  # a rebuild that went on could write a later note
             self._remember(made, by)
             self._hosted[before.name] = made

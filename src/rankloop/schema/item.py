@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 
 from rankloop.schema.base import Payload, unchecked
 from rankloop.schema.identifiers import Id, printable
-from rankloop.schema.limits import MAX_AMOUNT, MAX_POSITION, MAX_PRIOR_STRENGTH
+from rankloop.schema.limits import MAX_AMOUNT, MAX_POSITION, MAX_PRIOR_SEGMENTS, MAX_PRIOR_STRENGTH
 from rankloop.schema.rank_request import Number
 
 Price = Annotated[float, Meta(ge=0.0, le=MAX_AMOUNT)]
@@ -33,8 +33,14 @@ class Prior(SegmentPrior, frozen=True, omit_defaults=True):
     """What another ranker says of an item."""
 
     segments: Annotated[
-        dict[Id, SegmentPrior], Meta(description="scores by segment, each in place of the one above")
+        dict[Id, SegmentPrior],
+        Meta(max_length=MAX_PRIOR_SEGMENTS, description="scores by segment, each in place of the one above"),
     ] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse names that no segment can have."""
+        for segment in self.segments:
+            printable("segments", segment)
 
     def in_segment(self, segment: str | None) -> SegmentPrior:
         """What it says of the item in a segment; None: in those of which it says nothing."""

@@ -8,6 +8,8 @@ MAX_AMOUNT = 1e9
 """Price of an item, and magnitude of a regret."""
 MAX_POSITION = 1e15
 """Magnitude of a default position: room for times and for the numbers of a catalogue."""
+MAX_PRIOR_SEGMENTS = 1_000
+"""Segments of which a prior says something of their own."""
 MAX_PRIOR_STRENGTH = 1e6
 """Observations that a prior of an item is worth."""
 MAX_PRIOR_WEIGHT = 1e6
