@@ -20,6 +20,7 @@ from rankloop.catalogue import registry
 from rankloop.cli.main import main
 from rankloop.design import PerItem
 from rankloop.engine import Ranker, RankerConfig, UnknownDecision
+from rankloop.engine.records import ItemsPut
 from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, Quarantined, RankloopError, Unsupported
 from rankloop.explore import Thompson
@@ -28,6 +29,7 @@ from rankloop.hosting.changes import changes
 from rankloop.hosting.rankers import Rankers
 from rankloop.plan import TopK
 from rankloop.policy import Policy
+from rankloop.schema import Item, Prior
 from rankloop.schema.service_settings import Settings
 from rankloop.store import MemoryStore, SqliteStore
 from rankloop.types import Decision, Evidence, Setting
@@ -516,3 +518,17 @@ def test_a_policy_of_ones_own_that_raises_is_refused_and_harms_no_other(monkeypa
         RankerConfig(policy="boom", slots=1)
     with pytest.raises(Unsupported, match=r"ts-beta does not use ranker\.dim"):
         RankerConfig(policy="ts-beta", slots=2, prior=(1.0, 1.0), dim=3)
+
+
+def test_two_first_priors_at_once_do_not_stop_a_ranker() -> None:
+    """Both were accepted before either was in the log: applying refuses nothing, live and in a replay."""
+    store = MemoryStore()
+    given = RankerConfig.of({"policy": "log-ts-newton", "slots": 1, "dim": 2})
+    ranker = Ranker(given, store=store)
+    for score in (0.9, 0.1):
+        item = Item(id="a", features=(1.0, 0.0), prior=Prior(score, 50.0))
+        ranker._keep(ItemsPut(1.0, (item,))).result()
+    assert ranker.quarantine is None
+    assert ranker.rank().ids == ("a",)
+    ranker.flush()
+    assert Ranker(given, store=store).rank().ids == ("a",)

@@ -71,6 +71,8 @@ class Configurable(Questions):
         self.flush()  # it may have read what is committed and not applied here yet
         with self._lock:
             other.follow(self.store.read(self.name, other.position), until=self._replica.position)
+            if other.untaken is not None:
+                raise Unsupported(other.untaken)
             self._other = other
 
     def switch(self, by: str | None = None) -> RankerConfig:
@@ -99,6 +101,9 @@ class Configurable(Questions):
         try:
             if self._other is not None:
                 self._other.apply_all(kept)
+                if self._other.untaken is not None:
+                    log.warning("the challenger of %s is given up: %s", self.name, self._other.untaken)
+                    return None
         except Exception:
             log.exception("the policy that stands by for %s cannot follow, and is given up", self.name)
             return None

@@ -28,7 +28,6 @@ from rankloop.engine.records import (
     decode_all,
 )
 from rankloop.engine.tally import Tally
-from rankloop.errors import Unsupported
 from rankloop.schema import Item, Prior, Receipt
 from rankloop.store.base import Entry
 from rankloop.types import FloatArray
@@ -58,6 +57,7 @@ class Replica(Follower[Receipt]):
         self.tally = Tally(config.slots, self.table.capacity)
         self.guarded: str | None = None  # why the guard fell back to the control order, if it did
         self.watched = [[0.0, 0.0], [0.0, 0.0]]  # settled and clicked lists of both arms since the guard stands
+        self.untaken: str | None = None  # why the policy does not believe what the log says of an item, if so
         self.decided = 0  # number of the last decision
         self.position = 0  # of the last entry
         self.witness: Callable[[Shown, FloatArray], None] | None = None  # sees lists before they are learned from
@@ -227,11 +227,11 @@ class Replica(Follower[Receipt]):
         before = None if at is None else self.table.priors.get(at)
         policy = self.learners.policy
         if policy.takes_priors and not policy.replaces_priors:
-            # Refused at the edge by the policy that decides; a challenger that cannot follow its log is given up.
+            # The deciding policy refuses these before the commit; applying never refuses, and a challenger is given up.
             if before is not None and item.prior not in (None, before):
-                raise Unsupported(f"{self.config.policy} cannot take back the prior that {item.id!r} had before.")
-            if item.prior is not None and item.prior.segments and item.prior.strength:
-                raise Unsupported(f"{self.config.policy} cannot believe another prior of {item.id!r} in a segment.")
+                self.untaken = f"{self.config.policy} cannot take back the prior that {item.id!r} had before."
+            elif item.prior is not None and item.prior.segments and item.prior.strength:
+                self.untaken = f"{self.config.policy} cannot believe another prior of {item.id!r} in a segment."
             if before is not None:
                 return False
         if before is None or item.prior not in (None, before):
