@@ -8,8 +8,8 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from rankloop.service.answer_transport import Wire
 from rankloop.service.app import SILENT
-from rankloop.service.wire import Wire
 
 app = FastAPI(telemetry=SILENT)
 

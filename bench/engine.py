@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from rankloop import catalogue
-from rankloop.engine import Ranker, RankerConfig
+from rankloop.serving import Ranker, RankerConfig
 from rankloop.types import Request, Setting
 
 L, D, K = 1_000, 20, 10

@@ -18,8 +18,8 @@ from rankloop.simulator.parallel import one_blas_thread
 from rankloop.simulator.spec import policy_specs
 from rankloop.types import FloatArray, Request, Setting
 from rankloop.worlds.attraction import Given
+from rankloop.worlds.click_models import CascadeClicks
 from rankloop.worlds.click_world import ClickWorld
-from rankloop.worlds.clicks import CascadeClicks
 
 
 def problem(L: int, d: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:

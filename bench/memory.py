@@ -13,8 +13,8 @@ from bench.lin_ts import problem
 from rankloop.simulator.chunk import Chunk, play
 from rankloop.simulator.spec import policy_specs
 from rankloop.worlds.attraction import Given
+from rankloop.worlds.click_models import CascadeClicks
 from rankloop.worlds.click_world import ClickWorld
-from rankloop.worlds.clicks import CascadeClicks
 
 
 def peak(policy: str, L: int, d: int, replications: int, rounds: int) -> float:

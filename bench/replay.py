@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from bench.engine import D, K, items
-from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.records import Happened, Record, Shown, decode
-from rankloop.engine.replica import Replica
-from rankloop.store import MemoryStore, SqliteStore
+from rankloop.eventlog import MemoryStore, SqliteStore
+from rankloop.eventlog.events import DecisionMade, FeedbackReceived, LogEvent, decode
+from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving.replica import Replica
 
 CONFIG = RankerConfig.of({"policy": "cascade-lin-ts", "slots": K, "dim": D, "seed": 1})
 REAL = 2_000
@@ -24,7 +24,7 @@ AFTER = 20_000
 """Entries after the newest snapshot: as many as the service lets come before it keeps another."""
 
 
-def visits() -> list[Record]:
+def visits() -> list[LogEvent]:
     """What a ranker writes while it learns: items, then lists and what happened to them."""
     store, rng = MemoryStore(), np.random.default_rng(0)
     ranker = Ranker(CONFIG, store=store)
@@ -35,12 +35,12 @@ def visits() -> list[Record]:
     return [decode(entry) for entry in store.read("ranker")]
 
 
-def longer(first: list[Record], decisions: int) -> Iterator[Record]:
+def longer(first: list[LogEvent], decisions: int) -> Iterator[LogEvent]:
     """The same visits again and again, as new decisions."""
     yield first[0]
     for number in range(decisions):
         shown, happened = first[1 + 2 * (number % REAL) :][:2]
-        if not isinstance(shown, Shown) or not isinstance(happened, Happened):
+        if not isinstance(shown, DecisionMade) or not isinstance(happened, FeedbackReceived):
             raise TypeError("visits are a list and what happened to it")
         id = f"decision-{number}"
         yield replace(shown, id=id, number=number + 1, time=shown.time + number)
@@ -70,7 +70,7 @@ def measured(decisions: int) -> None:
 
 def started(path: Path, end: int) -> None:
     """Start a ranker whose newest snapshot is some way back."""
-    from rankloop.engine import snapshots
+    from rankloop.serving import snapshots
 
     store = SqliteStore(path)
     behind = Replica(CONFIG)

@@ -8,11 +8,11 @@ import numpy as np
 
 from bench.engine import D, K, items
 from rankloop.cli import serve
-from rankloop.schema.service_settings import Limits, Settings
+from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
 from rankloop.service.app import create_app
 
 if __name__ == "__main__":
-    settings = Settings(log=sys.argv[1], port=int(sys.argv[2]), limits=Limits(rate=1e9))
+    settings = ServiceSettings(log=sys.argv[1], port=int(sys.argv[2]), limits=ServiceLimits(rate=1e9))
     app = create_app(settings)
     rankers = app.state.service.rankers
     rankers.put("bench", {"policy": "cascade-lin-ts", "slots": K, "dim": D, "window": 30.0})

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.load import HOST, cpu, memory
-from rankloop.cli.verify import says
+from rankloop.cli.log_verify import says
 from rankloop.client import Client, Unavailable
-from rankloop.engine import RankerConfig
-from rankloop.engine.verification import compare_snapshot, decide_again
-from rankloop.store import SqliteStore
+from rankloop.eventlog import SqliteStore
+from rankloop.serving import RankerConfig
+from rankloop.serving.verification import compare_snapshot, decide_again
 
 LATE, LOST, PROCESSES = 0.05, 0.02, 2
 EVERY = 10.0
@@ -86,8 +86,8 @@ def _run(url: str, rate: float, minutes: float, pid: int) -> None:
     with Client(url) as client:
         overview = client.report("soak", limit=1)["overview"]
     print(
-        f"settled {overview['arms']['policy']['settled']:,} of {overview['decisions']:,} lists, pending "
-        f"{overview['pending']}, late {overview['late']}, windows closed {overview['closed']:,}"
+        f"settled {overview['groups']['policy']['settled']:,} of {overview['decisions']:,} lists, pending "
+        f"{overview['open_decisions']}, late {overview['late']}, windows closed {overview['closed']:,}"
     )
 
 

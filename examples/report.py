@@ -22,7 +22,14 @@ MENU = [
 def visited(lists: int = 12_000, days: float = 2.0) -> tuple[Ranker, float]:
     """A ranker after so many lists, half of them in the menu's own order, and the time."""
     now, rng = 1_790_000_000.0, np.random.default_rng(4)
-    config = {"policy": "ts-beta", "prior": [1, 8], "slots": 5, "traffic": 0.5, "guard": True, "explore_daily": 2_000}
+    config = {
+        "policy": "ts-beta",
+        "prior": [1, 8],
+        "slots": 5,
+        "traffic": 0.5,
+        "guardrail": True,
+        "explore_daily": 2_000,
+    }
     ranker = Ranker(RankerConfig.of(config), clock=lambda: now)
     ranker.put_items([{"id": id} for id in MENU])
     liked = dict(zip(MENU, np.linspace(0.08, 0.04, len(MENU)) * rng.uniform(0.2, 1.8, len(MENU)), strict=True))

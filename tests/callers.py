@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rankloop.client import Client, NotFound, RankAnswer, Unavailable
-from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.records import Closed, Happened, ItemsPut, Record, Shown, decode
-from rankloop.engine.verification import Finding, compare_snapshot, decide_again
-from rankloop.store import Entry, MemoryStore
-from rankloop.store.opening import open_store
+from rankloop.eventlog import LogEntry, MemoryStore
+from rankloop.eventlog.address import open_store
+from rankloop.eventlog.events import DecisionMade, FeedbackReceived, ItemsPut, LogEvent, WindowClosed, decode
+from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving.verification import VerificationFinding, compare_snapshot, decide_again
 from served import RANKERS, item, until
 
 T = TypeVar("T")
@@ -224,21 +224,21 @@ class Callers:
 class Kept:
     """The log of one ranker."""
 
-    entries: tuple[Entry, ...]
-    records: tuple[Record, ...]
+    entries: tuple[LogEntry, ...]
+    records: tuple[LogEvent, ...]
     shown: frozenset[str]
     events: Counter[tuple[str, str]]  # event and decision
     items: frozenset[str]
 
     @classmethod
-    def of(cls, entries: Sequence[Entry]) -> Kept:
+    def of(cls, entries: Sequence[LogEntry]) -> Kept:
         """What these entries say."""
         records = tuple(decode(entry) for entry in entries)
         return cls(
             tuple(entries),
             records,
-            frozenset(one.id for one in records if isinstance(one, Shown)),
-            Counter((one.event, one.decision) for one in records if isinstance(one, Happened)),
+            frozenset(one.id for one in records if isinstance(one, DecisionMade)),
+            Counter((one.event, one.decision) for one in records if isinstance(one, FeedbackReceived)),
             frozenset(item.id for one in records if isinstance(one, ItemsPut) for item in one.items),
         )
 
@@ -258,7 +258,7 @@ def copied(log: str | Path, place: Path) -> Path:
     return place / Path(log).name
 
 
-def replayed(log: str | Path) -> dict[str, Finding]:
+def replayed(log: str | Path) -> dict[str, VerificationFinding]:
     """Snapshot and rest are the whole log, and every list comes out again, bit for bit."""
     with closing(open_store(log)) as store:
         found = {ranker: compare_snapshot(store, ranker, RankerConfig.of(one)) for ranker, one in RANKERS.items()}
@@ -283,12 +283,12 @@ def check_next_lists(client: Client, log: str | Path) -> None:
         _next_list(client, ranker, "")  # numbers of lists that were refused are passed over
         rankings = [_next_list(client, ranker, segment) for segment in (SEGMENTS[0], "new")]
         kept = read(log, [ranker])[ranker]
-        place = {one.id: at for at, one in enumerate(kept.records) if isinstance(one, Shown)}
+        place = {one.id: at for at, one in enumerate(kept.records) if isinstance(one, DecisionMade)}
         for ranking in rankings:
             at = place[ranking.id]
             replica = _replica(ranker, kept.entries[:at])
             again = _places(replica.rank(segment=ranking.segment))
-            if isinstance(kept.records[at - 1], Closed) and again != _places(ranking):
+            if isinstance(kept.records[at - 1], WindowClosed) and again != _places(ranking):
                 replica = _replica(ranker, kept.entries[: at - 1])  # it was decided, then a window closed, then kept
                 again = _places(replica.rank(segment=ranking.segment))
             assert again == _places(ranking)
@@ -302,7 +302,7 @@ def _next_list(client: Client, ranker: str, segment: str) -> RankAnswer:
     return ranking
 
 
-def _replica(ranker: str, entries: Sequence[Entry]) -> Ranker:
+def _replica(ranker: str, entries: Sequence[LogEntry]) -> Ranker:
     memory = MemoryStore()
     memory.append([(ranker, entry) for entry in entries])
     return Ranker(RankerConfig.of(RANKERS[ranker]), name=ranker, store=memory)

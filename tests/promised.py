@@ -54,7 +54,7 @@ class Site:
 
     def settled(self, name: str) -> None:
         """Wait until the windows of all lists have closed."""
-        until(lambda: self.ranker(name)["pending"] == 0, "the windows close")
+        until(lambda: self.ranker(name)["open_decisions"] == 0, "the windows close")
 
     def close(self) -> None:
         """Leave nothing open."""

@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 
 from rankloop.cli.main import main
-from rankloop.engine import Ranker
 from rankloop.errors import InvalidInput
-from rankloop.store import Entry, MemoryStore, SqliteStore, StoreUnavailable, backup
-from rankloop.store.backup import Backup, back_up
-from rankloop.store.base import Snapshot
+from rankloop.eventlog import LogEntry, MemoryStore, SqliteStore, StoreUnavailable, backup
+from rankloop.eventlog.backup import Backup, back_up
+from rankloop.eventlog.store import Snapshot
+from rankloop.serving import Ranker
 from test_engine import Clock, config, contents, items, live
 
 Row = tuple[int, str, str, str, str, float, bytes]
 ROWS = "SELECT position, ranker, kind, key, subject, time, body FROM log WHERE position <= ? ORDER BY position"
 
 
-def entry(key: str = "", body: bytes = b"") -> Entry:
-    return Entry("kind", key, "", 0.5, body)
+def entry(key: str = "", body: bytes = b"") -> LogEntry:
+    return LogEntry("kind", key, "", 0.5, body)
 
 
 def rows(path: Path, until: int = 1 << 62) -> list[Row]:
@@ -82,7 +82,7 @@ def test_a_backup_under_writes_is_a_beginning_of_the_log_without_gaps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backup, "STEP_PAGES", 20)  # many steps, between which others write
-    monkeypatch.setattr("rankloop.store.checkpoints.OFTEN", 300_000)  # and the write-ahead log is moved
+    monkeypatch.setattr("rankloop.eventlog.wal_checkpoints.OFTEN", 300_000)  # and the write-ahead log is moved
     store = SqliteStore(tmp_path / "log.db")
     store.append([("r", entry(f"first-{i}", bytes(2000))) for i in range(500)])
     during: list[int] = []
@@ -134,7 +134,7 @@ def test_a_ranker_of_a_backup_is_a_replay_of_its_part_of_the_log(tmp_path: Path)
     for n, one in enumerate(made):
         prefix = MemoryStore()
         for position, name, kind, key, subject, at, body in rows(tmp_path / "log.db", one.position):
-            assert prefix.append([(name, Entry(kind, key, subject, at, body))]) == [position]
+            assert prefix.append([(name, LogEntry(kind, key, subject, at, body))]) == [position]
         with closing(Ranker(config("cascade-lin-ts"), store=prefix, clock=lambda: end)) as replayed:
             expected = contents(replayed)
         with closing(Ranker.open(tmp_path / f"{n}.db", config("cascade-lin-ts"), clock=lambda: end)) as restored:

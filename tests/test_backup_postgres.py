@@ -11,11 +11,11 @@ import pytest
 
 from postgres_server import Server, database, server  # noqa: F401
 from rankloop.cli.main import main
-from rankloop.engine import Ranker
 from rankloop.errors import InvalidInput
-from rankloop.store import Entry, SqliteStore, Store, StoreUnavailable, postgres_copy
-from rankloop.store.backup import Backup, back_up
-from rankloop.store.opening import open_store
+from rankloop.eventlog import LogEntry, SqliteStore, Store, StoreUnavailable, postgres_backup
+from rankloop.eventlog.address import open_store
+from rankloop.eventlog.backup import Backup, back_up
+from rankloop.serving import Ranker
 from test_backup import entry, names, rows, without_pause
 from test_engine import Clock, config, contents, items, live
 
@@ -32,7 +32,7 @@ def lived(place: str, rounds: int) -> Store:
     ranker.snapshot()
     live(ranker, clock, rounds, seed=2)
     ranker.flush()
-    store.append([("Ärger 😀", Entry("k", "ключ", "∑", 1234567.1234567891, b"\0"))])
+    store.append([("Ärger 😀", LogEntry("k", "ключ", "∑", 1234567.1234567891, b"\0"))])
     return store
 
 
@@ -42,7 +42,7 @@ def test_a_backup_of_a_database_is_its_log(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(postgres_copy, "PAGE", 7)
+    monkeypatch.setattr(postgres_backup, "PAGE", 7)
     with closing(lived(database, 20)) as store, closing(restored(tmp_path, database)) as copy:
         assert copy.rankers() == store.rankers() == ["", "ranker", "Ärger 😀"]
         for name in store.rankers():
@@ -75,7 +75,7 @@ def test_a_backup_of_a_database_under_writes_has_no_gaps(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(postgres_copy, "PAGE", 50)
+    monkeypatch.setattr(postgres_backup, "PAGE", 50)
     with closing(open_store(database)) as store:
         store.append([("r", entry(f"first-{i}")) for i in range(400)])
         made: list[Backup] = []
@@ -109,13 +109,13 @@ def test_a_database_without_a_log_is_refused_and_a_failure_leaves_nothing(
         store.append([("r", entry(str(i))) for i in range(100)])
         for error, told in ((KeyboardInterrupt, KeyboardInterrupt), (psycopg.OperationalError, StoreUnavailable)):
             with monkeypatch.context() as patch:
-                entries = postgres_copy._entries
+                entries = postgres_backup._entries
 
                 def broken(*given: Any, error: Any = error, entries: Any = entries) -> Iterator[Any]:
                     yield next(entries(*given))
                     raise error("the server is gone")
 
-                patch.setattr(postgres_copy, "_entries", broken)
+                patch.setattr(postgres_backup, "_entries", broken)
                 with pytest.raises(told):
                     back_up(database, tmp_path / "out.db")
             assert names(tmp_path) == []
@@ -135,14 +135,14 @@ def test_a_server_that_hangs_is_cut_off(
     place = server.database()
     with closing(open_store(place)) as store:
         store.append([("r", entry(str(i))) for i in range(100)])
-    entries = postgres_copy._entries
+    entries = postgres_backup._entries
 
     def hanging(*given: Any) -> Iterator[Any]:
         with server.hangs():
             yield from entries(*given)
 
-    monkeypatch.setattr(postgres_copy, "PATIENCE_SECONDS", 1.0)
-    monkeypatch.setattr(postgres_copy, "_entries", hanging)
+    monkeypatch.setattr(postgres_backup, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(postgres_backup, "_entries", hanging)
     with pytest.raises(StoreUnavailable, match="cannot be read now"):
         back_up(place, tmp_path / "out.db")
     assert names(tmp_path) == []

@@ -160,7 +160,7 @@ def test_policies_lists_every_id_with_its_sentence(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("entry", catalogue.entries(), ids=lambda entry: str(entry.id))
-def test_a_policy_is_shown_with_formula_and_parameters(entry: catalogue.Entry, capsys: Capture) -> None:
+def test_a_policy_is_shown_with_formula_and_parameters(entry: catalogue.PolicyEntry, capsys: Capture) -> None:
     assert main(["policies", entry.id]) == 0
     out = capsys.readouterr().out
     assert out.startswith(entry.id)

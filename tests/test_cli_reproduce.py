@@ -16,7 +16,7 @@ import data_files
 from helpers import loading_nothing
 from rankloop import __version__
 from rankloop.cli.main import main
-from rankloop.data import SETS
+from rankloop.datasets import SETS
 from rankloop.experiments import library
 from rankloop.experiments.claims import Claim, EveryRun, Lower
 from rankloop.experiments.experiment import Experiment, Panel

@@ -27,7 +27,7 @@ from rankloop.cli import rankers as rankers_command
 from rankloop.cli import serve as serve_command
 from rankloop.client import AsyncClient, Client, Conflict, NotAllowed, NotFound, ServiceError, Unavailable
 from rankloop.errors import InvalidInput, RankloopError
-from rankloop.schema.service_settings import Settings
+from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.auth import make_key
 
 CONFIG = {"policy": "cascade-ucb1", "slots": 2}
@@ -38,7 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
     """Where a service listens, and its keys by role."""
     made = {role: make_key(role, [role]) for role in ("rank", "admin")}
     log = tmp_path_factory.mktemp("served") / "log.db"
-    settings = Settings.of({"log": str(log), "keys": [kept for _, kept in made.values()]})
+    settings = ServiceSettings.of({"log": str(log), "keys": [kept for _, kept in made.values()]})
     with serving(settings) as url:
         yield url, {role: key for role, (key, _) in made.items()}
 
@@ -67,9 +67,9 @@ def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
             service.rank("news", exclude=["x"], strict=True)
         assert service.withdraw("news", third.id).status == "withdrawn"
         report = service.report("news", limit=1)
-        assert report["overview"]["arms"]["policy"]["lists"] == 3
+        assert report["overview"]["groups"]["treatment"]["lists"] == 3
         assert report["items"][0]["item"] == "b/c"
-        assert service.overview("news", hours=1)["arms"]["policy"]["lists"] == 3
+        assert service.overview("news", hours=1)["groups"]["treatment"]["lists"] == 3
         assert service.segments("news") == ["", "de"]
         service.remove_item("news", "b/c")
         assert len(service.items("news", limit=10, offset=1)) == 1

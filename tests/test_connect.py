@@ -25,7 +25,7 @@ from rankloop.errors import ConflictingDecision, UnknownDecision
 from rankloop.schema import FeedbackEvent, Guardrail, Prior, RankerSettings, RankRequest
 from rankloop.schema.base import defaults
 from rankloop.schema.ranker_fields import RankerFields
-from rankloop.schema.service_settings import Settings
+from rankloop.schema.service_settings import ServiceSettings
 
 PLACES = ("memory", "file", "postgresql", "http")
 KEPT = PLACES[1:]
@@ -54,7 +54,7 @@ def open_(place: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterato
             if place == "postgresql":
                 address = request.getfixturevalue("database")
             if place == "http":
-                address = last[0].enter_context(serving(Settings(log=str(tmp_path / "served.db"))))
+                address = last[0].enter_context(serving(ServiceSettings(log=str(tmp_path / "served.db"))))
             return last[0].enter_context(rankloop.connect(address))
 
         yield opened
@@ -99,10 +99,10 @@ def test_both_implementations_have_all_of_it() -> None:
 @everywhere
 def test_a_ranker_is_created_adjusted_and_deleted(open_: Open) -> None:
     with open_() as shop:
-        made = shop.put_ranker("shop", policy="gts", slots=2, traffic=0.5, guard=Guardrail(drop=0.2))
+        made = shop.put_ranker("shop", policy="gts", slots=2, traffic=0.5, guardrail=Guardrail(drop=0.2))
         assert (made.name, made.items, made.decisions, made.version) == ("shop", 0, 0, 1)
         assert (made.config["policy"], made.config["slots"], made.config["traffic"]) == ("gts", 2, 0.5)
-        assert made.config["guard"]["drop"] == 0.2
+        assert made.config["guardrail"]["drop"] == 0.2
         again = shop.put_ranker("shop", RankerSettings(policy="gts", slots=2), window=60.0)
         assert (again.config["traffic"], again.config["window"], again.version) == (0.5, 60.0, 2)
         with pytest.raises(Conflict, match="slots: this setting decides what was learned"):
@@ -202,7 +202,7 @@ def test_the_options_of_a_list(shop: Connection) -> None:
     assert shop.rank("shop", segment="de").segment == "de"
     likely = shop.rank("shop", propensity=20).propensity
     assert likely is not None
-    assert (likely.kind, shop.rank("shop", visitor="v").arm) == ("exact", "policy")
+    assert (likely.kind, shop.rank("shop", visitor="v").group) == ("exact", "treatment")
     assert shop.ranker("shop").decisions == 8
     array: Any = np.array([1.0])
     with pytest.raises(InvalidInput, match="the ranker has none"):
@@ -284,7 +284,7 @@ def test_the_forms_of_feedback_and_what_becomes_of_it(open_: Open) -> None:
     assert told.value.field == "event"
     assert shop.withdraw("shop", other.id).status == "withdrawn"
     assert shop.withdraw("shop", other.id).status == "duplicate"
-    assert shop.ranker("shop").pending == 0
+    assert shop.ranker("shop").open_decisions == 0
 
 
 @everywhere
@@ -323,10 +323,10 @@ def test_what_was_learned_is_there_again(open_: Open) -> None:
         before, best = shop.ranker("shop"), shop.rank("shop", decision="last")
     with open_() as shop:
         again = shop.ranker("shop")
-        assert (again.config, again.items, again.arms["policy"].clicked) == (
+        assert (again.config, again.items, again.groups["treatment"].clicked) == (
             before.config,
             before.items,
-            before.arms["policy"].clicked,
+            before.groups["treatment"].clicked,
         )
         assert shop.rank("shop", decision="last") == best
         assert shop.feedback("shop", "last", clicked=[0]).status == "learned"

@@ -22,10 +22,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from rankloop.engine import Ranker, RankerConfig
+from rankloop.eventlog import LogEntry, MemoryStore, SqliteStore, StoreUnavailable, Writer
+from rankloop.eventlog.writer import MOST, positions
 from rankloop.schema import FeedbackEvent
-from rankloop.store import Entry, MemoryStore, SqliteStore, StoreUnavailable, Writer
-from rankloop.store.writer import MOST, positions
+from rankloop.serving import Ranker, RankerConfig
 from served import small_disk
 from test_engine import Failing, config, contents, items
 
@@ -78,7 +78,7 @@ def visit(path: str, acknowledged: str, policy: str, run: int) -> None:
 def started(function: Callable[..., None], *arguments: Any) -> Any:
     """A process that runs a function; it is forked by a server that has imported everything and has no threads."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["rankloop.engine", "pytest"])
+    context.set_forkserver_preload(["rankloop.serving", "pytest"])
     child = context.Process(target=function, args=arguments)
     child.start()
     return child
@@ -106,7 +106,7 @@ def kill(place: Path, policy: str, run: int, after: float, *, at_once: bool = Fa
 
 
 def events(store: Any) -> list[str]:
-    return [entry.key for entry in store.read(NAME) if entry.kind == "happened"]
+    return [entry.key for entry in store.read(NAME) if entry.kind == "feedback"]
 
 
 def copied(store: Any, *, snapshot: bool) -> MemoryStore:
@@ -233,7 +233,7 @@ def few(place: Path) -> None:
 
 
 def one_more(place: Path) -> None:
-    SqliteStore(place / "log.db").append([(NAME, Entry("closed", "", "", 0.0, b'{"decisions":[],"":[]}\n'))] * 40)
+    SqliteStore(place / "log.db").append([(NAME, LogEntry("closed", "", "", 0.0, b'{"decisions":[],"":[]}\n'))] * 40)
     os._exit(0)
 
 
@@ -278,7 +278,7 @@ def test_a_log_that_lost_its_end_is_what_it_was_a_moment_before(tmp_path: Path) 
         check_restart(place / "log.db", "cascade-ucb1", [])
 
 
-def _opened_copy(source: Path, place: Path, end: int) -> list[Entry]:
+def _opened_copy(source: Path, place: Path, end: int) -> list[LogEntry]:
     """The entries of a copy whose write-ahead log ends early."""
     place.mkdir()
     for name in ("log.db", "log.db-wal"):
@@ -361,7 +361,8 @@ def test_many_writers_on_a_full_disk_are_told_the_truth(tmp_path: Path) -> None:
         store = SqliteStore(place / "log.db")
         writer = Writer(store)
         done = {
-            f"{i}": writer.submit(NAME, Entry("happened", f"{i}", "", 0.0, bytes(500)), positions) for i in range(3000)
+            f"{i}": writer.submit(NAME, LogEntry("happened", f"{i}", "", 0.0, bytes(500)), positions)
+            for i in range(3000)
         }
         kept = {key: future.result() for key, future in done.items() if future.exception() is None}
         assert 0 < len(kept) < 3000
@@ -377,7 +378,7 @@ def test_who_waits_is_told_however_many_lists_wait_before_it() -> None:
     store.full = True
     for _ in range(MOST + 1):
         last = ranker.rank()
-    waiting = ranker.feedback_soon(FeedbackEvent(last.id, [0]))
+    waiting = ranker.submit_feedback(FeedbackEvent(last.id, [0]))
     try:
         with pytest.raises(StoreUnavailable):
             waiting.result(timeout=5.0)

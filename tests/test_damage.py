@@ -19,19 +19,19 @@ from rankloop.belief import Gaussian, GaussianState
 from rankloop.catalogue import registry
 from rankloop.cli.main import main
 from rankloop.design import PerItem
-from rankloop.engine import Ranker, RankerConfig, UnknownDecision
-from rankloop.engine.records import ItemsPut
-from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, Quarantined, RankloopError, Unsupported
+from rankloop.eventlog import MemoryStore, SqliteStore
+from rankloop.eventlog.events import ItemsPut
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade
-from rankloop.hosting.changes import changes
-from rankloop.hosting.rankers import Rankers
+from rankloop.hosting.change_history import changes
+from rankloop.hosting.registry import RankerRegistry
 from rankloop.plan import TopK
 from rankloop.policy import Policy
 from rankloop.schema import Item, Prior
-from rankloop.schema.service_settings import Settings
-from rankloop.store import MemoryStore, SqliteStore
+from rankloop.schema.service_settings import ServiceSettings
+from rankloop.serving import Ranker, RankerConfig, UnknownDecision
+from rankloop.serving.replica import Replica
 from rankloop.types import Decision, Evidence, Setting
 from served import until
 from test_engine import config, items
@@ -40,9 +40,9 @@ GTS: dict[str, Any] = {"policy": "gts", "slots": 2, "commit": "all"}
 
 
 @contextmanager
-def opened(log: Path) -> Iterator[Rankers]:
+def opened(log: Path) -> Iterator[RankerRegistry]:
     """The rankers of a log, as a service opens them."""
-    rankers = Rankers.open(Settings(log=str(log)))
+    rankers = RankerRegistry.open(ServiceSettings(log=str(log)))
     try:
         yield rankers
     finally:
@@ -103,12 +103,12 @@ def test_visitors_keep_their_group_and_history_its_order_through_a_reset(tmp_pat
         rankers.put("r", GTS | {"traffic": 0.5})
         rankers.put_items("r", [{"id": "a"}, {"id": "b"}])
 
-        def arms() -> list[str]:
-            return [rankers.find("r").ranker.rank(visitor=f"v{n}").arm for n in range(40)]
+        def groups() -> list[str]:
+            return [rankers.find("r").ranker.rank(visitor=f"v{n}").group for n in range(40)]
 
-        before = arms()
+        before = groups()
         rankers.patch("r", {"slots": 1, "reset": True})
-        assert arms() == before
+        assert groups() == before
         rankers.delete("r")
         rankers.put("r", GTS)
         events = changes(rankers.store, "r").events
@@ -147,9 +147,9 @@ def test_a_log_that_was_written_in_process_goes_on_in_a_service(tmp_path: Path) 
 def test_a_prior_in_amounts_means_nothing_to_a_challenger_of_clicks() -> None:
     ranker = Ranker(RankerConfig.of(GTS | {"objective": "amount", "params": {"feedback": "semi-bandit"}}))
     ranker.put_items([{"id": "a", "prior": {"score": 5.0, "strength": 10}}, {"id": "b"}])
-    ranker.stand_by(Replica(RankerConfig.of({"policy": "ts-beta", "slots": 2, "prior": [1, 1], "commit": "all"})))
+    ranker.add_challenger(Replica(RankerConfig.of({"policy": "ts-beta", "slots": 2, "prior": [1, 1], "commit": "all"})))
     ranker.put_items([{"id": "a", "prior": {"score": 7.0, "strength": 10}}])
-    ranker.switch()
+    ranker.promote()
     assert len(ranker.rank().ids) == 2
 
 
@@ -203,8 +203,8 @@ def test_a_belief_with_an_update_of_its_own_takes_no_pseudo_observations(monkeyp
 def test_an_item_can_be_put_as_it_was_read_also_after_a_switch() -> None:
     ranker = Ranker(RankerConfig.of(GTS))
     ranker.put_items([{"id": "a", "prior": {"score": 0.5, "strength": 10}}, {"id": "b"}])
-    ranker.stand_by(Replica(RankerConfig.of(GTS | {"policy": "toprank", "rounds": 100})))
-    ranker.switch()
+    ranker.add_challenger(Replica(RankerConfig.of(GTS | {"policy": "toprank", "rounds": 100})))
+    ranker.promote()
     ranker.put_items(ranker.items())
     with pytest.raises(InvalidInput, match="prior"):
         ranker.put_items([{"id": "a", "prior": {"score": 0.6, "strength": 10}}])
@@ -285,8 +285,8 @@ def test_lists_made_before_a_switch_are_checked_by_the_policy_that_made_them() -
     ranker = Ranker(RankerConfig.of({"policy": "ts-beta", "slots": 2, "prior": [1, 1], "commit": "all"}))
     ranker.put_items([{"id": "a"}, {"id": "b"}])
     early = ranker.rank().id
-    ranker.stand_by(Replica(RankerConfig.of(GTS)))
-    ranker.switch()
+    ranker.add_challenger(Replica(RankerConfig.of(GTS)))
+    ranker.promote()
     late = ranker.rank().id
     with pytest.raises(Unsupported, match="learns from clicks"):
         ranker.feedback(early, values=[7.0, 0.0])
@@ -297,7 +297,7 @@ def test_settings_that_nobody_would_use_are_refused(tmp_path: Path) -> None:
     with opened(tmp_path / "log.db") as rankers:
         rankers.put("r", GTS)
         with pytest.raises(InvalidInput, match=r"ranker.window is 5; accepted: 3600.0, as the ranker has it"):
-            rankers.put_other("r", GTS | {"policy": "ts-cascade", "window": 5})
+            rankers.put_challenger("r", GTS | {"policy": "ts-cascade", "window": 5})
         with pytest.raises(InvalidInput, match=r"ranker\.nonsense"):
             rankers.patch("r", {"nonsense": None})
 
@@ -315,8 +315,8 @@ def served_log(tmp_path: Path) -> tuple[Path, str]:
             decision = visit(rankers.find(name).ranker)
             if name == "one":
                 first = decision
-        rankers.put_other("one", {"policy": "ts-cascade", "slots": 2})
-        until(lambda: rankers.standing("one").state == "ready", "the challenger is there")
+        rankers.put_challenger("one", {"policy": "ts-cascade", "slots": 2})
+        until(lambda: rankers.challenger_status("one").state == "ready", "the challenger is there")
     return log, first
 
 
@@ -324,7 +324,7 @@ def served_log(tmp_path: Path) -> tuple[Path, str]:
     "change",
     [
         "UPDATE snapshot SET body = x''",
-        "UPDATE snapshot SET body = x'' WHERE ranker = 'one~other'",
+        "UPDATE snapshot SET body = x'' WHERE ranker = 'one~challenger'",
         "UPDATE snapshot SET body = substr(body, 1, length(body) / 2)",
         "UPDATE snapshot SET body = CAST(replace(body, 'tally.total', 'tally.total2') AS BLOB)",
     ],
@@ -334,7 +334,7 @@ def test_a_damaged_snapshot_costs_a_replay_and_nothing_else(change: str, tmp_pat
     damage(log, change)
     with opened(log) as rankers:
         assert rankers.quarantined == {}
-        assert rankers.standing("one").state == "ready"
+        assert rankers.challenger_status("one").state == "ready"
         for name in ("one", "two"):
             visit(rankers.find(name).ranker)
     assert main(["log", "verify", str(log)]) == 0
@@ -348,7 +348,7 @@ def test_a_damaged_snapshot_costs_a_replay_and_nothing_else(change: str, tmp_pat
             "UPDATE log SET body = '{\"log\": 1}' WHERE kind = 'ranker-put' AND subject = 'one'",
             "its entry cannot be read",
         ),
-        ("UPDATE log SET body = x'00' WHERE kind = 'config' AND ranker = 'one'", "config event"),
+        ("UPDATE log SET body = x'00' WHERE kind = 'config-changed' AND ranker = 'one'", "config-changed event"),
         ("UPDATE log SET body = x'00' WHERE kind = 'items-put' AND ranker = 'one'", "items-put event"),
     ],
 )
@@ -373,7 +373,7 @@ def test_damage_stays_with_its_ranker(
 def test_an_excluded_decision_is_unknown_and_a_challenger_can_be_rebuilt(tmp_path: Path) -> None:
     log, decision = served_log(tmp_path)
     damage(log, "DELETE FROM snapshot")
-    damage(log, "UPDATE log SET body = x'00' WHERE kind = 'shown' AND key = ?", decision)
+    damage(log, "UPDATE log SET body = x'00' WHERE kind = 'decision' AND key = ?", decision)
     with opened(log) as rankers:
         position = rankers.quarantined["one"].position
     assert main(["log", "skip", "one", str(position), "--because", "damaged", "--log", str(log)]) == 0
@@ -385,9 +385,9 @@ def test_an_excluded_decision_is_unknown_and_a_challenger_can_be_rebuilt(tmp_pat
             ranker.feedback(decision, clicked=[0])
         with pytest.raises(UnknownDecision):
             ranker.rank(decision=decision)
-        rankers.put_other("one", {"policy": "cascade-ucb1", "slots": 2})
-        until(lambda: rankers.standing("one").state != "rebuilding", "the challenger is there")
-        assert rankers.standing("one").state == "ready"
+        rankers.put_challenger("one", {"policy": "cascade-ucb1", "slots": 2})
+        until(lambda: rankers.challenger_status("one").state != "rebuilding", "the challenger is there")
+        assert rankers.challenger_status("one").state == "ready"
         visit(ranker)
     assert main(["log", "export", str(log), str(tmp_path / "out.parquet"), "--ranker", "one"]) == 0
 
@@ -402,7 +402,7 @@ def test_a_policy_that_fails_sets_its_ranker_aside_where_it_failed(monkeypatch: 
         patch.setattr(Policy, "update", _fails)
         with pytest.raises(Quarantined) as error:
             ranker.feedback(waiting, clicked=[0])
-    (at,) = [entry.position for entry in store.about("ranker", waiting) if entry.kind == "happened"]
+    (at,) = [entry.position for entry in store.about("ranker", waiting) if entry.kind == "feedback"]
     assert ranker.quarantine is not None
     assert ranker.quarantine.position == at
     assert f"position {at}" in str(error.value)
@@ -415,7 +415,7 @@ def test_verify_goes_on_after_a_damaged_log_and_counts_what_it_verified(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log, _ = served_log(tmp_path)
-    damage(log, "UPDATE log SET body = x'00' WHERE kind = 'happened' AND ranker = 'one'")
+    damage(log, "UPDATE log SET body = x'00' WHERE kind = 'feedback' AND ranker = 'one'")
     assert main(["log", "verify", str(log)]) == 2
     out = capsys.readouterr()
     assert "one: the log cannot be replayed at position" in out.out
@@ -441,7 +441,7 @@ def test_priors_of_many_segments_cost_what_they_say() -> None:
     segments = {f"segment-{i}": {"score": 0.1, "strength": 1.0} for i in range(1000)}
     ranker.put_items([{"id": "a", "prior": {"score": 0.5, "strength": 1.0, "segments": segments}}])
     ranker.put_items([{"id": f"item-{i}", "prior": {"score": 0.5, "strength": 1.0}} for i in range(1000)])
-    assert sum(array.nbytes for array in ranker._replica.table.arrays().values()) < 1_000_000
+    assert sum(array.nbytes for array in ranker._replica.items.arrays().values()) < 1_000_000
     more = segments | {"one-more": {"score": 0.1, "strength": 1.0}}
     with pytest.raises(InvalidInput, match="segments"):
         ranker.put_items([{"id": "a", "prior": {"score": 0.5, "strength": 1.0, "segments": more}}])
@@ -457,11 +457,11 @@ def test_a_challenger_that_cannot_replace_priors_is_given_up(again: dict[str, An
     linear = {"policy": "lin-ts-ltr", "slots": 1, "dim": 2}
     ranker = Ranker(RankerConfig.of(linear))
     ranker.put_items([{"id": "a", "features": [1, 0], "prior": {"score": 0.9, "strength": 50.0}}])
-    ranker.stand_by(Replica(RankerConfig.of(linear | {"policy": "log-ts-newton"})))
+    ranker.add_challenger(Replica(RankerConfig.of(linear | {"policy": "log-ts-newton"})))
     ranker.put_items([{"id": "a", "features": [1, 0], "prior": again}])
-    assert ranker.other is None
+    assert ranker.challenger is None
     with pytest.raises(RankloopError, match="prior"):
-        ranker.stand_by(Replica(RankerConfig.of(linear | {"policy": "log-ts-newton"})))
+        ranker.add_challenger(Replica(RankerConfig.of(linear | {"policy": "log-ts-newton"})))
     assert ranker.quarantine is None
 
 
@@ -487,12 +487,12 @@ def test_settings_of_a_promoted_challenger_may_stand_in_the_settings_file(tmp_pa
     with opened(tmp_path / "log.db") as rankers:
         rankers.put("r", {"policy": "lin-ts-ltr", "slots": 2, "dim": 2})
         rankers.put_items("r", [{"id": "a", "features": [1, 0]}])
-        rankers.put_other("r", {"policy": "gts", "slots": 2})
-        until(lambda: rankers.standing("r").state == "ready", "the challenger follows")
-        rankers.switch("r")
+        rankers.put_challenger("r", {"policy": "gts", "slots": 2})
+        until(lambda: rankers.challenger_status("r").state == "ready", "the challenger follows")
+        rankers.promote("r")
         now = rankers.find("r").ranker.config.plain()
     assert (now["policy"], now["dim"]) == ("gts", 2)
-    again = Rankers.open(Settings(log=str(tmp_path / "log.db"), rankers={"r": now}))
+    again = RankerRegistry.open(ServiceSettings(log=str(tmp_path / "log.db"), rankers={"r": now}))
     try:
         assert again.find("r").ranker.config.policy == "gts"
         assert again.put("r", now) is False
@@ -504,7 +504,7 @@ def test_a_link_to_a_log_is_the_same_log(tmp_path: Path) -> None:
     with opened(tmp_path / "log.db"):
         (tmp_path / "link.db").symlink_to(tmp_path / "log.db")
         with pytest.raises(RankloopError, match="served by another process"):
-            Rankers.open(Settings(log=str(tmp_path / "link.db")))
+            RankerRegistry.open(ServiceSettings(log=str(tmp_path / "link.db")))
 
 
 def test_a_policy_of_ones_own_that_raises_is_refused_and_harms_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from playwright.sync_api import (
 from tools.serving import serving
 
 from rankloop.client import Client
-from rankloop.schema.service_settings import Settings
+from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service import dashboard
 from rankloop.service.auth import make_key
 
@@ -48,7 +48,7 @@ def visit(client: Client, ranker: str, visits: int, **more: Any) -> None:
     events: list[dict[str, Any]] = []
     for visitor in range(visits):
         made = client.rank(ranker, visitor=f"v{visitor}", **more)
-        liked = made.arm == "control" or (visitor % 3 == 0 and ranker != "guarded")
+        liked = made.group == "control" or (visitor % 3 == 0 and ranker != "guardrail_tripped")
         events.append(
             {"decision": made.id, "clicked": [0] if liked else [], "regret": 0.25 if ranker == "shop" else None}
         )
@@ -59,21 +59,21 @@ def visit(client: Client, ranker: str, visits: int, **more: Any) -> None:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A service with rankers in all the states that a page can show."""
     log = tmp_path_factory.mktemp("dashboard") / "log.db"
-    with serving(Settings(log=str(log))) as address, Client(address) as client:
+    with serving(ServiceSettings(log=str(log))) as address, Client(address) as client:
         few = [{"id": id} for id in ("tea", "coffee", "cocoa", "water", "juice")]
         told: dict[str, Any] = {"policy": "gts", "slots": 3, "seed": 1}
-        guard = {"least": 5, "drop": 0.0}
+        guard = {"min_lists": 5, "drop": 0.0}
         client.put_ranker("shop", told | {"traffic": 0.5})
-        client.put_ranker("guarded", told | {"traffic": 0.5, "guard": guard})
+        client.put_ranker("guardrail_tripped", told | {"traffic": 0.5, "guardrail": guard})
         client.put_ranker("large", told | {"slots": 10})
         for name in ("live", "evil", "quiet", "bare"):
             client.put_ranker(name, told)
-        for name in ("shop", "live", "guarded", "quiet"):
+        for name in ("shop", "live", "guardrail_tripped", "quiet"):
             client.put_items(name, few)
         client.put_items("evil", [{"id": id} for id in EVIL])
         client.put_items("large", [{"id": f"item-{i:05d}"} for i in range(MANY)])
         visit(client, "shop", 60, order=["tea", "coffee", "cocoa"])
-        visit(client, "guarded", 60, order=["tea", "coffee", "cocoa"])
+        visit(client, "guardrail_tripped", 60, order=["tea", "coffee", "cocoa"])
         visit(client, "evil", 6, segment=EVIL[1])
         visit(client, "large", 3)
         yield address
@@ -132,7 +132,7 @@ def test_nothing_else_is_handed_out(url: str, http: httpx.Client, path: str) -> 
 
 def test_pages_hold_no_data_and_need_no_key(tmp_path: Path, http: httpx.Client) -> None:
     _, kept = make_key("k", ["read"])
-    settings = Settings.of({"log": str(tmp_path / "log.db"), "keys": [kept]})
+    settings = ServiceSettings.of({"log": str(tmp_path / "log.db"), "keys": [kept]})
     with serving(settings) as address:
         assert http.get(f"{address}/dashboard/").status_code == 200
         assert http.get(f"{address}/v1/rankers").status_code == 401
@@ -235,12 +235,12 @@ def test_rankers_at_a_glance_lead_to_one_of_them(window: Opener, url: str) -> No
     expect(page.locator(".glance")).to_have_count(7)
     with Client(url) as client:
         told = client.ranker("shop")
-    policy = told.arms["policy"]
+    policy = told.groups["treatment"]
     expect(card).to_contain_text("gts")
     expect(card).to_contain_text("Live for 50")
     expect(card).to_contain_text(f"{100 * (policy.click_through or 0.0):.1f}")
     expect(card).to_contain_text("60")
-    expect(page.locator(".glance", has_text="guarded")).to_contain_text("Fallen back")
+    expect(page.locator(".glance", has_text="guardrail_tripped")).to_contain_text("Fallen back")
     card.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("shop")
     expect(page.get_by_role("heading", level=1)).to_be_focused()
@@ -275,9 +275,9 @@ def test_the_page_of_a_ranker_says_what_the_api_says(window: Opener, url: str) -
         told = client.overview("shop", hours=1)
     lift = told["lift"]
     expect(tile(page, "Lift over control")).to_contain_text(f"{abs(100 * lift['share']):.1f}")
-    control = told["arms"]["control"]["click_through"]
+    control = told["groups"]["control"]["click_through"]
     expect(page.locator(".tile", has_text="Click-through")).to_contain_text(f"control {100 * control:.1f}")
-    lost = f"over {told['arms']['policy']['regretted']} lists, 0.250 a list"
+    lost = f"over {told['groups']['policy']['regret_lists']} lists, 0.250 a list"
     expect(page.locator(".card", has_text="Cumulative regret").locator(".hint")).to_contain_text(lost)
     expect(page.locator(".counts", has_text="Position in the log")).to_contain_text(str(told["position"]))
     expect(page.locator(".heat tbody tr")).to_have_count(5)
@@ -295,7 +295,7 @@ def test_items_and_places_pair_numbers_of_one_arm(window: Opener, url: str) -> N
     page = ready(window("#/ranker/shop"))
     with Client(url) as client:
         items = {one["item"]: one for one in client.report("shop")["items"]}
-        places = {one["item"]: one for one in client.places("shop")}
+        places = {one["item"]: one for one in client.slot_counts("shop")}
     tea = items["tea"]
     row = rows(page).filter(has=page.get_by_role("rowheader", name="tea"))
     expect(row.locator("td").nth(1)).to_have_text(str(tea["shown"]))
@@ -305,15 +305,15 @@ def test_items_and_places_pair_numbers_of_one_arm(window: Opener, url: str) -> N
     expect(row.locator("td").nth(4)).to_contain_text(control)
     heat = page.locator(".heat")
     expect(heat.locator("caption")).to_have_text("In lists of the policy")
-    for arm in ("policy", "control"):
-        page.get_by_role("group", name="Whose lists").get_by_role("radio", name=arm.capitalize()).check(force=True)
-        expect(heat.locator("caption")).to_have_text(f"In lists of {'the policy' if arm == 'policy' else arm}")
-        shown = [one for one in places.values() if sum(one[arm]["shown"])]
+    for group in ("treatment", "control"):
+        page.get_by_role("group", name="Whose lists").get_by_role("radio", name=group.capitalize()).check(force=True)
+        expect(heat.locator("caption")).to_have_text(f"In lists of {'the policy' if group == 'policy' else group}")
+        shown = [one for one in places.values() if sum(one[group]["shown"])]
         expect(heat.locator("tbody tr")).to_have_count(len(shown))
-        first = max(shown, key=lambda one: one[arm]["shown"][0])
+        first = max(shown, key=lambda one: one[group]["shown"][0])
         cells = heat.locator("tbody tr").filter(has=page.get_by_role("rowheader", name=first["item"])).locator("td")
-        expect(cells.first).to_have_text(str(first[arm]["shown"][0]))
-        told = f"Place 1: shown {first[arm]['shown'][0]}, clicked {first[arm]['clicked'][0]} "
+        expect(cells.first).to_have_text(str(first[group]["shown"][0]))
+        told = f"Place 1: shown {first[group]['shown'][0]}, clicked {first[group]['clicked'][0]} "
         expect(cells.first).to_have_attribute("title", re.compile(re.escape(told)))
 
 
@@ -413,7 +413,7 @@ def test_the_span_of_time_is_chosen_with_the_keyboard_and_kept_in_the_address(wi
 
 def test_what_guard_and_regret_say(window: Opener) -> None:
     page = ready(window("#/ranker/guarded"))
-    banner = page.locator(".guard")
+    banner = page.locator(".guardrail")
     expect(banner).to_contain_text("The guard fell back to the control order")
     expect(banner).to_contain_text("is credibly more than 0% below")
     expect(page.locator(".facts")).to_contain_text("Fallen back")
@@ -537,7 +537,7 @@ def test_a_poll_is_one_question_and_a_hidden_tab_asks_nothing(window: Opener) ->
 def test_a_service_without_rankers_a_service_that_is_down_and_one_that_comes_back(
     window: Opener, tmp_path: Path
 ) -> None:
-    settings = Settings(log=str(tmp_path / "log.db"))
+    settings = ServiceSettings(log=str(tmp_path / "log.db"))
     with serving(settings) as address:
         page = ready(window(at=address))
         expect(page.get_by_role("heading", name="No rankers yet")).to_be_visible()
@@ -558,7 +558,7 @@ def test_a_service_without_rankers_a_service_that_is_down_and_one_that_comes_bac
 def test_a_key_is_asked_for_and_kept_only_while_the_tab_is_open(window: Opener, tmp_path: Path) -> None:
     made = {role: make_key(role, [role]) for role in ("read", "rank")}
     keys = [kept for _, kept in made.values()]
-    with serving(Settings.of({"log": str(tmp_path / "log.db"), "keys": keys})) as address:
+    with serving(ServiceSettings.of({"log": str(tmp_path / "log.db"), "keys": keys})) as address:
         page = window(at=address)
         field = page.get_by_label("API key with the role read")
         expect(page.get_by_text("An API key is needed")).to_be_visible()
@@ -660,7 +660,7 @@ def test_the_question_for_a_key_and_a_notice_have_no_faults_either(window: Opene
             page.emulate_media(color_scheme=theme)
             assert faults_of(page) == [], theme
 
-    with serving(Settings.of({"log": str(tmp_path / "log.db"), "keys": [kept]})) as address:
+    with serving(ServiceSettings.of({"log": str(tmp_path / "log.db"), "keys": [kept]})) as address:
         page = window(at=address, size=PHONE)
         expect(page.get_by_role("button", name="Open")).to_be_visible()
         look(page)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from data_files import bandit_log, cut, write
-from rankloop.data import BadData, MissingData
-from rankloop.data.bandit_log import read_log
+from rankloop.datasets import BadData, MissingData
+from rankloop.datasets.bandit_log import read_log
 from rankloop.errors import InvalidInput
 
 

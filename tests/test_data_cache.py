@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from data_files import cut, write
-from rankloop.data import Cache, MissingData, cache, fingerprint
+from rankloop.datasets import Cache, MissingData, cache, fingerprint
 from rankloop.errors import InvalidInput
 
 KEY = {"dim": 10, "seed": 1, "scale": 0.5, "items": np.arange(3), "input": "12-ab", "nested": {"a": [1, 2]}}

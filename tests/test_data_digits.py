@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from data_files import cut, mnist, write
-from rankloop.data import BadData, MissingData
-from rankloop.data.digits import read_mnist
+from rankloop.datasets import BadData, MissingData
+from rankloop.datasets.mnist import read_mnist
 
 
 @pytest.mark.parametrize("gz", [True, False])

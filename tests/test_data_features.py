@@ -13,9 +13,9 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
 from helpers import agree
-from rankloop.data import Judgements
-from rankloop.data.ensemble import attraction, beta_prior, scores
-from rankloop.data.features import fixed_signs, mixture_coverage, pca, svd_embeddings, unit_rows
+from rankloop.datasets import Judgements
+from rankloop.datasets.ensemble import attraction, beta_prior, scores
+from rankloop.datasets.features import fixed_signs, mixture_coverage, pca, svd_embeddings, unit_rows
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.types import FloatArray
 

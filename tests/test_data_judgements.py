@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from data_files import cut, random_svmlight, svmlight, write
-from rankloop.data import BadData, Judgements
-from rankloop.data import text as text_module
-from rankloop.data.judgements import count_judgements, join, read_judgements, scaled
-from rankloop.data.splits import count_split, read_split
-from rankloop.data.svmlight import first_width
+from rankloop.datasets import BadData, Judgements
+from rankloop.datasets import text_files as text_module
+from rankloop.datasets.judgements import count_judgements, join, read_judgements, scaled
+from rankloop.datasets.splits import count_split, read_split
+from rankloop.datasets.svmlight import first_width
 from rankloop.errors import InvalidInput
 
 ENDS = ["\n", " \n", "\r\n", " \r\n", " #docid = GX000-00 inc = 1 prob = 0.5\n", "\t# x:1 2:3\r\n"]

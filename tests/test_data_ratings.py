@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import data_files
 from data_files import REVIEWS, STARS, TRIPLETS, cut, write, zipped
-from rankloop.data import BadData, MissingData, Ratings
-from rankloop.data.movielens import read_csv, read_dat
-from rankloop.data.ratings import category_masks, number_ids
-from rankloop.data.songs import read_genres, read_triplets
-from rankloop.data.yelp import read_json, read_npz
+from rankloop.datasets import BadData, MissingData, Ratings
+from rankloop.datasets.million_song import read_genres, read_triplets
+from rankloop.datasets.movielens import read_csv, read_dat
+from rankloop.datasets.ratings import category_masks, number_ids
+from rankloop.datasets.yelp import read_json, read_npz
 from rankloop.errors import InvalidInput
 
 Rows = list[tuple[int, int, float]]

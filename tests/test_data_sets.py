@@ -13,8 +13,8 @@ import pytest
 
 import data_files
 from data_files import cut, random_svmlight, write, zipped
-from rankloop.cli import data as command
-from rankloop.data import SETS, BanditLog, Digits, MissingData, Ratings, Split, find, read, root, survey
+from rankloop.cli import datasets as command
+from rankloop.datasets import SETS, BanditLog, Digits, MissingData, Ratings, Split, find, read, root, survey
 from rankloop.errors import InvalidInput, RankloopError
 
 Capture = pytest.CaptureFixture[str]

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_files import cut, write, zipped
-from rankloop.data import BadData, MissingData
-from rankloop.data.text import blocks, number_rows, opened, text_lines, word_columns
+from rankloop.datasets import BadData, MissingData
+from rankloop.datasets.text_files import blocks, number_rows, opened, text_lines, word_columns
 
 WORD = st.text("abcXYZ019-_", min_size=1, max_size=5)
 NUMBER = st.one_of(st.integers(-(10**9), 10**9).map(float), st.floats(-1e12, 1e12, allow_nan=False))

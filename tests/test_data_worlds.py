@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import data_files
-from rankloop import catalogue, data, simulate
-from rankloop.data import MissingData, prepared
+from rankloop import catalogue, datasets, simulate
+from rankloop.datasets import MissingData, prepared
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.math.logistic import sigmoid
 from rankloop.simulator import streams
 from rankloop.types import EMPTY, FloatArray, IntArray
 from rankloop.worlds import MatrixWorld, from_spec
-from rankloop.worlds.chunks import ChunkWorld
+from rankloop.worlds.arm_chunks import ChunkWorld
 from rankloop.worlds.item_position import ItemPositionWorld
 from small_worlds import settled
 
@@ -151,7 +151,7 @@ def test_digits_are_projected_on_components_of_images_that_are_never_offered(
     digits(root, monkeypatch)
     order = np.random.default_rng(prepared.SEED).permutation(40)
     fit, rest = order[:15], [*order[15:], *range(40, 60)]
-    images = data.read(root, "mnist", data.Digits).images / 255.0
+    images = datasets.read(root, "mnist", datasets.Digits).images / 255.0
     mean = images[fit].mean(axis=0)
     _, _, Vt = np.linalg.svd(images[fit] - mean)
     x = unit((images[rest] - mean) @ Vt[:10].T)

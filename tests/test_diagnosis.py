@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.click_model import Check, Clicked, judge
-from rankloop.engine.clicks import MANY, TABLES, TOGETHER, ClickCounts
-from rankloop.engine.config import LoggedConfig
-from rankloop.engine.effects import place_effects
-from rankloop.engine.intervals import difference, needed, stratified
-from rankloop.engine.items import ItemTable
-from rankloop.engine.learners import Learners
-from rankloop.engine.reads import Reads
-from rankloop.store import MemoryStore
+from rankloop.analytics.click_counters import MANY, TABLES, TOGETHER, ClickCounters
+from rankloop.analytics.click_model_fit import AssumptionCheck, ClickEvidence, judge
+from rankloop.analytics.intervals import difference, needed, stratified
+from rankloop.analytics.position_effects import slot_effects
+from rankloop.eventlog import MemoryStore
+from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving.config import LoggedConfig
+from rankloop.serving.replica import Replica
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request
 from test_engine import Clock, config, items, live
 
@@ -46,8 +44,8 @@ def by_hand(lists: list[tuple[IntArray, FloatArray]], slots: int, places: int, c
 def test_tables_are_what_one_counts_by_hand() -> None:
     """Lists of all lengths with empty slots, more places than are told apart, more lists than are counted at once."""
     rng = np.random.default_rng(0)
-    counts = ClickCounts(6, 4, 5)
-    lists, arms, explored = [], [], []
+    counts = ClickCounters(6, 4, 5)
+    lists, groups, explored = [], [], []
     for n in range(TOGETHER + 100):
         if n == 50:
             counts.grow(9)
@@ -55,19 +53,19 @@ def test_tables_are_what_one_counts_by_hand() -> None:
         shown = rng.permutation(5 if n < 50 else 9)[:k].astype(np.int64)
         shown[rng.random(len(shown)) < 0.2] = EMPTY
         outcome = np.where((shown != EMPTY) & (rng.random(len(shown)) < 0.3), rng.uniform(-1, 1, len(shown)), 0.0)
-        arms.append(int(rng.integers(2)))
+        groups.append(int(rng.integers(2)))
         explored.append(bool(rng.random() < 0.3))
         lists.append((shown, outcome))
-        counts.settled(arms[-1], explored[-1], shown, outcome)
+        counts.settled(groups[-1], explored[-1], shown, outcome)
     arrays = counts.arrays()
     for name, table in by_hand(lists, 6, 4, 9).items():
         np.testing.assert_array_equal(arrays[name], table)
-    for arm in (0, 1):
-        of = [np.count_nonzero(o) for (s, o), a in zip(lists, arms, strict=True) if a == arm and len(s)]
-        np.testing.assert_array_equal(arrays["lists"][arm], np.bincount(np.minimum(of, MANY), minlength=MANY + 1))
+    for group in (0, 1):
+        of = [np.count_nonzero(o) for (s, o), a in zip(lists, groups, strict=True) if a == group and len(s)]
+        np.testing.assert_array_equal(arrays["lists"][group], np.bincount(np.minimum(of, MANY), minlength=MANY + 1))
     changed = [np.count_nonzero(o) > 0 for (s, o), e in zip(lists, explored, strict=True) if e and len(s)]
     assert arrays["explored"].tolist() == [len(changed), sum(changed)]
-    again = ClickCounts(6, 4, 5)
+    again = ClickCounters(6, 4, 5)
     again.restore(arrays)
     assert {name: a.tobytes() for name, a in again.arrays().items()} == {n: a.tobytes() for n, a in arrays.items()}
 
@@ -81,7 +79,7 @@ def test_a_restart_diagnoses_the_same() -> None:
     ranker.snapshot()
     live(ranker, clock, 30, seed=2)
     ranker.flush()
-    assert sum(ranker.diagnosis().clicks["policy"]) > 50
+    assert sum(ranker.diagnosis().clicks["treatment"]) > 50
     assert Ranker(ranker.config, store=store, clock=clock).diagnosis() == ranker.diagnosis()
 
 
@@ -106,7 +104,7 @@ def test_effects_of_places_are_found_and_their_errors_are_right() -> None:
     rng = np.random.default_rng(1)
     z = []
     for _ in range(200):
-        effects = place_effects(*random_lists(rng, 1500, BIAS))
+        effects = slot_effects(*random_lists(rng, 1500, BIAS))
         off, error = effects.beside(np.log(BIAS), 0)
         z.append(off[1:] / error[1:])
     assert 0.8 < np.mean(np.square(z)) < 1.1
@@ -114,7 +112,7 @@ def test_effects_of_places_are_found_and_their_errors_are_right() -> None:
 
 
 def test_effects_beside_another_place_are_the_same_effects() -> None:
-    effects = place_effects(*random_lists(np.random.default_rng(2), 3000, BIAS))
+    effects = slot_effects(*random_lists(np.random.default_rng(2), 3000, BIAS))
     first, last = effects.beside(np.zeros(SLOTS), 0), effects.beside(np.zeros(SLOTS), SLOTS - 1)
     np.testing.assert_allclose(first[0] - first[0][-1], last[0], atol=1e-12)
     np.testing.assert_allclose(first[1][-1], last[1][0])
@@ -123,7 +121,7 @@ def test_effects_beside_another_place_are_the_same_effects() -> None:
 def test_the_likelihood_has_its_maximum_there() -> None:
     """At the maximum, expected clicks of every place equal those found, but for the weak prior."""
     shown, clicked = random_lists(np.random.default_rng(3), 20000, BIAS)
-    effects = place_effects(shown, clicked)
+    effects = slot_effects(shown, clicked)
     weights = shown * np.exp(effects.log)
     expected = (clicked.sum(axis=1, keepdims=True) * weights / weights.sum(axis=1, keepdims=True)).sum(axis=0)
     np.testing.assert_allclose(expected, clicked.sum(axis=0), atol=0.5)
@@ -131,14 +129,14 @@ def test_the_likelihood_has_its_maximum_there() -> None:
 
 def test_items_that_keep_their_places_say_nothing_of_places() -> None:
     shown, clicked = np.diag([1000, 1000, 1000]).astype(np.uint32), np.diag([300, 200, 100]).astype(np.uint32)
-    effects = place_effects(shown, clicked)
+    effects = slot_effects(shown, clicked)
     np.testing.assert_array_equal(effects.log, 0.0)
     assert effects.beside(np.zeros(3), 0)[1][1:].min() > 2.0
 
 
 def test_a_place_without_a_click_is_far_below_and_no_error_is_raised() -> None:
     shown, clicked = random_lists(np.random.default_rng(4), 3000, np.array([1.0, 0.5, 0.0, 0.5]))
-    effects = place_effects(shown, clicked)
+    effects = slot_effects(shown, clicked)
     assert effects.log[2] < -4.0
     assert np.isfinite(effects.covariance).all()
 
@@ -172,15 +170,14 @@ def once(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
     return cascade(by_place(attracted, rng) > 0, rng)
 
 
-def lived(given: dict[str, Any], clicks: Clicks, rounds: int, learners: int, seed: int) -> list[list[Check]]:
+def lived(given: dict[str, Any], clicks: Clicks, rounds: int, learners: int, seed: int) -> list[list[AssumptionCheck]]:
     """What is said of so many rankers of one policy, each with its own items and visitors."""
     settings = RankerConfig.of({"slots": SLOTS, **given})
-    table = ItemTable(None)
     policy = settings.build(ITEMS, np.zeros(ITEMS))
     rng = np.random.default_rng(seed)
     attraction = rng.uniform(0.03, 0.35, (learners, ITEMS))
     state, request = policy.init(learners), Request(learners, ITEMS, SLOTS)
-    counts = [ClickCounts(SLOTS, 10, ITEMS) for _ in range(learners)]
+    counts = [ClickCounters(SLOTS, 10, ITEMS) for _ in range(learners)]
     for _ in range(rounds):
         decision = policy.decide(state, request, rng)
         chance = np.take_along_axis(attraction, decision.items, axis=1)
@@ -188,15 +185,15 @@ def lived(given: dict[str, Any], clicks: Clicks, rounds: int, learners: int, see
         for one, shown, y in zip(counts, decision.items, outcome, strict=True):
             one.settled(0, False, shown, y)
         policy.learn(state, decision, policy.feedback.keep(outcome))
-    reads = Reads.of(settings, Learners(settings, table))
+    reads = Replica(settings).assumptions()
     found = []
     for one in counts:
         one.catch_up()
-        found.append(judge(reads, Clicked(one.lists.sum(axis=0), one.tables, 1))[0])
+        found.append(judge(reads, ClickEvidence(one.lists.sum(axis=0), one.tables, 1))[0])
     return found
 
 
-def states(found: list[list[Check]], name: str) -> list[str]:
+def states(found: list[list[AssumptionCheck]], name: str) -> list[str]:
     return [check.state for checks in found for check in checks if check.name == name]
 
 
@@ -216,7 +213,7 @@ def test_a_right_model_is_left_in_peace(given: dict[str, Any], clicks: Clicks) -
     found = lived(given, clicks, 1500, 40, seed=5)
     wrong = sum(any(check.state == "wrong" for check in checks) for checks in found)
     assert wrong <= 1
-    assert states(found, "places").count("fine") >= 39
+    assert states(found, "slots").count("fine") >= 39
 
 
 WRONG: list[tuple[dict[str, Any], Clicks, str, str]] = [
@@ -224,11 +221,11 @@ WRONG: list[tuple[dict[str, Any], Clicks, str, str]] = [
     ({"policy": "ts-beta", "prior": [1.0, 5.0]}, by_place, "several-clicks", "policy: pbm-ucb"),
     ({"policy": "ts-beta", "prior": [1.0, 5.0]}, dependent, "several-clicks", "last-click"),
     ({"policy": "gts"}, all_seen, "several-clicks", "semi-bandit"),
-    ({"policy": "gts"}, once, "places", "epoch-ucb-upb-star"),
-    ({"policy": "pbm-ucb", "bias": [1.0, 0.9, 0.9, 0.8]}, by_place, "places", "bias"),
+    ({"policy": "gts"}, once, "slots", "epoch-ucb-upb-star"),
+    ({"policy": "pbm-ucb", "bias": [1.0, 0.9, 0.9, 0.8]}, by_place, "slots", "bias"),
     ({"policy": "pbm-ucb", "bias": BIAS.tolist()}, cascade, "after-a-click", "cascade"),
     ({"policy": "gts", "params": {"feedback": "semi-bandit"}}, cascade, "after-a-click", "cascade"),
-    ({"policy": "gts", "params": {"feedback": "semi-bandit"}}, by_place, "places", "position-based"),
+    ({"policy": "gts", "params": {"feedback": "semi-bandit"}}, by_place, "slots", "position-based"),
 ]
 
 
@@ -282,8 +279,8 @@ def test_what_counts_cannot_tell_is_not_judged(given: dict[str, Any], segments: 
     shown, clicked = random_lists(np.random.default_rng(9), 5000, BIAS[: settings.slots])
     nothing = np.zeros_like(shown)
     tables = {"settled": shown, "below": nothing, "first": clicked, "again": nothing}
-    reads = Reads.of(settings, Learners(settings, ItemTable(settings.dim)))
-    checks, places = judge(reads, Clicked(np.array([4000, 1000, 0, 0]), tables, segments))
+    reads = Replica(settings).assumptions()
+    checks, places = judge(reads, ClickEvidence(np.array([4000, 1000, 0, 0]), tables, segments))
     assert "wrong" not in {check.state for check in checks}
     assert any(words in check.words for check in checks)
     assert places == []
@@ -296,8 +293,8 @@ def test_more_slots_than_are_told_apart() -> None:
     shown, clicked = random_lists(np.random.default_rng(9), 30000, np.append(bias[:9], 0.01))
     nothing = np.zeros_like(shown)
     tables = {"settled": shown, "below": nothing, "first": clicked, "again": nothing}
-    reads = Reads.of(settings, Learners(settings, ItemTable(None)))
-    _, places = judge(reads, Clicked(np.array([4000, 1000, 0, 0]), tables, 1))
+    reads = Replica(settings).assumptions()
+    _, places = judge(reads, ClickEvidence(np.array([4000, 1000, 0, 0]), tables, 1))
     assert places[-1].assumed is None
     assert not any(place.off for place in places)
 
@@ -307,8 +304,8 @@ def test_a_bias_of_nothing_is_no_number_to_compare_with() -> None:
     shown, clicked = random_lists(np.random.default_rng(9), 9000, BIAS)
     nothing = np.zeros_like(shown)
     tables = {"settled": shown, "below": nothing, "first": clicked, "again": nothing}
-    reads = Reads.of(settings, Learners(settings, ItemTable(None)))
-    _, places = judge(reads, Clicked(np.array([4000, 1000, 0, 0]), tables, 1))
+    reads = Replica(settings).assumptions()
+    _, places = judge(reads, ClickEvidence(np.array([4000, 1000, 0, 0]), tables, 1))
     assert (places[0].assumed, places[0].off) == (None, False)
     assert not any(place.off for place in places), "the others are as the bias says"
 
@@ -337,7 +334,7 @@ def test_items_that_gained_and_lost() -> None:
     assert {told.item for told in found.lost} == {"i0", "i1"}
     assert found.shifted == (len(found.gained), 2)
     for told in found.gained:
-        assert (told.policy or 0) > 1.5 * (told.control or 0)
+        assert (told.treatment_share or 0) > 1.5 * (told.control_share or 0)
         assert told.estimate is not None
         assert (told.estimate_low or 0) < told.estimate < (told.estimate_high or 0)
     assert found.unseen == 0, "an item that may not be listed is not one that nobody sees"
@@ -366,11 +363,11 @@ def test_what_lists_were_worth_is_the_share_of_the_best_by_what_is_believed() ->
 
 def test_lists_that_exploring_changed_are_told_apart() -> None:
     ranker = shop(600, explore_daily=100)
-    found, arm = ranker.diagnosis().explored, ranker.overview().arms["policy"]
+    found, group = ranker.diagnosis().explored, ranker.overview().groups["treatment"]
     assert found is not None
-    assert found.settled == arm.explored
-    assert found.settled + found.others == arm.settled
-    assert found.clicked + found.others_clicked == arm.clicked
+    assert found.settled == group.explored
+    assert found.settled + found.others == group.settled
+    assert found.clicked + found.others_clicked == group.clicked
     assert shop(50).diagnosis().explored is None
 
 

@@ -24,14 +24,14 @@ from rankloop.design import PerItem
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade
 from rankloop.plan import TopK
-from rankloop.schema.service_settings import Settings
+from rankloop.schema.service_settings import ServiceSettings
 from rankloop.simulator import PolicySpec, streams
 from rankloop.types import BetaPrior, Decision, Evidence, FloatArray, IntArray
-from rankloop.visitors import Audience, Plan, Run, fit
-from rankloop.visitors.patience import Patience
+from rankloop.visitors import Audience, Run, VisitPlan, fit
+from rankloop.visitors.retry import Retry
 from rankloop.worlds import ClickWorld, World, from_spec
 from rankloop.worlds.attraction import Judged
-from rankloop.worlds.clicks import CascadeClicks
+from rankloop.worlds.click_models import CascadeClicks
 from rankloop.worlds.drift import Abrupt, Blend, Seasonal, Slow
 from rankloop.worlds.drifting import DriftingWorld, permutations
 from small_worlds import CASCADE, DEPENDENT, POSITION, ShowsAlways, every_list, settled
@@ -410,10 +410,10 @@ def test_a_drifting_world_is_visited_over_http(tmp_path: Path) -> None:
     """One caller, so that lists are seen in the order of the visits: list t is judged by the attractions of round t."""
     spec = {"kind": "cascade", "attraction": [0.9, 0.4, 0.2, 0.1], "k": 1, "drift": {"abrupt": {"every": 10}}}
     who = Watched(from_spec(spec), seed=1, run="a")
-    with serving(Settings(log=str(tmp_path / "log.db"))) as url:
+    with serving(ServiceSettings(log=str(tmp_path / "log.db"))) as url:
         with Client(url) as service:
-            fit(service, "shop", who, create="random", patience=Patience(60.0))
-        run = Run(Plan("shop", rounds=40, callers=1), who, url)
+            fit(service, "shop", who, create="random", patience=Retry(60.0))
+        run = Run(VisitPlan("shop", rounds=40, callers=1), who, url)
         run.start()
         assert run.wait(300.0)
         assert run.error is None

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from rankloop import catalogue
-from rankloop.engine import ConflictingDecision, Item, Ranker, RankerConfig, UnknownDecision
-from rankloop.engine.config import LoggedConfig
-from rankloop.engine.decision_rng import numbered
-from rankloop.engine.records import ItemsPut, ItemsRemoved
-from rankloop.engine.replica import Replica
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
+from rankloop.eventlog import MemoryStore, SqliteStore, StoreUnavailable, Writer
+from rankloop.eventlog.events import ItemsPut, ItemsRemoved
 from rankloop.schema import Prior, PropensityAnswer
-from rankloop.store import MemoryStore, SqliteStore, StoreUnavailable, Writer
+from rankloop.serving import ConflictingDecision, Item, Ranker, RankerConfig, UnknownDecision
+from rankloop.serving.config import LoggedConfig
+from rankloop.serving.decision_rng import rng_of_decision
+from rankloop.serving.replica import Replica
 
 IDS = [entry.id for entry in catalogue.entries()]
 DIM, CONTEXT, SLOTS, TOPICS = 3, 2, 3, 4
@@ -57,10 +57,11 @@ def contents(ranker: Ranker, flush: bool = True) -> dict[str, bytes]:
     if flush:
         ranker.flush()
     state = {f"state.{name}": array.tobytes() for name, array in ranker._replica.learners.arrays().items()}
-    table = {f"table.{name}": array.tobytes() for name, array in ranker._replica.table.arrays().items()}
-    tally = {f"tally.{name}": array.tobytes() for name, array in ranker._replica.tally.arrays().items()}
+    table = {f"table.{name}": array.tobytes() for name, array in ranker._replica.items.arrays().items()}
+    tally = {f"tally.{name}": array.tobytes() for name, array in ranker._replica.counters.arrays().items()}
     waiting = {
-        f"waiting.{w.shown.id}": b"" if w.outcome is None else w.outcome.tobytes() for w in ranker._replica.pending
+        f"waiting.{w.shown.id}": b"" if w.outcome is None else w.outcome.tobytes()
+        for w in ranker._replica.open_decisions
     }
     return (
         state
@@ -166,7 +167,7 @@ def test_learning_by_the_engine_is_learning_by_the_policy() -> None:
     state: Any = policy.init(1)
     draws = np.random.default_rng(0)
     for t in range(1, 60):
-        decision = policy.decide(state, Request(1, 16, SLOTS), numbered(7, t))
+        decision = policy.decide(state, Request(1, 16, SLOTS), rng_of_decision(7, t))
         ranking = ranker.rank()
         assert list(ranking.ids) == [f"i{i}" for i in decision.items[0]]
         clicked = [int(draws.integers(SLOTS))] if draws.random() < 0.5 else []
@@ -189,7 +190,7 @@ def test_bounds_that_depend_on_the_number_of_items_see_those_that_are_there(id: 
     for t in range(1, 80):
         ranking = ranker.rank()
         shown = [[int(one[1:]) for one in ranking.ids]]
-        own = policy.decide(state, request, numbered(7, t))
+        own = policy.decide(state, request, rng_of_decision(7, t))
         if own.items.tolist() == shown and own.scores is not None:  # a list that is kept has none
             assert ranking.shown.scores == pytest.approx(own.scores[0], rel=1e-9)
             compared += 1
@@ -216,13 +217,13 @@ def test_values_are_summed_until_the_window_closes() -> None:
     ranker = Ranker(config("gts", aggregate="sum", window=10.0), clock=clock)
     ranker.put_items(items(4))
     ranking = ranker.rank(k=2)
-    assert ranker.feedback(ranking.id, item_values={ranking.ids[0]: 1.5}).status == "kept"
-    assert ranker.feedback(ranking.id, values=[2.0, 0.5]).status == "kept"
+    assert ranker.feedback(ranking.id, item_values={ranking.ids[0]: 1.5}).status == "pending"
+    assert ranker.feedback(ranking.id, values=[2.0, 0.5]).status == "pending"
     assert ranker.tick() == 0
     clock.now += 10.0
     assert ranker.tick() == 1
     shift = dict(ranker._replica.learners.view(0).arrays())["belief.shift"][0]
-    first = ranker._replica.table.column[ranking.ids[0]]
+    first = ranker._replica.items.column[ranking.ids[0]]
     assert shift[first] == pytest.approx(3.5 / 0.25)
 
 
@@ -265,7 +266,7 @@ def test_a_removed_id_comes_back_as_a_new_item_and_open_lists_of_the_old_one_set
     waiting = ranker.rank(candidates=["a"])
     ranker.remove_items(["a"])
     ranker.remove_items(["b"])
-    table = ranker._replica.table
+    table = ranker._replica.items
     assert (ranker.items(), len(table), table.has("a"), ranker.room(["a", "c"])) == ([], 0, False, 4)
     ranker.put_items([{"id": "a", "price": 2.0, "prior": {"score": 0.5, "strength": 100.0}}])
     assert ranker.items() == [Item("a", price=2.0, prior=Prior(0.5, 100.0))]
@@ -283,7 +284,7 @@ def test_a_removed_id_comes_back_as_a_new_item_and_open_lists_of_the_old_one_set
     fresh = ranker.rank()
     assert fresh.shown.items[fresh.shown.items >= 0].tolist() == [2]
     assert ranker.feedback(fresh.id, item_values={"a": 1.0}).status == "learned"
-    assert [place.item for place in ranker.places()] == ["a", "a"], "counts of the old one stay its own"
+    assert [place.item for place in ranker.slot_counts()] == ["a", "a"], "counts of the old one stay its own"
     assert contents(Ranker(config("ts-beta", dim=None), store=store)) == contents(ranker)
     ranker.snapshot()
     again = Ranker(config("ts-beta", dim=None), store=store)
@@ -648,7 +649,7 @@ def test_the_same_request_with_the_same_id_has_the_same_list(id: str, commit: st
         asked = ASKED | {"candidates": tuple(ASKED["candidates"]), "exclude": [], "order": None, "k": np.int64(2)}
         again = ranker.rank(decision="mine", propensity=20, segment="", strict=False, **asked)
         assert (first.repeated, again.repeated) == (False, True)
-        for name in ("id", "ids", "items", "arm", "policy", "segment", "ignored"):
+        for name in ("id", "ids", "items", "group", "policy", "segment", "ignored"):
             assert getattr(again, name) == getattr(first, name), name
         assert again.ignored == ("x",)
         assert repr(again.propensity) == repr(first.propensity)
@@ -665,7 +666,7 @@ def test_the_same_request_with_the_same_id_has_the_same_list(id: str, commit: st
     same()
     assert ranker.feedback("mine", clicked=[0]).status == "late"
     assert ranker.counts()["decisions"] == 2
-    assert [entry.kind for entry in ranker.store.read("ranker")].count("shown") == 2
+    assert [entry.kind for entry in ranker.store.read("ranker")].count("decision") == 2
     ranker.close()
 
 
@@ -736,7 +737,7 @@ def test_threads_with_one_id_have_one_list(commit: str, tmp_path: Path) -> None:
     assert set(lists[0]) == set(ids)
     ranker.flush()
     assert ranker.counts()["decisions"] == len(ids)
-    assert sorted(entry.key for entry in ranker.store.read("ranker") if entry.kind == "shown") == sorted(ids)
+    assert sorted(entry.key for entry in ranker.store.read("ranker") if entry.kind == "decision") == sorted(ids)
     ranker.close()
 
 
@@ -816,7 +817,7 @@ def test_a_list_that_was_answered_waits_for_room_in_the_log() -> None:
         ranker.feedback(id, clicked=[0])
     store.full = False
     assert ranker.feedback(id, clicked=[0]).status == "learned"
-    assert [entry.kind for entry in store.read("ranker")] == ["config", "items-put", "shown", "happened"]
+    assert [entry.kind for entry in store.read("ranker")] == ["config-changed", "items-put", "decision", "feedback"]
     assert contents(Ranker(config("cascade-ucb1"), store=store)) == contents(ranker)
 
 
@@ -825,7 +826,7 @@ def test_lists_can_wait_for_their_commit() -> None:
     ranker = Ranker(config("cascade-ucb1", commit="all"), store=store)
     ranker.put_items(items(4))
     ranker.rank()
-    assert store.find("ranker", "shown", ranker.rank().id) is not None
+    assert store.find("ranker", "decision", ranker.rank().id) is not None
     store.full = True
     with pytest.raises(StoreUnavailable):
         ranker.rank()
@@ -842,7 +843,7 @@ def test_lists_are_refused_when_too_many_wait() -> None:
         answered.extend(ranker.rank().id for _ in range(10))  # the writer may hold some of them in its hands
     store.full = False
     ranker.flush()
-    assert {entry.key for entry in store.read("ranker") if entry.kind == "shown"} == set(answered)
+    assert {entry.key for entry in store.read("ranker") if entry.kind == "decision"} == set(answered)
     writer.close()
 
 

@@ -16,20 +16,20 @@ import pytest
 from numpy.typing import ArrayLike
 
 from rankloop import catalogue
-from rankloop.data import SETS, MissingData
+from rankloop.datasets import SETS, MissingData
 from rankloop.errors import InvalidInput, RankloopError
-from rankloop.experiments import claims, library, matrix, page, report, running
+from rankloop.experiments import claims, library, matrix, page, report, runner
 from rankloop.experiments.claims import (
     Claim,
+    ClaimFinding,
+    ClaimVerdict,
     Close,
     EveryRun,
-    Finding,
     Lower,
     Lowest,
     Rises,
     Spread,
     Straight,
-    Verdict,
     beyond,
     together,
 )
@@ -38,9 +38,9 @@ from rankloop.experiments.figures import Curves, CurvesAndEnds, Ends, Overlay, v
 from rankloop.experiments.ncr import NcrTable, NearPrinted, RewardRates, SpaceDifference, Wins, winner
 from rankloop.experiments.posteriors import Concentrates, Posteriors
 from rankloop.experiments.published import COLUMNS, TABLES, published
-from rankloop.experiments.running import ChunkStore
-from rankloop.experiments.tables import Table, finals, number
-from rankloop.policy import Ranks
+from rankloop.experiments.runner import ChunkStore
+from rankloop.experiments.tables import ResultTable, finals, number
+from rankloop.policy import SupportsRanking
 from rankloop.simulator import PolicySpec
 from rankloop.simulator.api import plays
 from rankloop.simulator.chunk import Tick
@@ -50,7 +50,7 @@ from rankloop.simulator.spec import policy_specs
 from rankloop.types import FloatArray, Setting
 from small_worlds import CASCADE
 
-HOLDS, UNSURE, FAILS = Verdict
+HOLDS, UNSURE, FAILS = ClaimVerdict
 DRAWN: dict[str, Any] = {"kind": "cascade", "attraction": {"beta": {"items": 6, "a": 1, "b": 3}}, "k": 2}
 PLAYERS: tuple[Mapping[str, Any], ...] = ({"id": "gts", "label": "GTS"}, {"id": "cascade-ucb1", "label": "UCB1"})
 
@@ -94,7 +94,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def through(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     """A run without interruption, on one process, written to its folder."""
     folder = tmp_path_factory.mktemp("through")
-    outcome = running.run(SMALL, folder, quick=True)
+    outcome = runner.run(SMALL, folder, quick=True)
     report.write(outcome, report.place(folder, SMALL, quick=True))
     return folder, outcome
 
@@ -130,10 +130,10 @@ def test_an_experiment_is_what_simulate_gives(through: tuple[Path, Outcome]) -> 
 
 
 def test_what_was_played_is_not_played_again(tmp_path: Path, played: list[str]) -> None:
-    first = running.run(SMALL, tmp_path, quick=True)
+    first = runner.run(SMALL, tmp_path, quick=True)
     assert len(played) == len(chunk_files(tmp_path)) == PLAYS
     before = chunk_files(tmp_path)
-    second = running.run(SMALL, tmp_path, quick=True)
+    second = runner.run(SMALL, tmp_path, quick=True)
     assert len(played) == PLAYS
     assert chunk_files(tmp_path) == before
     same_numbers(first, second)
@@ -143,7 +143,7 @@ def test_what_was_played_is_not_played_again(tmp_path: Path, played: list[str]) 
 
 def test_another_experiment_takes_what_it_shares(tmp_path: Path, played: list[str]) -> None:
     """One policy more, and one panel less: only the new policy is played, in two chunks."""
-    running.run(SMALL, tmp_path, quick=True)
+    runner.run(SMALL, tmp_path, quick=True)
     played.clear()
 
     def panels(quick: bool) -> tuple[Panel, ...]:
@@ -151,7 +151,7 @@ def test_another_experiment_takes_what_it_shares(tmp_path: Path, played: list[st
         more = ({"id": "cascade-ucb1", "label": "another label"}, {"id": "ts-cascade", "label": "TS"}, PLAYERS[0])
         return (replace(panel, title="another title", key={}, policies=more),)
 
-    outcome = running.run(replace(SMALL, id="prior/other", panels=panels, claims=()), tmp_path, quick=True)
+    outcome = runner.run(replace(SMALL, id="prior/other", panels=panels, claims=()), tmp_path, quick=True)
     assert played == ["TS 0", "TS 1"]
     assert [trace.label for _, trace in outcome.traces()] == ["another label", "TS", "GTS"]
 
@@ -162,9 +162,9 @@ def test_more_replications_are_added(tmp_path: Path, played: list[str]) -> None:
     def of(replications: int) -> Experiment:
         return replace(SMALL, panels=lambda quick: (replace(small_panels(quick)[0], replications=replications),))
 
-    few = running.run(of(3), tmp_path, quick=True)
+    few = runner.run(of(3), tmp_path, quick=True)
     played.clear()
-    many = running.run(of(9), tmp_path, quick=True)
+    many = runner.run(of(9), tmp_path, quick=True)
     assert played == [f"{label} {chunk}" for label in ("GTS", "UCB1", "random") for chunk in (1, 2)]
     for (_, a), (_, b) in zip(few.traces(), many.traces(), strict=True):
         np.testing.assert_array_equal(a.regret, b.regret[:, :3])
@@ -172,7 +172,7 @@ def test_more_replications_are_added(tmp_path: Path, played: list[str]) -> None:
 
 def test_quick_and_full_are_kept_side_by_side(tmp_path: Path, played: list[str]) -> None:
     for quick in (True, False, True, False):
-        outcome = running.run(SMALL, tmp_path, quick=quick)
+        outcome = runner.run(SMALL, tmp_path, quick=quick)
         assert outcome.parts[0][0].rounds == (30 if quick else 40)
     assert len(played) == 2 * PLAYS
 
@@ -181,7 +181,7 @@ def test_progress_is_told_in_replication_rounds(tmp_path: Path) -> None:
     """Two worlds, three policies, five replications of 30 rounds: 900; the second time all are done at once."""
     told: list[tuple[str, int, int]] = []
     for _ in range(2):
-        running.run(SMALL, tmp_path, quick=True, told=lambda *said: told.append(said))
+        runner.run(SMALL, tmp_path, quick=True, told=lambda *said: told.append(said))
     assert [said[0] for said in told] == ["prior/small"] * len(told)
     assert {said[2] for said in told} == {900}
     assert [said[1] for said in told] == [*np.cumsum([0, *[90, 60] * 6]), 900]
@@ -197,18 +197,18 @@ def test_progress_is_told_in_replication_rounds(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_chunk_is_played_again(tmp_path: Path, played: list[str], damage: Callable[[bytes], bytes]) -> None:
-    first = running.run(SMALL, tmp_path, quick=True)
+    first = runner.run(SMALL, tmp_path, quick=True)
     path = sorted(chunk_files(tmp_path))[0]
     path.write_bytes(damage(path.read_bytes()))
     played.clear()
-    same_numbers(first, running.run(SMALL, tmp_path, quick=True))
+    same_numbers(first, runner.run(SMALL, tmp_path, quick=True))
     assert len(played) == 1
     assert ChunkStore(tmp_path / "chunks").load(path) is not None
 
 
 def test_no_damage_of_a_chunk_gets_through(tmp_path: Path) -> None:
     """Any byte of the file changed, or a single array in its place: the numbers as they were, or none."""
-    running.run(SMALL, tmp_path, quick=True)
+    runner.run(SMALL, tmp_path, quick=True)
     store, path = ChunkStore(tmp_path / "chunks"), sorted(chunk_files(tmp_path))[0]
     raw, whole = path.read_bytes(), store.load(path)
     assert whole is not None
@@ -257,7 +257,7 @@ def test_the_place_of_a_play_depends_on_data_code_and_chunk(monkeypatch: pytest.
     places = {ChunkStore(Path("kept")).path(songs, given, policy, chunk) for given in inputs}
     assert len(places) == 3, "a data set that the panel is not made of does not matter"
     places |= {path_of(PANEL, play=i) for i in range(6)}
-    monkeypatch.setattr(running, "code", lambda: "other code")
+    monkeypatch.setattr(runner, "code", lambda: "other code")
     places.add(path_of(PANEL))
     assert len(places) == 3 + 6 + 1
 
@@ -306,7 +306,7 @@ def interrupted(folder: Path, after: int, **options: Any) -> None:
         times += 1
 
     with pytest.raises(KeyboardInterrupt):
-        running.run(SMALL, folder, quick=True, told=stop, **options)
+        runner.run(SMALL, folder, quick=True, told=stop, **options)
 
 
 def columns(text: str, without: str) -> list[list[str]]:
@@ -339,7 +339,7 @@ def test_a_run_goes_on_where_it_was_stopped(
 ) -> None:
     interrupted(tmp_path, after)
     assert len(chunk_files(tmp_path)) == len(played) == after
-    outcome = running.run(SMALL, tmp_path, quick=True)
+    outcome = runner.run(SMALL, tmp_path, quick=True)
     assert len(played) == PLAYS, "nothing is played twice"
     same_numbers(outcome, through[1])
     report.write(outcome, report.place(tmp_path, SMALL, quick=True))
@@ -360,7 +360,7 @@ def test_a_run_of_two_processes_gives_the_same_numbers(tmp_path: Path, through: 
     interrupted(tmp_path, 2, jobs=2)
     kept = len(chunk_files(tmp_path))
     assert 2 <= kept < PLAYS
-    same_numbers(running.run(SMALL, tmp_path, quick=True, jobs=2), through[1])
+    same_numbers(runner.run(SMALL, tmp_path, quick=True, jobs=2), through[1])
     assert len(chunk_files(tmp_path)) == PLAYS
 
 
@@ -368,7 +368,7 @@ def test_a_run_of_two_processes_gives_the_same_numbers(tmp_path: Path, through: 
 def test_a_cluster_gives_the_same_numbers(tmp_path: Path, through: tuple[Path, Outcome]) -> None:
     """Two workers of Dask on this machine."""
     pytest.importorskip("distributed")
-    same_numbers(running.run(SMALL, tmp_path, quick=True, jobs=2, engine="dask"), through[1])
+    same_numbers(runner.run(SMALL, tmp_path, quick=True, jobs=2, engine="dask"), through[1])
     assert len(chunk_files(tmp_path)) == PLAYS
 
 
@@ -454,7 +454,7 @@ def test_writing_that_fails_leaves_no_head(tmp_path: Path, through: tuple[Path, 
 # A policy of one's own
 
 
-def own(setting: Setting) -> Ranks:
+def own(setting: Setting) -> SupportsRanking:
     return catalogue.build("gts", setting, sigma=0.1)
 
 
@@ -469,7 +469,7 @@ def test_a_policy_of_ones_own_is_everywhere_and_never_kept(
     tmp_path: Path, through: tuple[Path, Outcome], played: list[str]
 ) -> None:
     for times in (1, 2):
-        outcome = running.run(SMALL, tmp_path, quick=True, extra=[OWN])
+        outcome = runner.run(SMALL, tmp_path, quick=True, extra=[OWN])
         assert sum(name.startswith("Mine") for name in played) == times * 4, "it may have changed: played again"
     assert len(played) == PLAYS + 8
     assert len(chunk_files(tmp_path)) == PLAYS
@@ -552,14 +552,14 @@ TWICE = outcome_of({"good": BASE, "bad": 2.0 * BASE + NOISE})
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(1.0, HOLDS), (1.8, HOLDS), (2.0, UNSURE), (2.2, FAILS)])
-def test_lower_asks_for_so_many_times_the_regret(times: float, verdict: Verdict) -> None:
+def test_lower_asks_for_so_many_times_the_regret(times: float, verdict: ClaimVerdict) -> None:
     found = Lower("good", ("bad",), times).judge(TWICE)
     assert found.verdict == verdict
     assert found.numbers.startswith("bad / good = 2.00 ± 0.0")
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(2.2, HOLDS), (2.0, UNSURE), (1.8, FAILS), (1.0, FAILS)])
-def test_close_asks_for_at_most_so_many_times_the_regret(times: float, verdict: Verdict) -> None:
+def test_close_asks_for_at_most_so_many_times_the_regret(times: float, verdict: ClaimVerdict) -> None:
     found = Close("bad", "good", times).judge(TWICE)
     assert found.verdict == verdict
     assert found.numbers.startswith("bad / good = 2.00 ± 0.0")
@@ -617,7 +617,7 @@ def test_the_yardstick_may_be_compared_with() -> None:
 @pytest.mark.parametrize(
     ("rival", "verdict"), [(2 * BASE + NOISE, HOLDS), (BASE + NOISE, UNSURE), (BASE / 2 + NOISE / 9, FAILS)]
 )
-def test_lowest_is_against_the_best_of_the_others(rival: FloatArray, verdict: Verdict) -> None:
+def test_lowest_is_against_the_best_of_the_others(rival: FloatArray, verdict: ClaimVerdict) -> None:
     found = Lowest("mine").judge(outcome_of({"far": 9 * BASE, "rival": rival, "mine": BASE}))
     assert found.verdict == verdict
     assert found.numbers.startswith("next is rival: rival / mine = ")
@@ -626,7 +626,7 @@ def test_lowest_is_against_the_best_of_the_others(rival: FloatArray, verdict: Ve
 @pytest.mark.parametrize(
     ("at", "verdict"), [(5, HOLDS), (10, HOLDS), (11, FAILS), (20, FAILS), (999, FAILS), (None, FAILS)]
 )
-def test_lowest_at_a_round(at: int | None, verdict: Verdict) -> None:
+def test_lowest_at_a_round(at: int | None, verdict: ClaimVerdict) -> None:
     """Checkpoints at 10 and 20: ahead at the first, behind at the second."""
     made = outcome_of({"mine": [BASE, 9 * BASE], "rival": [2 * BASE + NOISE, 3 * BASE + NOISE]})
     assert Lowest("mine", at=at).judge(made).verdict == verdict
@@ -634,10 +634,10 @@ def test_lowest_at_a_round(at: int | None, verdict: Verdict) -> None:
 
 def test_every_run_counts_runs() -> None:
     test = EveryRun("a", "b")
-    assert test.judge(outcome_of({"a": BASE, "b": BASE + 1e-9})) == Finding(HOLDS, f"in {R} of {R} runs")
+    assert test.judge(outcome_of({"a": BASE, "b": BASE + 1e-9})) == ClaimFinding(HOLDS, f"in {R} of {R} runs")
     worse = BASE + 1.0
     worse[3] = BASE[3]
-    assert test.judge(outcome_of({"a": BASE, "b": worse})) == Finding(FAILS, f"in {R - 1} of {R} runs")
+    assert test.judge(outcome_of({"a": BASE, "b": worse})) == ClaimFinding(FAILS, f"in {R - 1} of {R} runs")
     assert (
         replace(test, where={"x": 1}).judge(outcome_of({"a": BASE, "b": worse}, {"a": BASE, "b": 2 * BASE})).verdict
         == HOLDS
@@ -655,7 +655,7 @@ def test_every_run_counts_runs() -> None:
         ((1,), UNSURE, UNSURE),
     ],
 )
-def test_rises_from_panel_to_panel(means: tuple[float, ...], verdict: Verdict, falling: Verdict) -> None:
+def test_rises_from_panel_to_panel(means: tuple[float, ...], verdict: ClaimVerdict, falling: ClaimVerdict) -> None:
     """Regret goes with these means; reward is 1,000 less regret, so it goes the other way."""
     made = outcome_of(*({"a": mean * BASE.mean() + NOISE} for mean in means))
     assert Rises("a").judge(made).verdict == verdict
@@ -668,7 +668,7 @@ def test_rises_from_panel_to_panel(means: tuple[float, ...], verdict: Verdict, f
 @pytest.mark.parametrize(
     ("largest", "verdict", "wide"), [(1.2, HOLDS, FAILS), (1.5, UNSURE, UNSURE), (3.0, FAILS, HOLDS)]
 )
-def test_spread_is_the_largest_over_the_smallest(largest: float, verdict: Verdict, wide: Verdict) -> None:
+def test_spread_is_the_largest_over_the_smallest(largest: float, verdict: ClaimVerdict, wide: ClaimVerdict) -> None:
     mean = BASE.mean()
     made = outcome_of({"a": 1.1 * mean + NOISE}, {"a": largest * mean + NOISE}, {"a": mean + NOISE})
     found = Spread("a", 1.5).judge(made)
@@ -692,26 +692,26 @@ def growing(f: Callable[[FloatArray], FloatArray], noise: float = 0.0) -> Outcom
     ],
     ids=["line", "logarithm", "root", "kink"],
 )
-def test_straight_compares_the_last_quarter_with_the_second(curve: Outcome, verdict: Verdict) -> None:
+def test_straight_compares_the_last_quarter_with_the_second(curve: Outcome, verdict: ClaimVerdict) -> None:
     assert Straight("a").judge(curve).verdict == verdict
 
 
 def test_the_worst_of_several_findings_counts() -> None:
-    def of(*verdicts: Verdict) -> Verdict:
-        return together((f"panel {i}", Finding(verdict, "n")) for i, verdict in enumerate(verdicts)).verdict
+    def of(*verdicts: ClaimVerdict) -> ClaimVerdict:
+        return together((f"panel {i}", ClaimFinding(verdict, "n")) for i, verdict in enumerate(verdicts)).verdict
 
     assert of(HOLDS, HOLDS) == HOLDS
     assert of(HOLDS, UNSURE, HOLDS) == UNSURE
     assert of(UNSURE, FAILS, HOLDS) == FAILS
     assert of() == UNSURE
-    assert together([("a", Finding(HOLDS, "1")), ("", Finding(HOLDS, "2"))]).numbers == "a: 1; 2"
+    assert together([("a", ClaimFinding(HOLDS, "1")), ("", ClaimFinding(HOLDS, "2"))]).numbers == "a: 1; 2"
 
 
 @pytest.mark.parametrize(
     ("value", "half", "verdict"),
     [(2.0, 0.9, HOLDS), (2.0, 1.0, UNSURE), (0.0, 1.0, UNSURE), (0.0, 0.9, FAILS), (9.0, np.nan, UNSURE)],
 )
-def test_an_interval_lies_beyond_a_bound_as_a_whole(value: float, half: float, verdict: Verdict) -> None:
+def test_an_interval_lies_beyond_a_bound_as_a_whole(value: float, half: float, verdict: ClaimVerdict) -> None:
     assert beyond(value, half, 1.0) == verdict
 
 
@@ -783,7 +783,7 @@ def printed(off: float = 0.0, *, at: tuple[str, int] = ("vanilla", 5), table: in
 
 
 @pytest.mark.parametrize(("off", "verdict"), [(0.0, HOLDS), (-0.034, HOLDS), (-0.036, FAILS), (0.05, FAILS)])
-def test_near_printed_allows_three_hundredths_and_rounding(off: float, verdict: Verdict) -> None:
+def test_near_printed_allows_three_hundredths_and_rounding(off: float, verdict: ClaimVerdict) -> None:
     for at in (("vanilla", 5), ("exponential", 10)):
         found = NearPrinted(4, "ind").judge(printed(off, at=at))
         assert found.verdict == verdict
@@ -794,7 +794,7 @@ def test_near_printed_allows_three_hundredths_and_rounding(off: float, verdict: 
 
 def test_near_printed_looks_at_its_budgets_only() -> None:
     found = NearPrinted(4, "ind", budgets=(1, 10)).judge(printed(-0.5, at=("vanilla", 5)))
-    assert found == Finding(HOLDS, "4 of 4 cells within 0.03")
+    assert found == ClaimFinding(HOLDS, "4 of 4 cells within 0.03")
 
 
 def test_near_printed_cannot_tell_where_nothing_was_run() -> None:
@@ -803,7 +803,7 @@ def test_near_printed_cannot_tell_where_nothing_was_run() -> None:
 
 
 @pytest.mark.parametrize(("rival", "verdict"), [(0.6, HOLDS), (0.8, HOLDS), (0.804, HOLDS), (0.806, FAILS)])
-def test_wins_is_to_be_at_least_as_good_in_print(rival: float, verdict: Verdict) -> None:
+def test_wins_is_to_be_at_least_as_good_in_print(rival: float, verdict: ClaimVerdict) -> None:
     found = made(
         scenario_panel("vanilla", 1, scored("ind", 0.8), scored("c-ucb1", rival), scored("gl-cdcm", 0.1)),
         scenario_panel("vanilla", 5, scored("ind", 0.8), scored("c-ucb1", 0.2)),
@@ -841,7 +841,7 @@ def spaces(dep: ArrayLike, difference: ArrayLike) -> tuple[SpaceDifference, Outc
     ],
 )
 def test_the_space_of_the_mixture_is_compared_by_ranks(
-    dep: list[float], difference: list[float], verdict: Verdict
+    dep: list[float], difference: list[float], verdict: ClaimVerdict
 ) -> None:
     test, found = spaces(dep, difference)
     for scenario, budget in (("vanilla", 1), ("exponential", 10)):
@@ -930,7 +930,7 @@ def test_published_numbers_are_the_papers() -> None:
 
 
 def test_a_table_is_markdown_and_csv() -> None:
-    table = Table(("policy", "regret"), (("a|b", "1.5"), ("c, d", "-")))
+    table = ResultTable(("policy", "regret"), (("a|b", "1.5"), ("c, d", "-")))
     assert table.markdown().splitlines() == ["| policy | regret |", "|---|---:|", r"| a\|b | 1.5 |", "| c, d | - |"]
     assert list(csv.reader(io.StringIO(table.csv()))) == [["policy", "regret"], ["a|b", "1.5"], ["c, d", "-"]]
 
@@ -1116,7 +1116,7 @@ def test_an_unknown_id_is_refused_with_what_is_near(pattern: str, there: str) ->
 
 def test_an_experiment_without_simulation_is_written_at_once(tmp_path: Path, played: list[str]) -> None:
     (experiment,) = library.chosen(("prior/fig7",))
-    outcome = running.run(experiment, tmp_path, quick=False)
+    outcome = runner.run(experiment, tmp_path, quick=False)
     report.write(outcome, report.place(tmp_path, experiment, quick=True))
     assert played == []
     assert not (tmp_path / "chunks").exists()
@@ -1148,7 +1148,7 @@ def test_the_page_shows_results_and_names_what_is_missing(
     assert "*What differs, and why.* It is small." in text
     assert (through[0] / SMALL.id / "table.md").read_text() in text
     verdicts = [claim["verdict"] for claim in report.judged(through[1])]
-    counts = " | ".join(str(verdicts.count(verdict)) for verdict in Verdict)
+    counts = " | ".join(str(verdicts.count(verdict)) for verdict in ClaimVerdict)
     assert f"| prior | 1 of 2 | {counts} |" in text
     assert "| cascade | 0 of 1 | 0 | 0 | 0 |" in text
     assert text.index("## Cascading Bandits") < text.index("## Overcoming Prior"), "papers in their order"
@@ -1165,7 +1165,7 @@ def test_the_page_of_no_results_names_every_experiment(tmp_path: Path) -> None:
 
 
 def test_a_full_result_is_not_replaced_by_a_quick_one(tmp_path: Path) -> None:
-    outcome = running.run(SMALL, tmp_path, quick=False)
+    outcome = runner.run(SMALL, tmp_path, quick=False)
     report.write(outcome, report.place(tmp_path, SMALL, quick=False))
     with pytest.raises(RankloopError, match="holds the full result; say with --out"):
         report.place(tmp_path, SMALL, quick=True)
@@ -1173,7 +1173,7 @@ def test_a_full_result_is_not_replaced_by_a_quick_one(tmp_path: Path) -> None:
 
 
 def test_a_csv_holds_numbers_that_machines_read() -> None:
-    table = Table(("a", "b"), (("1,792", "16.5 %"), ("0.91 (0.93)", "-3.5")))
+    table = ResultTable(("a", "b"), (("1,792", "16.5 %"), ("0.91 (0.93)", "-3.5")))
     assert table.csv() == "a,b\n1792,0.165\n0.91 (0.93),-3.5\n"
 
 

@@ -17,7 +17,7 @@ import pytest
 from callers import Callers, Kept, check_live, check_next_lists, copied, put_items, read, replayed
 from postgres_server import Server, database, server  # noqa: F401
 from rankloop.client import Client
-from rankloop.store.checkpoints import OFTEN
+from rankloop.eventlog.wal_checkpoints import OFTEN
 from served import Served, limit_files, serve, small_disk, until  # noqa: F401
 
 pytestmark = pytest.mark.slow

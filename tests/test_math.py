@@ -10,9 +10,9 @@ from scipy import stats
 from scipy.special import expit
 
 from helpers import RARE, agree, assert_uniform, inverse
-from rankloop.math import factor, logistic, luck
-from rankloop.math.arrays import add_at, take
+from rankloop.math import counter_rng, factor, logistic
 from rankloop.math.bernoulli import kl
+from rankloop.math.columns import add_at, take
 from rankloop.math.kernels import largest
 from rankloop.math.linear import dot
 from rankloop.types import EMPTY, FloatArray
@@ -166,10 +166,10 @@ def test_largest_gives_the_largest_values_first_and_where_they_stand(scores: lis
 
 def test_luck_is_uniform_over_items_and_over_keys() -> None:
     """Kolmogorov-Smirnov and chi-square on 100,000 numbers each way; each fails for one seed in 10,000."""
-    keys = luck.keys(100_000, np.random.default_rng(5))
-    over_items = luck.uniforms(keys[:1], np.arange(100_000)[None, :])[0]
-    over_keys = luck.uniforms(keys, np.full((len(keys), 1), 3))[:, 0]
-    small_keys = luck.uniforms(np.arange(100_000, dtype=np.uint64), np.zeros((100_000, 1), dtype=np.int64))[:, 0]
+    keys = counter_rng.keys(100_000, np.random.default_rng(5))
+    over_items = counter_rng.uniforms(keys[:1], np.arange(100_000)[None, :])[0]
+    over_keys = counter_rng.uniforms(keys, np.full((len(keys), 1), 3))[:, 0]
+    small_keys = counter_rng.uniforms(np.arange(100_000, dtype=np.uint64), np.zeros((100_000, 1), dtype=np.int64))[:, 0]
     for numbers in (over_items, over_keys, small_keys):
         assert numbers.min() >= 0.0
         assert numbers.max() < 1.0
@@ -187,23 +187,23 @@ def test_luck_of_item_i_is_output_i_of_splitmix64() -> None:
             z = (counter ^ (counter >> 30)) * 0xBF58476D1CE4E5B9 % modulus
             z = (z ^ (z >> 27)) * 0x94D049BB133111EB % modulus
             expected.append(((z ^ (z >> 31)) >> 11) / 2**53)
-        assert luck.uniforms(np.array([key], dtype=np.uint64), np.arange(50)[None, :])[0].tolist() == expected
+        assert counter_rng.uniforms(np.array([key], dtype=np.uint64), np.arange(50)[None, :])[0].tolist() == expected
 
 
 def test_luck_of_an_item_depends_on_its_key_and_name_only() -> None:
-    key = luck.keys(2, np.random.default_rng(6))
-    alone = luck.uniforms(key, np.array([[4], [4]]))
-    among = luck.uniforms(key, np.array([[9, 4, 0], [4, 2, 7]]))
+    key = counter_rng.keys(2, np.random.default_rng(6))
+    alone = counter_rng.uniforms(key, np.array([[4], [4]]))
+    among = counter_rng.uniforms(key, np.array([[9, 4, 0], [4, 2, 7]]))
     assert alone[0, 0] == among[0, 1]
     assert alone[1, 0] == among[1, 0]
     assert alone[0, 0] != alone[1, 0]
-    assert luck.uniforms(key[1:], np.array([[7]]))[0, 0] == among[1, 2]
+    assert counter_rng.uniforms(key[1:], np.array([[7]]))[0, 0] == among[1, 2]
 
 
 def test_luck_of_different_items_is_uncorrelated() -> None:
     """With 50,000 keys √n·r is standard normal; 28 pairs beyond 5 happen for one seed in 60,000."""
     n = 50_000
-    numbers = luck.uniforms(luck.keys(n, np.random.default_rng(7)), np.broadcast_to(np.arange(8), (n, 8)))
+    numbers = counter_rng.uniforms(counter_rng.keys(n, np.random.default_rng(7)), np.broadcast_to(np.arange(8), (n, 8)))
     r = np.asarray(np.corrcoef(numbers, rowvar=False))[np.triu_indices(8, 1)]
     assert np.abs(r).max() * n**0.5 < 5.0
 
@@ -211,7 +211,7 @@ def test_luck_of_different_items_is_uncorrelated() -> None:
 def test_luck_of_consecutive_keys_is_uncorrelated() -> None:
     """With 50,000 pairs √n·r beyond 5 happens for one seed in a million."""
     n = 50_000
-    numbers = luck.uniforms(np.arange(n + 1, dtype=np.uint64), np.zeros((n + 1, 1), dtype=np.int64))[:, 0]
+    numbers = counter_rng.uniforms(np.arange(n + 1, dtype=np.uint64), np.zeros((n + 1, 1), dtype=np.int64))[:, 0]
     assert abs(np.corrcoef(numbers[1:], numbers[:-1])[0, 1]) * n**0.5 < 5.0
 
 

@@ -20,14 +20,14 @@ from helpers import loading_nothing
 from rankloop import Ranker, RankerConfig, catalogue
 from rankloop.catalogue import plugins, registry
 from rankloop.cli.main import main
-from rankloop.engine.verification import compare_snapshot
 from rankloop.errors import InvalidInput, Unsupported
+from rankloop.eventlog.address import open_existing
 from rankloop.experiments import matrix
 from rankloop.service.settings import load as load_settings
+from rankloop.serving.verification import compare_snapshot
 from rankloop.simulator.api import plays, prepare
 from rankloop.simulator.parallel import Task
 from rankloop.simulator.spec import Spec
-from rankloop.store.opening import open_existing
 from served import Served, serve, until
 
 __all__ = ["serve"]
@@ -211,11 +211,11 @@ def test_what_cannot_be_loaded_is_refused_in_one_sentence(
 
 
 def test_the_settings_of_a_service_name_what_they_cannot_load(alone: Path) -> None:
-    from rankloop.hosting.rankers import Rankers
+    from rankloop.hosting.registry import RankerRegistry
 
     settings = load_settings(overrides={"policies": [SOURCE, "nowhere:mine"], "log": str(alone / "log.db")})
     with pytest.raises(InvalidInput, match=r"^policies\[1\] is 'nowhere:mine'; accepted: module:name of a function"):
-        Rankers.open(settings)
+        RankerRegistry.open(settings)
     assert not (alone / "log.db").exists()
 
 

@@ -19,13 +19,13 @@ from rankloop.belief import Gaussian
 from rankloop.belief.gaussian import GaussianState
 from rankloop.catalogue import registry
 from rankloop.design import PerItem
-from rankloop.engine import Ranker, RankerConfig
+from rankloop.eventlog import SqliteStore
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade
 from rankloop.plan import TopK
 from rankloop.policy import Policy
 from rankloop.service.auth import make_key
-from rankloop.store import SqliteStore
+from rankloop.serving import Ranker, RankerConfig
 from rankloop.types import Decision, Evidence, Setting
 from served import Served, until
 
@@ -38,7 +38,7 @@ GTS = {"policy": "gts", "slots": 2}
 
 def rolled_out(site: Site, name: str) -> None:  # noqa: F811
     """A ranker with some of the traffic and a guard, that has learned from six lists."""
-    site.create(name, GTS | {"traffic": 0.1, "guard": {"drop": 0.2}}, named("abc"))
+    site.create(name, GTS | {"traffic": 0.1, "guardrail": {"drop": 0.2}}, named("abc"))
     for n in range(6):
         ranking = site.rank(name, order=["a", "b"], visitor=f"visitor-{n}")
         assert site.tell(name, ranking["decision"], clicked=[n % 2]) == "learned"
@@ -53,7 +53,7 @@ def test_settings_that_were_not_given_stay_and_so_does_what_was_learned(shared: 
     assert after["decisions"] == before["decisions"] == 6
     assert after["position"] >= before["position"]
     assert after["config"] == before["config"] | {"window": 7200}
-    assert (after["config"]["traffic"], after["config"]["guard"]["drop"]) == (0.1, 0.2)
+    assert (after["config"]["traffic"], after["config"]["guardrail"]["drop"]) == (0.1, 0.2)
     assert shared.report("kept") == believed
 
 
@@ -267,9 +267,9 @@ def test_control_sees_the_default_order_where_none_is_given(shared: Site) -> Non
     ]
     shared.create("lottery", {"policy": "gts", "slots": 4, "traffic": 0.5}, items)
     answers = [shared.rank("lottery", visitor=f"visitor-{n}") for n in range(40)]
-    assert {answer["arm"] for answer in answers} == {"policy", "control"}
+    assert {answer["group"] for answer in answers} == {"treatment", "control"}
     for answer in answers:
-        if answer["arm"] == "control":
+        if answer["group"] == "control":
             assert listed(answer) == ["a", "b", "x", "y"]
 
 
@@ -327,9 +327,9 @@ def test_click_through_of_an_item_is_that_of_one_arm(shared: Site) -> None:  # n
     lists = {"policy": 0, "control": 0}
     for n in range(40):
         ranking = shared.rank("rates", order=["a"], visitor=f"visitor-{n}")
-        clicked = [0] if (ranking["arm"] == "policy") == (lists[ranking["arm"]] > 0) else []
+        clicked = [0] if (ranking["group"] == "treatment") == (lists[ranking["group"]] > 0) else []
         shared.tell("rates", ranking["decision"], clicked=clicked)
-        lists[ranking["arm"]] += 1
+        lists[ranking["group"]] += 1
     row = shared.report("rates")["a"]
     assert (row["shown"], row["control_shown"]) == (lists["policy"], lists["control"])
     assert (row["clicked"], row["control_clicked"]) == (lists["policy"] - 1, 1)  # all but the first, and the first
@@ -350,9 +350,9 @@ def test_the_comparison_says_which_policy_is_better_or_that_it_cannot_tell(share
         ranking = shared.rank("compared")
         clicked = [slot for slot, id in enumerate(listed(ranking)) if id == "a" and n % 3]
         shared.tell("compared", ranking["decision"], clicked=clicked)
-    shared.ranker("compared", "PUT", "/other", {"policy": "cascade-ucb1", "slots": 2}, 202)
-    until(lambda: shared.ranker("compared", path="/other")["state"] == "ready", "the other policy stands by")
-    answer = shared.ranker("compared", path="/other")
+    shared.ranker("compared", "PUT", "/challenger", {"policy": "cascade-ucb1", "slots": 2}, 202)
+    until(lambda: shared.ranker("compared", path="/challenger")["state"] == "ready", "the other policy stands by")
+    answer = shared.ranker("compared", path="/challenger")
     assert not fields(answer) & {"order", "pairs"}
     comparison = answer["comparison"]
     assert 0 < comparison["lists"] <= 60
@@ -377,7 +377,7 @@ def test_a_backup_of_a_running_service_is_a_whole_log(site: Site, tmp_path: Path
 def damaged(log: str, ranker: str) -> int:
     """Make the first feedback of a ranker unreadable, and take its snapshots away; where that is."""
     with closing(sqlite3.connect(log)) as file, file:
-        found = file.execute("SELECT min(position) FROM log WHERE ranker = ? AND kind = 'happened'", (ranker,))
+        found = file.execute("SELECT min(position) FROM log WHERE ranker = ? AND kind = 'feedback'", (ranker,))
         position = int(found.fetchone()[0])
         file.execute("UPDATE log SET body = x'00' WHERE ranker = ? AND position = ?", (ranker, position))
         file.execute("DELETE FROM snapshot WHERE ranker = ?", (ranker,))

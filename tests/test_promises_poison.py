@@ -89,7 +89,7 @@ def test_a_slot_clicked_in_two_events_was_clicked_once(site: Site, closes: str, 
             for event in events:
                 final = closes == "final" and event == events[-1]
                 status = site.tell(name, decision, clicked=[0], event=f"{n} {event}", final=final)
-                assert status == ("learned" if final else "kept")
+                assert status == ("learned" if final else "pending")
         site.settled(name)
     once, twice = (site.report(name) for name in told)
     for id, row in once.items():
@@ -116,19 +116,19 @@ def test_more_lists_than_rounds_are_learned_from(site: Site, closes: str) -> Non
         if closes == "feedback":
             assert site.tell("short", decision, clicked=[0]) == "learned"
     site.settled("short")
-    assert site.ranker("short")["arms"]["policy"]["settled"] == 6
+    assert site.ranker("short")["groups"]["treatment"]["settled"] == 6
     survives(site, "short", asked)
 
 
 def test_values_do_not_harm_a_policy_of_clicks_that_stands_by(site: Site) -> None:  # noqa: F811
     begin(site, "pair", policy="gts")
-    site.ranker("pair", "PUT", "/other", {"policy": "cascade-ucb1", "slots": 2}, 202)
-    until(lambda: site.ranker("pair", path="/other")["state"] == "ready", "the other policy stands by")
+    site.ranker("pair", "PUT", "/challenger", {"policy": "cascade-ucb1", "slots": 2}, 202)
+    until(lambda: site.ranker("pair", path="/challenger")["state"] == "ready", "the other policy stands by")
     for _ in range(3):
         assert site.tell("pair", site.rank("pair")["decision"], values=[2.5, 0]) == "learned"
     survives(site, "pair", {})
     assert site.ranker("pair")["config"]["policy"] == "gts"
-    other = site.ranker("pair", path="/other")
+    other = site.ranker("pair", path="/challenger")
     assert (other["state"], other["config"]["policy"]) == ("ready", "cascade-ucb1")
-    assert site.ranker("pair", "POST", "/switch")["config"]["policy"] == "cascade-ucb1"
+    assert site.ranker("pair", "POST", "/promote")["config"]["policy"] == "cascade-ucb1"
     assert len(listed(site.rank("pair"))) == 2

@@ -20,8 +20,8 @@ from rankloop import catalogue
 from rankloop.belief import PairwiseOrder
 from rankloop.belief.base import EstimateState, Estimating, HasMean
 from rankloop.design import PerItem
-from rankloop.engine.records import Shown, decode
 from rankloop.errors import InvalidInput
+from rankloop.eventlog.events import DecisionMade, decode
 from rankloop.explore import Blocks, EpsilonList, Greedy, Thompson
 from rankloop.feedback import Cascade, SemiBandit
 from rankloop.math.assignment import assign
@@ -642,9 +642,9 @@ def test_exact_propensities_are_kept_in_the_log(request_: Request) -> None:
     decision = policy.decide(state, request_, rng())
     likely = of(policy, state, decision)
     assert likely is not None
-    shown = Shown(0.0, "a", 1, "", decision.items[0], None, None, None, (), likely)
+    shown = DecisionMade(0.0, "a", 1, "", decision.items[0], None, None, None, (), likely)
     read = decode(shown.entry())
-    assert isinstance(read, Shown)
+    assert isinstance(read, DecisionMade)
     assert read.propensity is not None
     for name in likely.__dataclass_fields__:
         ours, theirs = getattr(likely, name), getattr(read.propensity, name)

@@ -10,32 +10,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankloop.engine import packing
-from rankloop.engine import records as module
-from rankloop.engine.items import ItemTable
-from rankloop.engine.records import (
+from rankloop.errors import InvalidInput
+from rankloop.eventlog import codec
+from rankloop.eventlog import events as module
+from rankloop.eventlog.events import (
     KINDS,
-    Closed,
     ConfigChanged,
-    Follower,
-    Guarded,
-    Happened,
+    DecisionMade,
+    EventFollower,
+    EventSkipped,
+    FeedbackReceived,
+    GuardrailReset,
+    GuardrailTripped,
     ItemsPut,
     ItemsRemoved,
-    Record,
-    Shown,
-    Skipped,
+    LogEvent,
+    WindowClosed,
     Withdrawn,
     decode,
     decode_all,
     decode_all_as,
     decode_as,
 )
-from rankloop.errors import InvalidInput
+from rankloop.eventlog.store import LogEntry
 from rankloop.propensity import Propensity
 from rankloop.schema import Item
 from rankloop.schema.limits import MAX_POSITION
-from rankloop.store.base import Entry
+from rankloop.serving.item_table import ItemTable
 
 numbers = st.floats(allow_nan=False, width=64)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -67,11 +68,11 @@ def propensities(draw: st.DrawFn, k: int) -> Propensity:
 
 
 @st.composite
-def lists(draw: st.DrawFn) -> Shown:
+def lists(draw: st.DrawFn) -> DecisionMade:
     """Lists with all that can be said of them."""
     k, d = draw(st.integers(0, 4)), draw(st.integers(1, 3))
     whole = st.lists(st.integers(-1, 9), min_size=k, max_size=k).map(lambda values: np.array(values, dtype=np.int64))
-    return Shown(
+    return DecisionMade(
         time=draw(times),
         id=draw(names),
         number=draw(st.integers(1, 2**53)),
@@ -85,7 +86,7 @@ def lists(draw: st.DrawFn) -> Shown:
         policy=draw(names),
         version=draw(names),
         seed=draw(st.integers(0, 2**40)),
-        arm=draw(st.sampled_from(["policy", "control"])),
+        group=draw(st.sampled_from(["policy", "control"])),
         visitor=draw(maybe(names)),
         why=draw(maybe(arrays(3, k))),
         proposed=draw(maybe(whole)),
@@ -103,24 +104,25 @@ ids = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_si
 things = st.builds(
     Item, ids, features=st.just((0.5, 2.0)), default_position=maybe(st.floats(-MAX_POSITION, MAX_POSITION))
 )
-happenings = st.builds(Happened, times, names, names, arrays(3), st.booleans(), maybe(numbers))
-others: st.SearchStrategy[Record] = st.one_of(
-    st.builds(Closed, times, st.lists(names, max_size=3).map(tuple)),
+happenings = st.builds(FeedbackReceived, times, names, names, arrays(3), st.booleans(), maybe(numbers))
+others: st.SearchStrategy[LogEvent] = st.one_of(
+    st.builds(WindowClosed, times, st.lists(names, max_size=3).map(tuple)),
     st.builds(Withdrawn, times, names),
-    st.builds(Guarded, times, st.booleans(), names),
+    st.builds(GuardrailTripped, times, names),
+    st.builds(GuardrailReset, times, names),
     st.builds(ItemsRemoved, times, st.lists(names, max_size=3).map(tuple)),
     st.builds(ItemsPut, times, st.lists(things, max_size=2).map(tuple)),
     st.builds(ConfigChanged, times, st.integers(1, 9), st.just({"slots": 3}), st.just({"slots": 3}), maybe(names)),
-    st.builds(Skipped, times, st.integers(1, 9), names),
+    st.builds(EventSkipped, times, st.integers(1, 9), names),
 )
-records: st.SearchStrategy[Record] = st.one_of(lists(), happenings, others)
+records: st.SearchStrategy[LogEvent] = st.one_of(lists(), happenings, others)
 
 
 def same(one: Any, other: Any) -> bool:
     """Equal, arrays bit for bit."""
     if isinstance(one, np.ndarray):
         return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
-    if isinstance(one, Shown | Happened | Propensity):
+    if isinstance(one, DecisionMade | FeedbackReceived | Propensity):
         return type(one) is type(other) and all(
             same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
         )
@@ -128,29 +130,29 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(records)
-def test_a_record_survives_the_log(record: Record) -> None:
+def test_a_record_survives_the_log(record: LogEvent) -> None:
     assert same(decode(record.entry()), record)
 
 
 @given(st.lists(records, max_size=12), st.data())
-def test_records_read_together_are_those_read_alone(found: list[Record], data: st.DataObject) -> None:
+def test_records_read_together_are_those_read_alone(found: list[LogEvent], data: st.DataObject) -> None:
     """Also those that share a head, which most do: some of them come several times."""
     if found:
         found = data.draw(st.lists(st.sampled_from(found), max_size=24))
     assert all(map(same, decode_all([record.entry() for record in found]), found))
 
 
-class Noting(Follower[str]):
+class Noting(EventFollower[str]):
     """Notes by which methods it hears of records, and gives their names."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, Record]] = []
+        self.heard: list[tuple[str, LogEvent]] = []
 
     def __getattribute__(self, name: str) -> Any:
         if not name.startswith("on_"):
             return super().__getattribute__(name)
 
-        def hear(record: Record) -> str:
+        def hear(record: LogEvent) -> str:
             self.heard.append((name, record))
             return name
 
@@ -158,38 +160,40 @@ class Noting(Follower[str]):
 
 
 @given(records)
-def test_a_follower_hears_of_a_record_once_by_the_method_of_its_kind(record: Record) -> None:
+def test_a_follower_hears_of_a_record_once_by_the_method_of_its_kind(record: LogEvent) -> None:
     """What the method gives is given back; a follower that does not care about a kind does nothing."""
     noting = Noting()
-    name = record.tell(noting)
+    name = record.dispatch(noting)
     assert noting.heard == [(name, record)]
-    hints = get_type_hints(getattr(Follower, str(name)), vars(module))
-    assert hints["record"] is type(record)
-    assert record.tell(Follower[str]()) is None
+    hints = get_type_hints(getattr(EventFollower, str(name)), vars(module))
+    assert hints["event"] is type(record)
+    assert record.dispatch(EventFollower[str]()) is None
 
 
 def test_every_kind_of_record_has_a_method_of_its_own() -> None:
-    methods = [name for name in vars(Follower) if name.startswith("on_")]
-    assert {get_type_hints(getattr(Follower, name), vars(module))["record"] for name in methods} == set(KINDS.values())
+    methods = [name for name in vars(EventFollower) if name.startswith("on_")]
+    assert {get_type_hints(getattr(EventFollower, name), vars(module))["event"] for name in methods} == set(
+        KINDS.values()
+    )
     assert len(methods) == len(KINDS)
 
 
 @given(lists(), st.integers(1, 3))
-def test_an_entry_of_a_known_kind_is_read_as_any_other(shown: Shown, times: int) -> None:
-    assert same(decode_as(Shown, shown.entry()), shown)
-    assert all(same(one, shown) for one in decode_all_as(Shown, [shown.entry()] * times))
+def test_an_entry_of_a_known_kind_is_read_as_any_other(shown: DecisionMade, times: int) -> None:
+    assert same(decode_as(DecisionMade, shown.entry()), shown)
+    assert all(same(one, shown) for one in decode_all_as(DecisionMade, [shown.entry()] * times))
 
 
 def test_items_of_a_log_that_knew_no_default_positions_are_read() -> None:
     old = b'{"items":[{"id":"a","features":null,"price":1.5,"enabled":true,"prior":null}],"":[]}\n'
-    assert decode(Entry("items-put", "", "", 1.0, old)) == ItemsPut(1.0, (Item("a", price=1.5),))
+    assert decode(LogEntry("items-put", "", "", 1.0, old)) == ItemsPut(1.0, (Item("a", price=1.5),))
 
 
 def test_an_item_that_an_older_version_accepted_is_replayed_and_shown() -> None:
     """Limits may become stricter; what a log holds stays what it was."""
     old = b'{"id":"..","features":null,"price":1e10,"enabled":true,"prior":{"score":9,"strength":1e9}}'
     put = b'{"items":[' + old + b'],"":[]}\n'
-    record = decode(Entry("items-put", "", "", 1.0, put))
+    record = decode(LogEntry("items-put", "", "", 1.0, put))
     assert isinstance(record, ItemsPut)
     table = ItemTable(None)
     table.put(record.items)
@@ -203,17 +207,17 @@ def test_an_item_that_an_older_version_accepted_is_replayed_and_shown() -> None:
 def test_many_items_are_not_remembered_with_the_heads() -> None:
     """A head is read once where it comes again; that of a large catalogue does not, and would fill the memory."""
     many = ItemsPut(1.0, tuple(Item(f"item-{i}", features=(0.5, float(i))) for i in range(1000)))
-    before = packing._understood.cache_info().currsize
+    before = codec._understood.cache_info().currsize
     for _ in range(3):
         assert decode(many.entry()) == many
-        assert decode_all([many.entry(), Guarded(2.0, True, "x" * 5000).entry()])[0] == many
-    assert packing._understood.cache_info().currsize == before
+        assert decode_all([many.entry(), GuardrailTripped(2.0, "x" * 5000).entry()])[0] == many
+    assert codec._understood.cache_info().currsize == before
 
 
 @given(lists())
-def test_a_list_alone_is_the_same_and_owns_its_arrays(shown: Shown) -> None:
+def test_a_list_alone_is_the_same_and_owns_its_arrays(shown: DecisionMade) -> None:
     alone = decode_all([shown.entry()] * 3)[1]
-    assert isinstance(alone, Shown)
+    assert isinstance(alone, DecisionMade)
     own = alone.alone()
     assert same(own, shown)
     assert all(value.base is None for field in fields(own) if isinstance(value := getattr(own, field.name), np.ndarray))

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from postgres_server import Server, database, server  # noqa: F401
-from rankloop.engine import Ranker
-from rankloop.engine.records import decode
-from rankloop.engine.replica import Replica
-from rankloop.engine.snapshots import take
-from rankloop.store import MemoryStore, SqliteStore
-from rankloop.store.base import Store
-from rankloop.store.postgres import PostgresStore
+from rankloop.eventlog import MemoryStore, SqliteStore
+from rankloop.eventlog.events import decode
+from rankloop.eventlog.postgres import PostgresStore
+from rankloop.eventlog.store import Store
+from rankloop.serving import Ranker
+from rankloop.serving.replica import Replica
+from rankloop.serving.snapshots import take
 from test_engine import IDS, Clock, config, contents, items, live
 
 ROUNDS = 40

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.report import Change
-from rankloop.hosting.hosted import Hosted
-from rankloop.service.watched import LARGEST, MOST, TIMES, Watched
+from rankloop.analytics.overview import ConfigMarker
+from rankloop.hosting.hosted_ranker import HostedRanker
+from rankloop.service.response_cache import LARGEST, MOST, TIMES, ResponseCache
+from rankloop.serving import Ranker, RankerConfig
 
 DAY = 86400.0
 
@@ -75,9 +75,9 @@ def test_a_search_finds_letters_in_any_size(ranker: Ranker) -> None:
 
 def test_rows_have_the_counts_of_both_arms_and_the_belief_of_the_segment(ranker: Ranker) -> None:
     rows = {row.item: row for row in ranker.estimates().rows()[0]}
-    arms = ranker.overview().arms
-    assert sum(row.shown for row in rows.values()) <= 2 * arms["policy"].lists, "what was removed is not there"
-    assert rows["coffee"].control_shown == arms["control"].lists
+    groups = ranker.overview().groups
+    assert sum(row.shown for row in rows.values()) <= 2 * groups["treatment"].lists, "what was removed is not there"
+    assert rows["coffee"].control_shown == groups["control"].lists
     for row in rows.values():
         assert row.click_through == (row.clicked / row.shown if row.shown else None)
         assert row.control_click_through == (row.control_clicked / row.control_shown if row.control_shown else None)
@@ -107,17 +107,19 @@ def test_a_sheet_is_a_copy(ranker: Ranker) -> None:
 
 def test_places_are_those_of_the_items_shown_most(ranker: Ranker) -> None:
     rows = {row.item: row for row in ranker.estimates().rows()[0]}
-    found = ranker.places(3)
-    often = [sum(one.policy.shown) + sum(one.control.shown) for one in found]
+    found = ranker.slot_counts(3)
+    often = [sum(one.treatment.shown) + sum(one.control.shown) for one in found]
     assert often == sorted(often, reverse=True)
     assert len(found) == 3
     for one in found:
         row = rows[one.item]
-        assert (sum(one.policy.shown), sum(one.policy.clicked)) == (row.shown, row.clicked)
+        assert (sum(one.treatment.shown), sum(one.treatment.clicked)) == (row.shown, row.clicked)
         assert (sum(one.control.shown), sum(one.control.clicked)) == (row.control_shown, row.control_clicked)
     (coffee,) = [one for one in found if one.item == "coffee"]
-    assert coffee.control.shown == [ranker.overview().arms["control"].lists, 0], "control shows it first in every list"
-    assert "milk" not in [one.item for one in ranker.places(100)], "nobody was shown it"
+    assert coffee.control.shown == [ranker.overview().groups["control"].lists, 0], (
+        "control shows it first in every list"
+    )
+    assert "milk" not in [one.item for one in ranker.slot_counts(100)], "nobody was shown it"
 
 
 def test_a_rate_is_of_one_arm_also_where_the_arms_differ() -> None:
@@ -126,7 +128,7 @@ def test_a_rate_is_of_one_arm_also_where_the_arms_differ() -> None:
     ranker.put_items([{"id": id} for id in ("a", "b")])
     for n in range(80):
         made = ranker.rank(order=["a", "b"], visitor=f"v{n}")
-        ranker.feedback(made.id, clicked=[0] if made.arm == "control" else [])
+        ranker.feedback(made.id, clicked=[0] if made.group == "control" else [])
     rows, _ = ranker.estimates().rows("click_through")
     assert {(row.item, row.click_through, row.control_click_through) for row in rows} == {
         ("a", 0.0, 1.0),
@@ -135,8 +137,8 @@ def test_a_rate_is_of_one_arm_also_where_the_arms_differ() -> None:
     for told in ranker.diagnosis().most:
         assert (told.click_through, told.clicked) == (0.0, 0)
         assert told.control_click_through == (1.0 if told.item == "a" else 0.0)
-    for one in ranker.places():
-        assert sum(one.policy.clicked) == 0
+    for one in ranker.slot_counts():
+        assert sum(one.treatment.clicked) == 0
         assert one.control.clicked == ([one.control.shown[0], 0] if one.item == "a" else [0, 0])
 
 
@@ -153,8 +155,8 @@ def test_spans_of_time_hold_every_list_and_divide_the_day(clock: Clock, days: fl
         ranker.feedback(ranker.rank().id, clicked=[0] if i % 3 == 0 else [], regret=0.5)
     overview = ranker.overview(hours=24 * 90)
     times = overview.times
-    assert sum(one.policy.lists for one in times) == lists
-    assert sum(one.policy.regret or 0.0 for one in times) == pytest.approx(overview.arms["policy"].regret)
+    assert sum(one.treatment.lists for one in times) == lists
+    assert sum(one.treatment.regret or 0.0 for one in times) == pytest.approx(overview.groups["treatment"].regret)
     seconds = {one.seconds for one in times}
     assert len(seconds) == 1
     assert DAY % seconds.pop() == 0
@@ -165,7 +167,7 @@ def test_spans_of_time_hold_every_list_and_divide_the_day(clock: Clock, days: fl
     assert starts == sorted(set(starts))
     assert starts[0] <= begin
     last = ranker.overview(hours=1).times
-    assert sum(one.policy.lists for one in last) <= lists
+    assert sum(one.treatment.lists for one in last) <= lists
     assert last[-1].start + last[-1].seconds > clock.now - 60
     assert ranker.overview(hours=0).times == []
 
@@ -179,7 +181,7 @@ def test_changes_are_those_of_the_spans_that_are_shown(ranker: Ranker, clock: Cl
     told = [(clock.now, "second"), (begin, "first"), (begin - DAY, "before"), (clock.now + DAY, "after")]
     ranker._replica.changes += told
     assert [one.label for one in ranker.overview(hours=24).changes] == ["first", "second"]
-    assert ranker.overview(hours=1).changes == [Change(clock.now, "second")]
+    assert ranker.overview(hours=1).changes == [ConfigMarker(clock.now, "second")]
     assert ranker.overview(hours=0).changes == []
 
 
@@ -187,7 +189,7 @@ def test_a_ranker_without_lists_has_no_times(clock: Clock) -> None:
     ranker = Ranker(RankerConfig.of({"policy": "random", "slots": 1}), clock=clock)
     assert ranker.overview(hours=24).times == []
     assert ranker.estimates().rows() == ([], 0)
-    assert ranker.places() == []
+    assert ranker.slot_counts() == []
 
 
 # Those who watch
@@ -202,7 +204,7 @@ def test_those_who_watch_share_one_look(ranker: Ranker) -> None:
         clock.now += 0.1
         return ranker.overview()
 
-    watched, hosted = Watched(clock), Hosted("r", "r", {}, ranker)
+    watched, hosted = ResponseCache(clock), HostedRanker("r", "r", {}, ranker)
     first = watched.answer(hosted, "a", 1.0, slow)
     assert json.loads(first.plain)["decisions"] == 60
     assert gzip.decompress(first.packed) == first.plain
@@ -216,12 +218,12 @@ def test_those_who_watch_share_one_look(ranker: Ranker) -> None:
     second = watched.answer(hosted, "a", 1.0, slow)
     assert second is not first
     assert looks == ["a", "b", "a"]
-    again = Hosted("r", "r", {}, ranker)  # another ranker under the same name
+    again = HostedRanker("r", "r", {}, ranker)  # another ranker under the same name
     assert watched.answer(again, "a", 1.0, slow).hosted is again
 
 
 def test_answers_that_are_kept_are_few_and_small(ranker: Ranker) -> None:
-    watched, hosted = Watched(), Hosted("r", "r", {}, ranker)
+    watched, hosted = ResponseCache(), HostedRanker("r", "r", {}, ranker)
     for asked in range(2 * MOST):
         watched.answer(hosted, asked, 60.0, lambda: "small")
     assert len(watched._kept) <= MOST

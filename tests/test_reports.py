@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rankloop.analytics.intervals import NORMAL_95
 from rankloop.cli.main import main
 from rankloop.client import Client
-from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.config import LoggedConfig
-from rankloop.engine.intervals import NORMAL_95
 from rankloop.reports import Facts, Section, page, sections, text
-from rankloop.reports import numbers as written
-from rankloop.reports.spans import ends, spans
+from rankloop.reports import number_format as written
 from rankloop.reports.svg import hours, ticks
 from rankloop.reports.text import sparkline
+from rankloop.reports.time_spans import ends, spans
 from rankloop.reports.verdict import verdict
+from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving.config import LoggedConfig
 from test_client import served  # noqa: F401
 from test_engine import Clock
 
@@ -39,7 +39,7 @@ def facts(ranker: Ranker, clock: Clock, hours: float = 200.0) -> Facts:
 
 
 def played(rate: float, control: float, lists: int, seed: int = 0, **more: Any) -> tuple[Ranker, Clock]:
-    """A ranker of which each arm is clicked with its own probability, whatever it shows; a list every minute."""
+    """A ranker of which each group is clicked with its own probability, whatever it shows; a list every minute."""
     clock, rng = Clock(), np.random.default_rng(seed)
     given: dict[str, Any] = {"policy": "ts-beta", "slots": 2, "prior": [1, 4], "traffic": 0.5}
     ranker = Ranker(LoggedConfig.of(given | more), clock=clock)
@@ -51,7 +51,7 @@ def played(rate: float, control: float, lists: int, seed: int = 0, **more: Any) 
 def visit(ranker: Ranker, clock: Clock, rng: np.random.Generator, policy: float, control: float, lists: int) -> None:
     for _ in range(lists):
         ranking = ranker.rank(order=ORDER, visitor=f"v{clock.now}")
-        hit = rng.random() < (policy if ranking.arm == "policy" else control)
+        hit = rng.random() < (policy if ranking.group == "treatment" else control)
         clock.now += 2.0
         ranker.feedback(ranking.id, clicked=[int(rng.integers(2))] if hit else [], regret=0.25)
         clock.now += 58.0
@@ -92,7 +92,7 @@ def test_worse() -> None:
 def test_too_early_says_how_many_lists_it_would_take() -> None:
     """(1.96 + 0.84)² (p(1-p)/f + q(1-q)/(1-f))/(p-q)² lists, f the policy's share, to two figures."""
     ranker, clock = played(0.22, 0.2, 600, seed=8)
-    policy, control = (ranker.overview().arms[name] for name in ("policy", "control"))
+    policy, control = (ranker.overview().groups[name] for name in ("treatment", "control"))
     p, q, f = policy.clicked / policy.settled, control.clicked / control.settled, policy.settled / 600
     lists = (NORMAL_95 + 0.8416212) ** 2 * (p * (1 - p) / f + q * (1 - q) / (1 - f)) / (p - q) ** 2
     section = first(ranker, clock)
@@ -104,7 +104,7 @@ def test_too_early_says_how_many_lists_it_would_take() -> None:
 
 
 def test_no_difference_to_speak_of_says_what_a_small_one_would_take() -> None:
-    """Equal arms: a difference that takes many times the lists so far is no reason to wait."""
+    """Equal groups: a difference that takes many times the lists so far is no reason to wait."""
     ranker, clock = played(0.2, 0.2, 800, seed=1)
     section = first(ranker, clock)
     assert abs(verdict(facts(ranker, clock)).difference) < 0.01
@@ -222,7 +222,7 @@ def test_a_wrong_click_model_comes_first_with_the_command_that_mends_it() -> Non
 
 
 def test_the_state_of_the_rollout() -> None:
-    ranker, clock = played(0.3, 0.2, 100, guard=True)
+    ranker, clock = played(0.3, 0.2, 100, guardrail=True)
     told = said(ranker, clock, "rollout")
     assert "50 % of the visitors" in told
     assert "more than 10 % below control's" in told
@@ -239,7 +239,7 @@ def test_the_state_of_the_rollout() -> None:
 
 
 def test_a_guard_that_fell_back_comes_first() -> None:
-    ranker, clock = played(0.02, 0.5, 600, guard={"least": 50})
+    ranker, clock = played(0.02, 0.5, 600, guardrail={"min_lists": 50})
     ranker.tick()
     found = sections(facts(ranker, clock))[1]
     assert (found.key, found.tone) == ("rollout", "bad")
@@ -389,7 +389,7 @@ def test_a_report_by_command(shop: str, capsys: pytest.CaptureFixture[str], tmp_
     assert main(["report", "shop", "--json", "--hours", "1"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["ranker"] == "shop"
-    assert found["overview"]["arms"]["policy"]["lists"] + found["overview"]["arms"]["control"]["lists"] == 60
+    assert found["overview"]["groups"]["treatment"]["lists"] + found["overview"]["groups"]["control"]["lists"] == 60
     assert {section["key"] for section in found["sections"]} >= {"comparison", "items", "visitors", "rollout"}
 
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine import guard as guardrail
-from rankloop.engine.records import Guarded
 from rankloop.errors import InvalidInput, Unsupported
+from rankloop.eventlog import MemoryStore
+from rankloop.eventlog.events import GuardrailTripped
 from rankloop.schema import Guardrail
-from rankloop.store import MemoryStore
+from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving import guardrail as guardrail
 from test_engine import Clock, Failing, config, contents, items
 
 ORDER = [f"item-{i}" for i in range(6)]
@@ -42,7 +42,7 @@ def test_shadow_shows_exactly_the_callers_order(id: str) -> None:
         k = int(rng.integers(1, 4))
         ranking = shadow.rank(order=order, k=k)
         assert list(ranking.ids) == order[:k]
-        assert ranking.arm == "control"
+        assert ranking.group == "control"
         assert {one.rule for one in ranking.items} == {"control"}
         shadow.feedback(ranking.id, clicked=[0] if rng.random() < 0.5 else [])
     shadow.flush()
@@ -66,10 +66,10 @@ def test_shadow_learns_what_the_policy_would_have_learned() -> None:
 def test_a_policy_that_repeats_its_own_lists_counts_and_does_not_learn() -> None:
     shadow = ranker("epoch-ucb", mode="shadow")
     before = dict(shadow._replica.learners.arrays())
-    assert shadow.feedback(shadow.rank(order=ORDER).id, clicked=[0]).status == "counted"
+    assert shadow.feedback(shadow.rank(order=ORDER).id, clicked=[0]).status == "ignored"
     after = dict(shadow._replica.learners.arrays())
     assert all(before[name].tobytes() == after[name].tobytes() for name in before if name != "segments")
-    assert shadow.overview().arms["control"].clicked == 1
+    assert shadow.overview().groups["control"].clicked == 1
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,14 @@ def test_without_an_order_control_sees_the_default_order(data: st.DataObject) ->
         )
         expected = [pin[slot] if slot in pin else order.pop(0) if order else None for slot in range(k)]
         ranking = shadow.rank(k=k, exclude=exclude, candidates=candidates, pin=pin)
-        assert ranking.arm == "control"
+        assert ranking.group == "control"
         assert [slot.item for slot in shadow.history(ranking.id).slots] == expected
         shadow.feedback(ranking.id, clicked=[])
 
 
 def test_the_default_order_is_sorted_once_until_the_items_change() -> None:
     shadow = ranker(mode="shadow")
-    table = shadow._replica.table
+    table = shadow._replica.items
     first = table.default_order
     assert shadow.rank().ids == ("item-0", "item-1", "item-2")
     assert table.default_order is first
@@ -152,10 +152,10 @@ def test_visitors_of_the_control_group_and_a_guard_that_fell_back_show_the_defau
     rollout = ranker(store=store, traffic=0.5)
     rollout.put_items([items(6)[3] | {"default_position": 1}])
     lists = [rollout.rank(visitor=f"v{v}") for v in range(40)]
-    own = {one.ids for one in lists if one.arm == "control"}
+    own = {one.ids for one in lists if one.group == "control"}
     assert own == {("item-3", "item-0", "item-1")}
-    assert {one.arm for one in lists} == {"policy", "control"}
-    rollout._keep(Guarded(1.0, True, "by a test")).result()
+    assert {one.group for one in lists} == {"treatment", "control"}
+    rollout._keep(GuardrailTripped(1.0, "by a test")).result()
     assert {rollout.rank(visitor=f"v{v}").ids for v in range(40)} == own
     rollout.snapshot()
     assert Ranker(rollout.config, store=store).rank(visitor="v").ids == next(iter(own))
@@ -169,23 +169,23 @@ def test_a_tenth_of_the_visitors_is_a_tenth_and_stays_so() -> None:
     """10 % within three standard errors of the binomial; the same visitor is always in the same group."""
     rollout = ranker(traffic=0.1)
     n = 4000
-    first = {v: rollout.rank(order=ORDER, visitor=f"v{v}").arm for v in range(n)}
-    share = sum(arm == "policy" for arm in first.values()) / n
+    first = {v: rollout.rank(order=ORDER, visitor=f"v{v}").group for v in range(n)}
+    share = sum(group == "treatment" for group in first.values()) / n
     assert abs(share - 0.1) < 3 * math.sqrt(0.1 * 0.9 / n)
-    again = {v: rollout.rank(order=ORDER, visitor=f"v{v}").arm for v in range(0, n, 7)}
+    again = {v: rollout.rank(order=ORDER, visitor=f"v{v}").group for v in range(0, n, 7)}
     assert all(again[v] == first[v] for v in again)
 
 
 def test_more_traffic_keeps_those_who_had_the_policy() -> None:
     small, large = ranker(traffic=0.1), ranker(traffic=0.3)
     for v in range(500):
-        if small.rank(order=ORDER, visitor=f"v{v}").arm == "policy":
-            assert large.rank(order=ORDER, visitor=f"v{v}").arm == "policy"
+        if small.rank(order=ORDER, visitor=f"v{v}").group == "treatment":
+            assert large.rank(order=ORDER, visitor=f"v{v}").group == "treatment"
 
 
 def test_without_a_visitor_every_list_is_assigned_by_itself() -> None:
     rollout = ranker(traffic=0.5)
-    share = np.mean([rollout.rank(order=ORDER).arm == "policy" for _ in range(2000)])
+    share = np.mean([rollout.rank(order=ORDER).group == "treatment" for _ in range(2000)])
     assert abs(share - 0.5) < 3 * math.sqrt(0.25 / 2000)
 
 
@@ -193,9 +193,9 @@ def test_both_arms_are_counted_and_compared() -> None:
     rollout = ranker(traffic=0.5)
     for v in range(400):
         ranking = rollout.rank(order=ORDER, visitor=f"v{v}")
-        rollout.feedback(ranking.id, clicked=[0] if ranking.arm == "policy" or v % 2 else [])
+        rollout.feedback(ranking.id, clicked=[0] if ranking.group == "treatment" or v % 2 else [])
     overview = rollout.overview()
-    policy, control = overview.arms["policy"], overview.arms["control"]
+    policy, control = overview.groups["treatment"], overview.groups["control"]
     assert policy.lists + control.lists == 400
     assert (policy.click_through, policy.settled) == (1.0, policy.lists)
     assert overview.lift is not None
@@ -238,10 +238,10 @@ def test_a_day_has_so_many_lists_that_explore() -> None:
             ranking = frugal.rank()
             frugal.flush()
             if list(ranking.ids) != best[:3]:
-                assert frugal._replica.tally.explored_today <= 5
+                assert frugal._replica.counters.explored_today <= 5
             frugal.feedback(ranking.id, clicked=[int(rng.integers(3))])
-        assert frugal._replica.tally.explored_today == 5
-    assert frugal.overview().arms["policy"].explored == 10
+        assert frugal._replica.counters.explored_today == 5
+    assert frugal.overview().groups["treatment"].explored == 10
 
 
 def test_lists_on_their_way_to_the_log_are_spent_already() -> None:
@@ -255,7 +255,7 @@ def test_lists_on_their_way_to_the_log_are_spent_already() -> None:
     assert sum(shown.explored for shown in frugal._unkept.values()) == 2
     store.full = False
     frugal.flush()
-    assert frugal._replica.tally.explored_today == 2
+    assert frugal._replica.counters.explored_today == 2
 
 
 def test_a_policy_without_estimates_cannot_promise_not_to_explore() -> None:
@@ -272,8 +272,8 @@ def trips(policy: float, control: float, seed: int, lists: int = 4000, guard: Gu
     rng = np.random.default_rng(seed)
     counts = np.zeros((2, 2))
     for _ in range(lists // 50):
-        for arm, rate in enumerate((policy, control)):
-            counts[arm] += (25, rng.binomial(25, rate))
+        for group, rate in enumerate((policy, control)):
+            counts[group] += (25, rng.binomial(25, rate))
         if guardrail.trips(guard or Guardrail(), *counts.tolist()):
             return True
     return False
@@ -289,7 +289,7 @@ def test_the_guard_trips_on_a_bad_policy_and_not_on_an_equal_one() -> None:
 def test_a_ranker_made_bad_on_purpose_falls_back_says_so_and_is_let_go_again() -> None:
     """Its visitors click only what it never shows first: the guard must see that control does better."""
     store, clock = MemoryStore(), Clock()
-    bad = ranker("random", store, clock, traffic=0.5, guard={"least": 100})
+    bad = ranker("random", store, clock, traffic=0.5, guardrail={"min_lists": 100})
     rng = np.random.default_rng(3)
     tripped = None
     for v in range(3000):
@@ -297,29 +297,29 @@ def test_a_ranker_made_bad_on_purpose_falls_back_says_so_and_is_let_go_again() -
         clicked = rng.random() < (0.5 if ranking.ids[0] == "item-0" else 0.05)
         bad.feedback(ranking.id, clicked=[0] if clicked else [])
         bad.tick()
-        if bad.overview().guarded is not None:
+        if bad.overview().guardrail_tripped is not None:
             tripped = v
             break
     assert tripped is not None
-    assert "below control" in (bad.overview().guarded or "")
-    assert all(bad.rank(order=ORDER, visitor=f"w{v}").arm == "control" for v in range(50))
+    assert "below control" in (bad.overview().guardrail_tripped or "")
+    assert all(bad.rank(order=ORDER, visitor=f"w{v}").group == "control" for v in range(50))
     bad.flush()
     again = Ranker(bad.config, store=store, clock=clock)
-    assert again.overview().guarded == bad.overview().guarded
+    assert again.overview().guardrail_tripped == bad.overview().guardrail_tripped
     assert contents(again) == contents(bad)
-    bad.stand_down("looked at")
-    assert bad.overview().guarded is None
-    assert {bad.rank(order=ORDER, visitor=f"w{v}").arm for v in range(50)} == {"policy", "control"}
+    bad.reset_guardrail("looked at")
+    assert bad.overview().guardrail_tripped is None
+    assert {bad.rank(order=ORDER, visitor=f"w{v}").group for v in range(50)} == {"treatment", "control"}
 
 
 def test_an_equal_ranker_is_left_alone() -> None:
-    equal = ranker("random", traffic=0.5, guard={"least": 100})
+    equal = ranker("random", traffic=0.5, guardrail={"min_lists": 100})
     rng = np.random.default_rng(4)
     for v in range(1500):
         ranking = equal.rank(order=ORDER, visitor=f"v{v}", k=1)
         equal.feedback(ranking.id, clicked=[0] if rng.random() < 0.3 else [])
         equal.tick()
-    assert equal.overview().guarded is None
+    assert equal.overview().guardrail_tripped is None
 
 
 # Settings
@@ -332,9 +332,9 @@ def test_an_equal_ranker_is_left_alone() -> None:
         ({"traffic": 1.5}, "ranker.traffic"),
         ({"explore_from": 9}, "ranker.explore_from"),
         ({"explore_daily": -1}, "ranker.explore_daily"),
-        ({"guard": {"drop": 2}}, "ranker.guard.drop"),
-        ({"guard": {"colour": 2}}, "ranker.guard.colour"),
-        ({"guard": 7}, "ranker.guard"),
+        ({"guardrail": {"drop": 2}}, "ranker.guardrail.drop"),
+        ({"guardrail": {"colour": 2}}, "ranker.guardrail.colour"),
+        ({"guardrail": 7}, "ranker.guardrail"),
         ({"commit": "never"}, "ranker.commit"),
     ],
 )
@@ -345,10 +345,10 @@ def test_a_wrong_setting_is_named(given: dict[str, Any], field: str) -> None:
 
 def test_a_guard_needs_lists_of_both_arms() -> None:
     for traffic in (0.0, 1.0):
-        with pytest.raises(Unsupported, match="guard"):
-            config("gts", guard={}, traffic=traffic)
-    config("gts", guard={}, traffic=0.5)
-    config("gts", guard={}, traffic=1.0, mode="shadow")
+        with pytest.raises(Unsupported, match="guardrail"):
+            config("gts", guardrail={}, traffic=traffic)
+    config("gts", guardrail={}, traffic=0.5)
+    config("gts", guardrail={}, traffic=1.0, mode="shadow")
 
 
 def test_settings_of_the_rollout_change_while_it_runs() -> None:
@@ -363,5 +363,5 @@ def test_settings_of_the_rollout_change_while_it_runs() -> None:
 
 
 def test_settings_survive_as_plain_values() -> None:
-    full = config("gts", guard={"drop": 0.2}, traffic=0.5, explore_from=1)
+    full = config("gts", guardrail={"drop": 0.2}, traffic=0.5, explore_from=1)
     assert type(full).of(full.as_mapping()) == full

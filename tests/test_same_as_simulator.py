@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from rankloop import catalogue, simulate
-from rankloop.policy import Ranks
-from rankloop.schema.service_settings import Limits, Settings
+from rankloop.policy import SupportsRanking
+from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
 from rankloop.service.app import application
 from rankloop.service.service import Service
 from rankloop.simulator import streams
@@ -51,8 +51,8 @@ class Asked:
     """A service in this process, asked without a network."""
 
     def __init__(self, folder: Path) -> None:
-        limits = Limits(rate=1e9, segments=10_000)
-        self._service = Service.open(Settings(log=str(folder / "log.db"), limits=limits))
+        limits = ServiceLimits(rate=1e9, segments=10_000)
+        self._service = Service.open(ServiceSettings(log=str(folder / "log.db"), limits=limits))
         self._app, self._runner = application(self._service), asyncio.Runner()
 
     def __call__(self, method: str, path: str, *bodies: Any) -> list[Any]:
@@ -155,7 +155,7 @@ def test_the_regret_is_the_simulators(id: str, config: dict[str, Any], world: di
 class Recorded:
     """A policy that remembers the lists it decided."""
 
-    def __init__(self, policy: Ranks) -> None:
+    def __init__(self, policy: SupportsRanking) -> None:
         self._policy = policy
         self.lists: list[IntArray] = []
 
@@ -187,7 +187,7 @@ def test_without_chance_the_lists_are_the_simulators(
     size: dict[str, Any] = {"rounds": 60, "replications": 6, "seed": SEED}
     recorded: list[Recorded] = []
 
-    def policy(setting: Setting) -> Ranks:
+    def policy(setting: Setting) -> SupportsRanking:
         recorded.append(Recorded(catalogue.build(id, setting, **config.get("params", {}))))
         return recorded[-1]
 

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 import rankloop
 from rankloop.client import AsyncClient, Client
 from rankloop.client.calls import Calls
-from rankloop.engine import Ranker, RankerConfig
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.schema import (
     Decoder,
@@ -34,11 +33,23 @@ from rankloop.schema import (
     SegmentPrior,
 )
 from rankloop.schema.base import defaults, readers
-from rankloop.schema.describing import described
-from rankloop.schema.service_settings import Key, Limits, Settings, Snapshots
+from rankloop.schema.field_descriptions import described
+from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings, SnapshotSettings
+from rankloop.serving import Ranker, RankerConfig
 
 ROOT = Path(__file__).parent.parent
-PAYLOADS = (RankRequest, FeedbackEvent, Item, Prior, RankerSettings, Guardrail, Settings, Key, Limits, Snapshots)
+PAYLOADS = (
+    RankRequest,
+    FeedbackEvent,
+    Item,
+    Prior,
+    RankerSettings,
+    Guardrail,
+    ServiceSettings,
+    ApiKey,
+    ServiceLimits,
+    SnapshotSettings,
+)
 
 
 # An option is what its structure says
@@ -110,7 +121,7 @@ def test_mypy_refuses_unknown_options_and_wrong_types_of_them(tmp_path: Path) ->
 
 def test_the_client_and_the_schema_load_neither_numpy_nor_the_engine() -> None:
     code = (
-        "import sys, rankloop.client, rankloop.schema; print(sorted({'numpy', 'rankloop.engine'} & set(sys.modules)))"
+        "import sys, rankloop.client, rankloop.schema; print(sorted({'numpy', 'rankloop.serving'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
@@ -158,7 +169,11 @@ WRONG: list[tuple[type[Payload], dict[str, Any], str]] = [
         "ranker.prior is a list of 3; accepted: a list",
     ),
     (RankerSettings, {"policy": "gts", "slots": 2, "explore_from": 3}, "accepted: a whole number from 0 to 2."),
-    (RankerSettings, {"policy": "gts", "slots": 2, "guard": {"drop": 2}}, "ranker.guard.drop is 2; accepted: a number"),
+    (
+        RankerSettings,
+        {"policy": "gts", "slots": 2, "guardrail": {"drop": 2}},
+        "ranker.guardrail.drop is 2; accepted: a number",
+    ),
     (
         RankerSettings,
         {"policy": "gts", "slots": 2, "window": 0},
@@ -207,11 +222,11 @@ def test_a_ranker_s_settings_are_checked_however_they_are_made() -> None:
         RankerConfig(policy="gts", slots=2, params={"sigma": -1})
     with pytest.raises(Unsupported, match="cascade-lin-ts"):
         RankerConfig(policy="cascade-lin-ts", slots=2)  # without features
-    given = RankerSettings(policy="gts", slots=2, guard=Guardrail(drop=0.2), traffic=0.5)
-    assert RankerConfig.of(msgspec.structs.asdict(given)).guard == Guardrail(drop=0.2)
+    given = RankerSettings(policy="gts", slots=2, guardrail=Guardrail(drop=0.2), traffic=0.5)
+    assert RankerConfig.of(msgspec.structs.asdict(given)).guardrail == Guardrail(drop=0.2)
     assert RankerSettings.of({"policy": "gts", "slots": 2, "objective": "amount"}).aggregate == "sum"
-    assert RankerSettings.of({"policy": "gts", "slots": 2, "guard": True}).guard == Guardrail()
-    assert RankerSettings.of({"policy": "gts", "slots": 2, "guard": False}).guard is None
+    assert RankerSettings.of({"policy": "gts", "slots": 2, "guardrail": True}).guardrail == Guardrail()
+    assert RankerSettings.of({"policy": "gts", "slots": 2, "guardrail": False}).guardrail is None
 
 
 def test_too_many_or_repeated_arguments_are_a_mistake_of_the_program() -> None:

@@ -17,14 +17,14 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from rankloop.errors import InvalidInput, Quarantined, RankloopError
-from rankloop.hosting.rankers import Rankers
-from rankloop.schema.service_settings import Key, Limits, Settings
+from rankloop.eventlog import StoreUnavailable
+from rankloop.hosting.registry import RankerRegistry
+from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings
 from rankloop.service import readiness
 from rankloop.service import settings as configuration
 from rankloop.service.app import create_app
-from rankloop.service.auth import Rate, make_key
-from rankloop.service.problems import Refused
-from rankloop.store import StoreUnavailable
+from rankloop.service.auth import RateLimit, make_key
+from rankloop.service.problems import RequestRefused
 
 DIM = 3
 LINEAR = {"policy": "cascade-lin-ts", "slots": 3, "dim": DIM, "seed": 5}
@@ -34,7 +34,7 @@ COUNTS = {"policy": "cascade-ucb1", "slots": 2}
 class Http:
     """A service in this process, asked as over HTTP."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self.app = create_app(settings)
         self.service = self.app.state.service
         self._runner = asyncio.Runner()
@@ -70,7 +70,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     def begin(**more: Any) -> Http:
         for http in running:
             http.close()
-        running[:] = [Http(Settings(log=str(tmp_path / "log.db"), **more))]
+        running[:] = [Http(ServiceSettings(log=str(tmp_path / "log.db"), **more))]
         return running[0]
 
     yield begin
@@ -130,8 +130,8 @@ def test_a_list_its_feedback_and_what_is_said_of_both(http: Http) -> None:
     for slot, one in zip(decision["slots"], ranking["items"], strict=True):
         assert {name: slot[name] for name in one} == one, "why it stood there is remembered"
     assert "exploring" in decision["slots"][0]["words"]
-    assert decision["words"].endswith("the visitor clicked place 1.")
-    assert (decision["policy"], decision["seed"], decision["arm"]) == ("cascade-lin-ts", 5, "policy")
+    assert decision["words"].endswith("the visitor clicked slot 0.")
+    assert (decision["policy"], decision["seed"], decision["group"]) == ("cascade-lin-ts", 5, "treatment")
     assert [len(slot["features"]) for slot in decision["slots"]] == [DIM, DIM]
     assert [event["event"] for event in decision["events"]] == ["e1", "e2"]
     assert decision["events"][0]["outcome"] == [1.0, 0.0]
@@ -316,17 +316,17 @@ def test_the_report_has_estimates_intervals_and_click_through(http: Http) -> Non
     http.service.rankers.writer.flush()
     report = http("GET", "/v1/rankers/r/report").json()
     overview = report["overview"]
-    arm = overview["arms"]["policy"]
-    assert (arm["lists"], arm["settled"], arm["clicked"]) == (5, 4, 3)
-    assert arm["click_through"] == 3 / 4
-    assert arm["low"] < 3 / 4 < arm["high"]
-    assert overview["arms"]["control"]["lists"] == 0
+    group = overview["groups"]["treatment"]
+    assert (group["lists"], group["settled"], group["clicked"]) == (5, 4, 3)
+    assert group["click_through"] == 3 / 4
+    assert group["low"] < 3 / 4 < group["high"]
+    assert overview["groups"]["control"]["lists"] == 0
     assert overview["lift"] is None
-    assert sum(one["policy"]["lists"] for one in overview["times"]) == 5
-    assert 0.0 < arm["exploration_share"] < 1.0
-    places = http("GET", "/v1/rankers/r/places").json()["items"]
-    assert sum(sum(one["policy"]["shown"]) for one in places) == 15
-    assert sum(sum(one["policy"]["clicked"]) for one in places) == 3
+    assert sum(one["treatment"]["lists"] for one in overview["times"]) == 5
+    assert 0.0 < group["exploration_share"] < 1.0
+    places = http("GET", "/v1/rankers/r/slots").json()["items"]
+    assert sum(sum(one["treatment"]["shown"]) for one in places) == 15
+    assert sum(sum(one["treatment"]["clicked"]) for one in places) == 3
     assert not any(sum(one["control"]["shown"]) for one in places)
     found = report["items"]
     assert report["total"] == len(found) == 4
@@ -352,12 +352,12 @@ def test_those_who_watch_are_told_without_the_items(http: Http) -> None:
     problem(http("GET", "/v1/rankers/r/overview?hours=-1"), 422, field="hours")
     problem(http("GET", "/v1/rankers/r/overview?limit=1"), 422, field="limit")
     shown = http("GET", "/v1/rankers").json()["rankers"][0]
-    assert shown["arms"] == told.json()["overview"]["arms"]
-    assert (shown["lift"], shown["guarded"]) == (None, None)
+    assert shown["groups"] == told.json()["overview"]["groups"]
+    assert (shown["lift"], shown["guardrail_tripped"]) == (None, None)
     ascending = http("GET", "/v1/rankers/r/report?sort=item&order=descending&search=ITEM&limit=2").json()
     assert ([one["item"] for one in ascending["items"]], ascending["total"]) == (["item-3", "item-2"], 4)
     problem(http("GET", "/v1/rankers/r/report?order=up"), 422, field="order")
-    for path in ("report?limit=2", "places?limit=2"):
+    for path in ("report?limit=2", "slots?limit=2"):
         now = http("GET", f"/v1/rankers/r/{path}").json()
         old = http("GET", f"/v1/rankers/r/{path}&age=60")
         assert (old.json(), old.headers["content-encoding"]) == (now, "gzip")
@@ -393,9 +393,9 @@ def test_health_and_metrics(http: Http) -> None:
     for line in (
         'rankloop_decisions_total{ranker="r"} 1.0',
         'rankloop_feedback_total{ranker="r",status="learned"} 1.0',
-        'rankloop_pending{ranker="r"} 0.0',
+        'rankloop_open_decisions{ranker="r"} 0.0',
         'rankloop_answers_total{route="/v1/rankers/{name}/rank",status="200"} 1.0',
-        'rankloop_feedback_lag_seconds_count{ranker="r"} 1.0',
+        'rankloop_feedback_delay_seconds_count{ranker="r"} 1.0',
         'rankloop_request_seconds_bucket{le="+Inf",route="/v1/rankers/{name}/rank"} 1.0',
     ):
         assert line in text
@@ -595,7 +595,7 @@ def test_ten_thousand_candidates_are_ranked_and_one_more_refused(http: Http) -> 
 
 
 def test_limits_of_items_segments_and_rankers(start: Start) -> None:
-    http = start(limits=Limits(items=2, segments=1, rankers=1, bulk=1))
+    http = start(limits=ServiceLimits(items=2, segments=1, rankers=1, bulk=1))
     http("PUT", "/v1/rankers/c", COUNTS)
     problem(http("PUT", "/v1/rankers/d", COUNTS), 422, "no more")
     http("PUT", "/v1/rankers/c/items", {"items": [{"id": "a"}, {"id": "b"}]})
@@ -638,7 +638,7 @@ def test_an_unexpected_error_shows_nothing(http: Http, monkeypatch: pytest.Monke
     def failing(*args: Any, **more: Any) -> Any:
         raise KeyError("a secret")
 
-    for path, target, body in (("rank", "rank_soon", {}), ("items", "items", None)):
+    for path, target, body in (("rank", "submit_rank", {}), ("items", "items", None)):
         monkeypatch.setattr(http.service.rankers.find("r").ranker, target, failing)
         answer = http("GET" if body is None else "POST", f"/v1/rankers/r/{path}", body)
         problem(answer, 500)
@@ -706,7 +706,7 @@ def test_every_route_wants_its_role(start: Start, keys: dict[str, Any]) -> None:
 
 
 def test_a_key_may_ask_only_so_often(start: Start, keys: dict[str, Any]) -> None:
-    http = start(keys=[kept for _, kept in keys.values()], limits=Limits(rate=2))
+    http = start(keys=[kept for _, kept in keys.values()], limits=ServiceLimits(rate=2))
     header = {"Authorization": f"Bearer {keys['read'][0]}"}
     answers = [http("GET", "/v1/rankers", headers=header) for _ in range(8)]
     problem(answers[-1], 429, "2 requests per second")
@@ -717,10 +717,10 @@ def test_a_key_may_ask_only_so_often(start: Start, keys: dict[str, Any]) -> None
 
 def test_a_rate_fills_with_time() -> None:
     now = [0.0]
-    rate = Rate(2.0, clock=lambda: now[0])
+    rate = RateLimit(2.0, clock=lambda: now[0])
     rate.spend("a")
     rate.spend("a")
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         rate.spend("a")
     now[0] = 0.5
     rate.spend("a")
@@ -788,7 +788,7 @@ def test_settings_that_are_not_there_or_not_yaml(tmp_path: Path) -> None:
 
 
 def test_secrets_are_never_printed(keys: dict[str, Any]) -> None:
-    settings = Settings(keys=[kept for _, kept in keys.values()], log="postgresql://u:password@h/d")  # type: ignore[arg-type]
+    settings = ServiceSettings(keys=[kept for _, kept in keys.values()], log="postgresql://u:password@h/d")  # type: ignore[arg-type]
     for shown in (repr(settings), str(settings), repr(settings.keys)):
         assert "password" not in shown
         for key, kept in keys.values():
@@ -799,7 +799,7 @@ def test_secrets_are_never_printed(keys: dict[str, Any]) -> None:
 
 def test_a_log_is_served_by_one_process(http: Http, tmp_path: Path) -> None:
     with pytest.raises(RankloopError, match="by another process"):
-        create_app(Settings(log=str(tmp_path / "log.db")))
+        create_app(ServiceSettings(log=str(tmp_path / "log.db")))
     assert http("POST", "/v1/rankers/r/rank", {}).status_code == 200
 
 
@@ -835,7 +835,7 @@ def test_it_says_in_time_that_its_log_hangs_and_holds_one_thread_for_it(
 
 
 def test_an_application_that_ends_closes_its_log(tmp_path: Path) -> None:
-    app = create_app(Settings(log=str(tmp_path / "log.db")))
+    app = create_app(ServiceSettings(log=str(tmp_path / "log.db")))
     sent: list[Any] = []
 
     async def live(scope: Scope, receive: Receive, send: Send) -> None:
@@ -860,15 +860,15 @@ def test_an_application_that_ends_closes_its_log(tmp_path: Path) -> None:
 def test_an_entry_that_cannot_be_read_sets_its_ranker_aside_and_no_other(tmp_path: Path) -> None:
     """What the log says of one ranker is damaged; the others serve, and the one can start anew."""
     log = tmp_path / "log.db"
-    settings = Settings(log=str(log))
-    rankers = Rankers.open(settings)
+    settings = ServiceSettings(log=str(log))
+    rankers = RankerRegistry.open(settings)
     for name in ("one", "two"):
         rankers.put(name, {"policy": "gts", "slots": 1})
     rankers.close()
     with sqlite3.connect(log) as connection:
         connection.execute("UPDATE log SET body = x'00' WHERE kind = 'ranker-put' AND subject = 'one'")
     connection.close()
-    rankers = Rankers.open(settings)
+    rankers = RankerRegistry.open(settings)
     assert [hosted.name for hosted in rankers] == ["two"]
     assert "its entry cannot be read" in rankers.quarantined["one"].reason
     with pytest.raises(Quarantined):
@@ -876,7 +876,7 @@ def test_an_entry_that_cannot_be_read_sets_its_ranker_aside_and_no_other(tmp_pat
     rankers.patch("one", {"policy": "gts", "slots": 1, "reset": True})
     assert rankers.quarantined == {}
     rankers.close()
-    again = Rankers.open(settings)
+    again = RankerRegistry.open(settings)
     assert sorted(hosted.name for hosted in again) == ["one", "two"]
     again.close()
 
@@ -884,13 +884,13 @@ def test_an_entry_that_cannot_be_read_sets_its_ranker_aside_and_no_other(tmp_pat
 def test_without_a_key_readiness_counts_quarantined_rankers_and_names_none(tmp_path: Path) -> None:
     key, entry = make_key("reader", ["read"])
     log = str(tmp_path / "log.db")
-    rankers = Rankers.open(Settings(log=log))
+    rankers = RankerRegistry.open(ServiceSettings(log=log))
     rankers.put("secret", {"policy": "gts", "slots": 1})
     rankers.close()
     with sqlite3.connect(log) as connection:
         connection.execute("UPDATE log SET body = x'00' WHERE kind = 'ranker-put'")
     connection.close()
-    http = Http(Settings(log=log, keys=(Key.of(entry),)))
+    http = Http(ServiceSettings(log=log, keys=(ApiKey.of(entry),)))
     try:
         (hidden,) = http("GET", "/readyz").json()["quarantined"]
         assert "secret" not in json.dumps(hidden)

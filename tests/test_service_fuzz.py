@@ -21,7 +21,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from rankloop.schema.service_settings import Settings
+from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.app import application
 from rankloop.service.auth import make_key
 from rankloop.service.service import Service
@@ -42,7 +42,7 @@ EXCLUDED = [positive_data_acceptance]  # a body that the schema allows may still
 def service(tmp_path: Path) -> Iterator[tuple[Any, str]]:
     """An application with a ranker, and its key."""
     key, kept = make_key("fuzz", ["admin"])
-    service = Service.open(Settings.of({"log": str(tmp_path / "log.db"), "keys": [kept]}))
+    service = Service.open(ServiceSettings.of({"log": str(tmp_path / "log.db"), "keys": [kept]}))
     yield application(service), key
     service.close()
 

@@ -23,14 +23,14 @@ def visit(http: Http, n: int, name: str = "r", **asked: Any) -> list[dict[str, A
         lists.append(ranking)
         clicked = [i for i, one in enumerate(ranking["items"]) if one["item"] == "item-1"]
         told = http("POST", f"/v1/rankers/{name}/feedback", {"decision": ranking["decision"], "clicked": clicked})
-        assert told.json()["status"] in ("learned", "counted")
+        assert told.json()["status"] in ("learned", "ignored")
     return lists
 
 
 def ready(http: Http, name: str = "r") -> dict[str, Any]:  # noqa: F811
     until = time.monotonic() + 30
     while True:
-        standing: dict[str, Any] = http("GET", f"/v1/rankers/{name}/other").json()
+        standing: dict[str, Any] = http("GET", f"/v1/rankers/{name}/challenger").json()
         if standing["state"] != "rebuilding":
             return standing
         assert time.monotonic() < until
@@ -47,60 +47,60 @@ def test_shadow_and_traffic_change_while_it_runs(http: Http) -> None:  # noqa: F
         assert [one["item"] for one in ranking["items"]] == ["item-3", "item-0", "item-1"]
     for ranking in visit(http, 2, order=ORDER):
         assert [one["item"] for one in ranking["items"]] == ORDER[:3]
-        assert ranking["arm"] == "control"
+        assert ranking["group"] == "control"
     assert http("PUT", "/v1/rankers/r", LINEAR | {"traffic": 0.5, "mode": "live"}).json()["decisions"] == 8
-    arms = {visit(http, 1, order=ORDER, visitor=f"v{v}")[0]["arm"] for v in range(30)}
-    assert arms == {"policy", "control"}
+    groups = {visit(http, 1, order=ORDER, visitor=f"v{v}")[0]["group"] for v in range(30)}
+    assert groups == {"treatment", "control"}
     overview = http("GET", "/v1/rankers/r/report").json()["overview"]
     assert overview["traffic"] == 0.5
     assert overview["lift"]["low"] <= overview["lift"]["difference"] <= overview["lift"]["high"]
 
 
 def test_another_policy_is_rebuilt_compared_and_switched_to_and_back(start: Start, http: Http) -> None:  # noqa: F811
-    problem(http("GET", "/v1/rankers/r/other"), 404, "no other policy")
-    problem(http("POST", "/v1/rankers/r/switch"), 404)
+    problem(http("GET", "/v1/rankers/r/challenger"), 404, "no other policy")
+    problem(http("POST", "/v1/rankers/r/promote"), 404)
     visit(http, 40)
     other = LINEAR | {"policy": "cascade-ucb1"}
-    assert http("PUT", "/v1/rankers/r/other", other).status_code == 202
+    assert http("PUT", "/v1/rankers/r/challenger", other).status_code == 202
     standing = ready(http)
     assert standing["state"] == "ready"
     told = standing["comparison"]
     assert (told["active"], told["challenger"], told["lists"]) == ("cascade-lin-ts", "cascade-ucb1", 40)
     assert told["low"] <= told["difference"] <= told["high"]
     assert (told["verdict"], told["reason"]) == ("cannot tell", "Fewer than 100 lists could be compared.")
-    assert http("POST", "/v1/rankers/r/switch").json()["config"]["policy"] == "cascade-ucb1"
+    assert http("POST", "/v1/rankers/r/promote").json()["config"]["policy"] == "cascade-ucb1"
     assert {ranking["policy"] for ranking in visit(http, 10)} == {"cascade-ucb1"}
     again = start()
     assert again("GET", "/v1/rankers/r").json()["config"]["policy"] == "cascade-ucb1"
-    waiting = again("GET", "/v1/rankers/r/other").json()
+    waiting = again("GET", "/v1/rankers/r/challenger").json()
     assert (waiting["config"]["policy"], waiting["comparison"]) == ("cascade-lin-ts", None)
-    assert again("POST", "/v1/rankers/r/switch").json()["config"]["policy"] == "cascade-lin-ts"
+    assert again("POST", "/v1/rankers/r/promote").json()["config"]["policy"] == "cascade-lin-ts"
     assert {ranking["policy"] for ranking in visit(again, 5)} == {"cascade-lin-ts"}
     overview = again("GET", "/v1/rankers/r/report").json()["overview"]
-    assert overview["arms"]["policy"]["settled"] == 55, "no event is lost on the way"
-    assert again("DELETE", "/v1/rankers/r/other").status_code == 204
-    problem(again("DELETE", "/v1/rankers/r/other"), 404)
+    assert overview["groups"]["treatment"]["settled"] == 55, "no event is lost on the way"
+    assert again("DELETE", "/v1/rankers/r/challenger").status_code == 204
+    problem(again("DELETE", "/v1/rankers/r/challenger"), 404)
 
 
 def test_another_policy_must_fit(http: Http) -> None:  # noqa: F811
-    problem(http("PUT", "/v1/rankers/r/other", LINEAR | {"dim": 7}), 422, "dim, context, coverage and slots")
-    problem(http("PUT", "/v1/rankers/r/other", {"policy": "no"}), 422)
-    problem(http("PUT", "/v1/rankers/nobody/other", LINEAR), 404)
+    problem(http("PUT", "/v1/rankers/r/challenger", LINEAR | {"dim": 7}), 422, "dim, context, coverage and slots")
+    problem(http("PUT", "/v1/rankers/r/challenger", {"policy": "no"}), 422)
+    problem(http("PUT", "/v1/rankers/nobody/challenger", LINEAR), 404)
 
 
 def test_a_guard_that_fell_back_is_said_and_released(http: Http) -> None:  # noqa: F811
-    guarded = {"policy": "random", "slots": 2, "traffic": 0.5, "guard": {"least": 20, "error": 0.2}}
+    guarded = {"policy": "random", "slots": 2, "traffic": 0.5, "guardrail": {"min_lists": 20, "error": 0.2}}
     http("PUT", "/v1/rankers/g", guarded)
     http("PUT", "/v1/rankers/g/items", {"items": [{"id": f"item-{i}"} for i in range(4)]})
     hosted = http.service.rankers.find("g").ranker
     for v in range(300):
         ranking = hosted.rank(order=ORDER[::-1], visitor=f"v{v}", k=1)
-        hosted.feedback(ranking.id, clicked=[0] if ranking.arm == "control" else [])
+        hosted.feedback(ranking.id, clicked=[0] if ranking.group == "control" else [])
     http.service.scheduler.once()
     overview = http("GET", "/v1/rankers/g/report").json()["overview"]
-    assert "below control" in overview["guarded"]
-    assert http("POST", "/v1/rankers/g/release").status_code == 200
-    assert http("GET", "/v1/rankers/g/report").json()["overview"]["guarded"] is None
+    assert "below control" in overview["guardrail_tripped"]
+    assert http("POST", "/v1/rankers/g/guardrail/reset").status_code == 200
+    assert http("GET", "/v1/rankers/g/report").json()["overview"]["guardrail_tripped"] is None
 
 
 def test_replacing_is_one_command(
@@ -119,25 +119,25 @@ def test_replacing_is_one_command(
         for n in range(120):
             service.feedback("shop", service.rank("shop").id, clicked=[n % 2])
     capsys.readouterr()
-    assert main(["rankers", "replace", "shop", "--policy", "gts"]) in (None, 0)
+    assert main(["rankers", "challenger", "shop", "--policy", "gts"]) in (None, 0)
     out = capsys.readouterr().out
     assert re.match(
         r"(Cannot tell whether t|T)he challenger gts predicts clicks \w+ than the active cascade-ucb1\.", out
     )
     sure = r"Difference of log-likelihood per list: [+-]\d\.\d{4} \(95 % interval [+-]\d\.\d{4} to [+-]\d\.\d{4}\)"
     assert re.search(sure + " over 120 lists\\.\n", out)
-    assert "stands by" in out
-    main(["rankers", "replace", "shop", "--policy", "random"])
+    assert "promote" in out
+    main(["rankers", "challenger", "shop", "--policy", "random"])
     out = capsys.readouterr().out
     assert out.startswith(
         "Cannot tell whether the challenger random predicts clicks better than the active cascade-ucb1. "
-        "There are no estimates of random from which clicks could be predicted.\nIt stands by"
+        "There are no estimates of random from which clicks could be predicted.\nThe challenger follows the log"
     )
-    main(["rankers", "replace", "shop", "--policy", "gts"])
+    main(["rankers", "challenger", "shop", "--policy", "gts"])
     capsys.readouterr()
-    main(["rankers", "switch", "shop"])
+    main(["rankers", "promote", "shop"])
     assert "decided by gts now" in capsys.readouterr().out
-    main(["rankers", "replace", "shop", "--policy", "ts-cascade", "--switch"])
+    main(["rankers", "challenger", "shop", "--policy", "ts-cascade", "--promote"])
     assert "decided by ts-cascade now" in capsys.readouterr().out
 
 
@@ -147,12 +147,15 @@ def test_whose_lists_are_shown_is_the_rankers_affair_whichever_policy_makes_them
     visit(http, 10, order=ORDER)
     other = LINEAR | {"policy": "cascade-ucb1"}
     problem(
-        http("PUT", "/v1/rankers/r/other", other | {"mode": "shadow"}), 422, "PATCH the ranker", field="ranker.mode"
+        http("PUT", "/v1/rankers/r/challenger", other | {"mode": "shadow"}),
+        422,
+        "PATCH the ranker",
+        field="ranker.mode",
     )
-    http("PUT", "/v1/rankers/r/other", other)
+    http("PUT", "/v1/rankers/r/challenger", other)
     ready(http)
     http("PUT", "/v1/rankers/r", LINEAR | {"traffic": 0.25})
-    told = http("POST", "/v1/rankers/r/switch").json()["config"]
+    told = http("POST", "/v1/rankers/r/promote").json()["config"]
     assert (told["policy"], told["mode"], told["traffic"]) == ("cascade-ucb1", "live", 0.25)
     told = start()("GET", "/v1/rankers/r").json()["config"]
     assert (told["policy"], told["mode"], told["traffic"]) == ("cascade-ucb1", "live", 0.25)
@@ -166,22 +169,22 @@ def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
     end: str,
 ) -> None:
     visit(http, 60)
-    monkeypatch.setattr("rankloop.engine.comparison.EVERY", 50)
-    monkeypatch.setattr("rankloop.hosting.replacing.PAUSE", 1.0)  # it is not ready before the end
-    assert http("PUT", "/v1/rankers/r/other", LINEAR | {"policy": "cascade-ucb1"}).status_code == 202
-    assert http("GET", "/v1/rankers/r/other").json()["state"] == "rebuilding"
+    monkeypatch.setattr("rankloop.analytics.comparison.EVERY", 50)
+    monkeypatch.setattr("rankloop.hosting.challenger_rebuild.PAUSE", 1.0)  # it is not ready before the end
+    assert http("PUT", "/v1/rankers/r/challenger", LINEAR | {"policy": "cascade-ucb1"}).status_code == 202
+    assert http("GET", "/v1/rankers/r/challenger").json()["state"] == "rebuilding"
     if end == "deleted":
         assert http("DELETE", "/v1/rankers/r").status_code == 204
     else:
         assert http("PATCH", "/v1/rankers/r", {"policy": "gts", "reset": True}).status_code == 200
-        problem(http("GET", "/v1/rankers/r/other"), 404, "no other policy")
+        problem(http("GET", "/v1/rankers/r/challenger"), 404, "no other policy")
     again = start()
     if end == "deleted":
         problem(again("GET", "/v1/rankers/r"), 404)
     else:
         found = again("GET", "/v1/rankers/r").json()
         assert (found["config"]["policy"], found["decisions"]) == ("gts", 0)
-        problem(again("GET", "/v1/rankers/r/other"), 404, "no other policy")
+        problem(again("GET", "/v1/rankers/r/challenger"), 404, "no other policy")
 
 
 def test_a_successor_has_the_items_with_all_that_is_known_of_them(start: Start) -> None:  # noqa: F811

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from postgres_server import Server, database, server  # noqa: F401
-from rankloop.engine import Ranker
 from rankloop.errors import InvalidInput, MissingExtra
-from rankloop.store import Entry, StoreUnavailable, Writer
-from rankloop.store.opening import open_store
-from rankloop.store.postgres import MIGRATIONS, PostgresStore
+from rankloop.eventlog import LogEntry, StoreUnavailable, Writer
+from rankloop.eventlog.address import open_store
+from rankloop.eventlog.postgres import MIGRATIONS, PostgresStore
+from rankloop.serving import Ranker
 from test_engine import Clock, config, contents, items, live
 
 pytestmark = pytest.mark.slow
@@ -28,8 +28,8 @@ def store(database: str) -> Iterator[PostgresStore]:  # noqa: F811
     made.close()
 
 
-def entry(key: str = "", body: bytes = b"") -> Entry:
-    return Entry("kind", key, "", 0.0, body)
+def entry(key: str = "", body: bytes = b"") -> LogEntry:
+    return LogEntry("kind", key, "", 0.0, body)
 
 
 def keys(store: Any) -> list[str]:
@@ -144,7 +144,7 @@ class Commits:
 
 @pytest.mark.parametrize("batch", [[entry("b"), entry()], [entry(body=b"x")]])
 def test_a_commit_that_happened_but_was_not_answered_is_acknowledged(
-    store: PostgresStore, batch: list[Entry], monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, batch: list[LogEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.append([("r", entry("a"))])
     commits = Commits(monkeypatch)
@@ -195,7 +195,7 @@ def test_under_load_nothing_acknowledged_is_lost_and_nothing_doubled(server: Ser
     refused: list[str] = []
     stop = threading.Event()
 
-    def note(kept: Sequence[tuple[int, Entry]]) -> list[None]:
+    def note(kept: Sequence[tuple[int, LogEntry]]) -> list[None]:
         applied.extend((position, one.key, one.body) for position, one in kept)
         return [None] * len(kept)
 
@@ -252,7 +252,7 @@ def test_migrations_are_recorded_and_a_newer_layout_is_refused(database: str) ->
 
 def test_a_migration_that_fails_leaves_nothing(database: str, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     broken = (*MIGRATIONS, "CREATE TABLE half (a INTEGER); CREATE TABLE half (a INTEGER);")
-    monkeypatch.setattr("rankloop.store.postgres.MIGRATIONS", broken)
+    monkeypatch.setattr("rankloop.eventlog.postgres.MIGRATIONS", broken)
     with pytest.raises(StoreUnavailable, match="cannot be opened now"):
         PostgresStore(database)
     monkeypatch.undo()

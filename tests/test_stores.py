@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import rankloop.store.postgres
-import rankloop.store.sqlite
+import rankloop.eventlog.postgres
+import rankloop.eventlog.sqlite
 from postgres_server import Server, database, server  # noqa: F401
 from rankloop.cli import log
-from rankloop.cli.verify import LogDiffers, NothingToVerify
-from rankloop.engine import Ranker, RankerConfig, export
+from rankloop.cli.log_verify import LogDiffers, NothingToVerify
 from rankloop.errors import InvalidInput
-from rankloop.store import Entry, MemoryStore, SqliteStore, Store
-from rankloop.store.base import Snapshot
-from rankloop.store.opening import open_store
+from rankloop.eventlog import LogEntry, MemoryStore, SqliteStore, Store, export
+from rankloop.eventlog.address import open_store
+from rankloop.eventlog.store import Snapshot
+from rankloop.serving import Ranker, RankerConfig
 from test_engine import Clock, config, contents, items, live
 
 Opened = Callable[[], Store]
@@ -48,8 +48,8 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
         store.close()
 
 
-def entry(key: str = "", kind: str = "kind", subject: str = "", body: bytes = b"", time: float = 0.0) -> Entry:
-    return Entry(kind, key, subject, time, body)
+def entry(key: str = "", kind: str = "kind", subject: str = "", body: bytes = b"", time: float = 0.0) -> LogEntry:
+    return LogEntry(kind, key, subject, time, body)
 
 
 def read(store: Store, ranker: str = "r", after: int = 0) -> list[tuple[int, str]]:
@@ -70,10 +70,10 @@ def test_entries_keep_their_order_and_get_positions_without_gaps(opened: Opened)
 def test_an_entry_comes_back_as_it_was(opened: Opened) -> None:
     store = opened()
     body = bytes(range(256)) * 300
-    given = Entry("Ärger", "ключ ' \" \\", "∑", 1234567.1234567891, body)
+    given = LogEntry("Ärger", "ключ ' \" \\", "∑", 1234567.1234567891, body)
     store.append([("r 'x' 😀", given)])
     (kept,) = store.read("r 'x' 😀")
-    assert kept == Entry(given.kind, given.key, given.subject, given.time, body, 1)
+    assert kept == LogEntry(given.kind, given.key, given.subject, given.time, body, 1)
     assert type(kept.body) is bytes
     assert store.find("r 'x' 😀", given.kind, given.key) == kept
 
@@ -134,7 +134,7 @@ def test_a_store_lists_the_entries_of_a_kind_that_have_a_key(opened: Opened) -> 
 
 
 def test_sqlite_answers_by_an_index(tmp_path: Path) -> None:
-    module = rankloop.store.sqlite
+    module = rankloop.eventlog.sqlite
     store = SqliteStore(tmp_path / "log.db")
     store.append([("r", entry(str(i))) for i in range(1000)])
 
@@ -159,7 +159,7 @@ def test_what_cannot_be_in_a_log_is_not_found(opened: Opened) -> None:
 
 
 def test_a_long_log_is_read_in_pages(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (rankloop.store.sqlite, rankloop.store.postgres):
+    for module in (rankloop.eventlog.sqlite, rankloop.eventlog.postgres):
         monkeypatch.setattr(module, "PAGE", 7)
     store = opened()
     store.append([("r" if i % 3 else "s", entry(str(i))) for i in range(1, 61)])
@@ -171,7 +171,7 @@ def test_a_long_log_is_read_in_pages(opened: Opened, monkeypatch: pytest.MonkeyP
 
 
 def test_reading_goes_on_while_others_write(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (rankloop.store.sqlite, rankloop.store.postgres):
+    for module in (rankloop.eventlog.sqlite, rankloop.eventlog.postgres):
         monkeypatch.setattr(module, "PAGE", 5)
     store = opened()
     store.append([("r", entry(str(i))) for i in range(20)])
@@ -305,7 +305,7 @@ def test_what_is_exported_and_imported_is_exported_again(id: str, more: dict[str
     after = contents(again)
     again.close()
     # Positions are others, what came too late is not in the table, and several events are one there.
-    apart = ("at", "tally.others", "tally.lags", "tally.lag_seconds")
+    apart = ("at", "tally.others", "tally.feedback_delays", "tally.feedback_delay_seconds")
     assert {name: after[name] for name in after if name not in apart} == {
         name: before[name] for name in before if name not in apart
     }
@@ -363,7 +363,7 @@ def test_an_id_that_came_back_has_another_number(tmp_path: Path) -> None:
     export.import_(tmp_path / "out.parquet", copy, "ranker")
     again = Ranker(settings, store=copy)
     assert again.items() == ranker.items()
-    assert dict(again._replica.table.column) == {"b": 1, "a": 2}
+    assert dict(again._replica.items.column) == {"b": 1, "a": 2}
 
 
 def test_a_deterministic_policy_has_no_propensities(tmp_path: Path) -> None:
@@ -478,11 +478,11 @@ def test_a_long_log_is_exported_in_chunks(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_write_ahead_log_is_moved_while_others_write_and_does_not_grow_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rankloop.store.checkpoints.OFTEN", 200_000)
+    monkeypatch.setattr("rankloop.eventlog.wal_checkpoints.OFTEN", 200_000)
     store = SqliteStore(tmp_path / "log.db")
     wal, largest = tmp_path / "log.db-wal", 0
     for n in range(2000):
-        store.append([("r", Entry("k", f"{n}", "", 0.0, bytes(4000)))])
+        store.append([("r", LogEntry("k", f"{n}", "", 0.0, bytes(4000)))])
         largest = max(largest, wal.stat().st_size)
     assert [entry.key for entry in store.read("r")] == [f"{n}" for n in range(2000)]
     store.close()

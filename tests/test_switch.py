@@ -8,11 +8,11 @@ import threading
 import numpy as np
 import pytest
 
-from rankloop.engine import Ranker, RankerConfig, snapshots
-from rankloop.engine.comparison import Comparison, compared
-from rankloop.engine.replica import Replica
+from rankloop.analytics.comparison import Comparison, compare
 from rankloop.errors import Unsupported
-from rankloop.store import MemoryStore
+from rankloop.eventlog import MemoryStore
+from rankloop.serving import Ranker, RankerConfig, snapshots
+from rankloop.serving.replica import Replica
 from test_engine import SLOTS, Clock, config, items, live
 from test_replay import state
 
@@ -33,8 +33,8 @@ def rebuilt(settings: RankerConfig, store: MemoryStore) -> Replica:
 
 def both(ranker: Ranker) -> list[Replica]:
     ranker.flush()
-    assert ranker._other is not None
-    return [ranker._replica, ranker._other]
+    assert ranker._challenger is not None
+    return [ranker._replica, ranker._challenger]
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
@@ -43,14 +43,14 @@ def test_switching_back_and_forth_equals_a_rebuild_from_the_log(one: str, other:
     ranker = Ranker(config(one), store=store, clock=clock)
     ranker.put_items(items(6))
     live(ranker, clock, 30)
-    ranker.stand_by(snapshots.start(config(other), store, "ranker"))
+    ranker.add_challenger(snapshots.start(config(other), store, "ranker"))
     for seed, policy in ((2, one), (3, other), (4, one), (5, other)):
         assert ranker.config.policy == policy
         live(ranker, clock, 20, seed=seed)
         for replica in both(ranker):
             assert state(replica) == state(rebuilt(replica.config, store))
-        ranker.switch()
-    shown = [entry for entry in store.read("ranker") if entry.kind == "shown"]
+        ranker.promote()
+    shown = [entry for entry in store.read("ranker") if entry.kind == "decision"]
     assert len(shown) == 30 + 4 * 20
 
 
@@ -59,14 +59,14 @@ def test_a_snapshot_of_both_is_the_rest_of_both() -> None:
     ranker = Ranker(config("cascade-ucb1"), store=store, clock=clock)
     ranker.put_items(items(6))
     live(ranker, clock, 20)
-    ranker.stand_by(Replica(config("cascade-lin-ts")))
+    ranker.add_challenger(Replica(config("cascade-lin-ts")))
     live(ranker, clock, 20, seed=2)
     ranker.flush()
     ranker.snapshot()
     live(ranker, clock, 20, seed=3)
     mine, other = both(ranker)
     for replica, is_other in ((mine, False), (other, True)):
-        assert state(snapshots.start(replica.config, store, "ranker", other=is_other)) == state(replica)
+        assert state(snapshots.start(replica.config, store, "ranker", challenger=is_other)) == state(replica)
 
 
 def test_visitors_go_on_while_another_policy_catches_up_and_takes_over() -> None:
@@ -84,25 +84,25 @@ def test_visitors_go_on_while_another_policy_catches_up_and_takes_over() -> None
     for thread in threads:
         thread.start()
     for _ in range(4):
-        ranker.stand_by(Replica(config("gts")))
-        ranker.switch()
-        ranker.stand_by(Replica(config("cascade-ucb1")))
-        ranker.switch()
+        ranker.add_challenger(Replica(config("gts")))
+        ranker.promote()
+        ranker.add_challenger(Replica(config("cascade-ucb1")))
+        ranker.promote()
     stop.set()
     for thread in threads:
         thread.join()
     for replica in both(ranker):
         assert state(replica) == state(rebuilt(replica.config, store))
-    assert ranker.overview().arms["policy"].settled == sum(told)
+    assert ranker.overview().groups["treatment"].settled == sum(told)
 
 
 def test_a_policy_that_needs_other_items_cannot_stand_by() -> None:
     ranker = Ranker(config("cascade-ucb1"))
     for more in ({"dim": 5}, {"slots": 2}):
         with pytest.raises(Unsupported, match="the same dim"):
-            ranker.stand_by(Replica(config("gts", **more)))
+            ranker.add_challenger(Replica(config("gts", **more)))
     with pytest.raises(Unsupported, match="stands by"):
-        ranker.switch()
+        ranker.promote()
 
 
 # Which policy predicts clicks better
@@ -134,8 +134,8 @@ def log() -> MemoryStore:
     return cascade_log(1500)[0]
 
 
-def compare(active: RankerConfig, challenger: RankerConfig, store: MemoryStore) -> Comparison:
-    return compared(Replica(active), Replica(challenger), store.read("ranker"))
+def comparison(active: RankerConfig, challenger: RankerConfig, store: MemoryStore) -> Comparison:
+    return compare(Replica(active), Replica(challenger), store.read("ranker"))
 
 
 RIGHT = config("ts-beta", prior=[1.0, 3.0])
@@ -151,7 +151,7 @@ def test_the_well_specified_policy_is_better_and_worse_with_the_roles_swapped(
     log: MemoryStore, wrong: RankerConfig
 ) -> None:
     """Differences of more than six standard errors: with another seed a verdict fails with a probability below 1e-4."""
-    right, swapped = compare(wrong, RIGHT, log), compare(RIGHT, wrong, log)
+    right, swapped = comparison(wrong, RIGHT, log), comparison(RIGHT, wrong, log)
     assert (right.active, right.challenger, right.lists) == (wrong.policy, RIGHT.policy, 1500)
     assert (right.verdict, right.reason) == ("better", None)
     assert (swapped.verdict, swapped.reason) == ("worse", None)
@@ -167,25 +167,25 @@ def test_the_well_specified_policy_is_better_and_worse_with_the_roles_swapped(
 
 @pytest.mark.parametrize("other", [RIGHT, config("ts-beta", prior=[1.0, 3.0], seed=99)], ids=["same", "other-seed"])
 def test_equal_policies_cannot_be_told_apart(log: MemoryStore, other: RankerConfig) -> None:
-    found = compare(RIGHT, other, log)
+    found = comparison(RIGHT, other, log)
     assert (found.difference, found.low, found.high, found.lists) == (0.0, 0.0, 0.0, 1500)
     assert found.verdict == "cannot tell"
     assert found.reason == "The 95 % interval of the difference contains 0."
 
 
 def test_what_cannot_be_compared_says_why(log: MemoryStore) -> None:
-    blind = compare(RIGHT, config("random"), log)
+    blind = comparison(RIGHT, config("random"), log)
     assert (blind.verdict, blind.lists, blind.difference) == ("cannot tell", 0, None)
     assert blind.reason == "There are no estimates of random from which clicks could be predicted."
-    both = compare(config("toprank"), config("random"), log)
+    both = comparison(config("toprank"), config("random"), log)
     assert both.reason == "There are no estimates of random and toprank from which clicks could be predicted."
-    few = compare(RIGHT, config("ensemble", prior=[9.0, 1.0]), cascade_log(99)[0])
+    few = comparison(RIGHT, config("ensemble", prior=[9.0, 1.0]), cascade_log(99)[0])
     assert (few.verdict, few.lists) == ("cannot tell", 99)
     assert few.reason == "Fewer than 100 lists could be compared."
-    assert compare(RIGHT, config("ensemble", prior=[9.0, 1.0]), cascade_log(100)[0]).verdict == "worse"
-    nothing = compare(RIGHT, RIGHT, MemoryStore())
+    assert comparison(RIGHT, config("ensemble", prior=[9.0, 1.0]), cascade_log(100)[0]).verdict == "worse"
+    nothing = comparison(RIGHT, RIGHT, MemoryStore())
     assert (nothing.verdict, nothing.lists, nothing.difference, nothing.low) == ("cannot tell", 0, None, None)
-    amounts = compare(config("gts"), config("cascade-lin-ts"), cascade_log(150, values=True)[0])
+    amounts = comparison(config("gts"), config("cascade-lin-ts"), cascade_log(150, values=True)[0])
     assert (amounts.verdict, amounts.reason) == (
         "cannot tell",
         "Outcomes are amounts, and these predictions are of clicks.",
@@ -195,9 +195,9 @@ def test_what_cannot_be_compared_says_why(log: MemoryStore) -> None:
 @pytest.mark.parametrize("page", [1, 7, 100])
 def test_scores_equal_a_plain_loop_over_the_same_pages(page: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beta counts by hand, which learn after each page, beside a constant; a log has one put, then list and click."""
-    monkeypatch.setattr("rankloop.engine.comparison.PAGE", page)
+    monkeypatch.setattr("rankloop.analytics.comparison.PAGE", page)
     store, visits = cascade_log(200, seed=3)
-    found = compare(config("ensemble", prior=[1.0, 3.0]), RIGHT, store)
+    found = comparison(config("ensemble", prior=[1.0, 3.0]), RIGHT, store)
     a, b = dict.fromkeys(ATTRACTION, 1.0), dict.fromkeys(ATTRACTION, 3.0)
     lessons: Visits = []
     differences: list[float] = []
@@ -211,7 +211,7 @@ def test_scores_equal_a_plain_loop_over_the_same_pages(page: int, monkeypatch: p
         return total
 
     for n, entry in enumerate(store.read("ranker")):
-        if entry.kind == "happened":
+        if entry.kind == "feedback":
             ids, clicked = visits[len(differences)]
             ours = score([a[id] / (a[id] + b[id]) for id in ids], clicked)
             differences.append(ours - score([0.25] * len(ids), clicked))
@@ -243,4 +243,4 @@ def test_both_settle_lists_as_the_ranker_does() -> None:
         ranker.tick()
     ranker.flush()
     for settings in ((RIGHT, config("ts-beta", on_close="ignore")), (config("ts-beta", on_close="ignore"), RIGHT)):
-        assert compare(*settings, store).lists == 240
+        assert comparison(*settings, store).lists == 240

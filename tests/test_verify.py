@@ -13,14 +13,14 @@ import pytest
 
 from postgres_server import Server, database, server  # noqa: F401
 from rankloop.cli.main import main
-from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.records import CannotReplay, decode
-from rankloop.engine.replica import Replica
-from rankloop.engine.verification import decide_again
+from rankloop.eventlog import SqliteStore
+from rankloop.eventlog.events import CannotReplay, decode
+from rankloop.eventlog.postgres import PostgresStore
+from rankloop.eventlog.store import LogEntry, Store
 from rankloop.math import numerics
-from rankloop.store import SqliteStore
-from rankloop.store.base import Entry, Store
-from rankloop.store.postgres import PostgresStore
+from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving.replica import Replica
+from rankloop.serving.verification import decide_again
 from test_engine import CONTEXT, DIM, IDS, config, items
 
 THREADS, EACH = 16, 5
@@ -99,15 +99,15 @@ def test_lists_come_out_again_through_switches_changes_and_shadow(tmp_path: Path
             ranker.feedback(ranker.rank(visitor=f"v{n}").id, clicked=[0])
 
     visit(20)
-    ranker.stand_by(Replica(other))
+    ranker.add_challenger(Replica(other))
     visit(10)
-    ranker.switch()
+    ranker.promote()
     visit(10)
     ranker.adjust(ranker.config.adjusted_as(ranker.config.plain() | {"explore_daily": 3, "traffic": 1.0}))
     visit(10)
     ranker.adjust(ranker.config.adjusted_as(ranker.config.plain() | {"mode": "shadow"}))
     visit(10)
-    ranker.switch()
+    ranker.promote()
     visit(5)
     ranker.flush()
     found = decide_again(store, "ranker")
@@ -120,8 +120,8 @@ def test_lists_come_out_again_through_switches_changes_and_shadow(tmp_path: Path
 
 def changed(store: SqliteStore, log: str, factor: float) -> None:
     """Multiply a score of the last list in the log."""
-    query = "SELECT kind, key, subject, time, body, position FROM log WHERE kind = 'shown' ORDER BY position DESC"
-    entry = Entry(*store._writer.execute(query).fetchone())
+    query = "SELECT kind, key, subject, time, body, position FROM log WHERE kind = 'decision' ORDER BY position DESC"
+    entry = LogEntry(*store._writer.execute(query).fetchone())
     shown: Any = decode(entry)
     scores = shown.scores.copy()
     scores[0] *= factor
@@ -166,7 +166,7 @@ def damaged(tmp_path: Path) -> tuple[str, int]:
         ranker.feedback(ranker.rank().id, clicked=[0])
     ranker.close()
     with sqlite3.connect(path) as connection:
-        (position,) = connection.execute("SELECT position FROM log WHERE kind = 'happened' LIMIT 1 OFFSET 2").fetchone()
+        (position,) = connection.execute("SELECT position FROM log WHERE kind = 'feedback' LIMIT 1 OFFSET 2").fetchone()
         connection.execute("UPDATE log SET body = x'00' WHERE position = ?", (position,))
     connection.close()
     return str(path), position
@@ -182,7 +182,7 @@ def test_a_damaged_log_says_where_and_goes_on_without_that_event(
     assert main(["log", "skip", "ranker", str(position), "--because", "damaged", "--log", path]) == 0
     again = Ranker.open(path, config("gts"))
     assert again.counts()["decisions"] == 5
-    assert again.counts()["pending"] == 1, "the list whose feedback was excluded is open again"
+    assert again.counts()["open_decisions"] == 1, "the list whose feedback was excluded is open again"
     again.close()
     assert main(["log", "verify", path]) == 0
     assert "2 lists were made before an event was excluded" in capsys.readouterr().out
@@ -216,10 +216,10 @@ def test_an_event_of_a_newer_format_is_not_guessed(tmp_path: Path) -> None:
     ranker.put_items(items(4))
     ranker.close()
     with sqlite3.connect(tmp_path / "log.db") as connection:
-        newer = "CAST(replace(body, '\"v\":2', '\"v\":9') AS BLOB)"
+        newer = "CAST(replace(body, '\"v\":3', '\"v\":9') AS BLOB)"
         connection.execute(f"UPDATE log SET body = {newer} WHERE kind = 'items-put'")
     connection.close()
-    with pytest.raises(CannotReplay, match="a newer format than 2"):
+    with pytest.raises(CannotReplay, match="a newer format than 3"):
         Ranker.open(tmp_path / "log.db", config("gts"))
 
 

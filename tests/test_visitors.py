@@ -29,19 +29,19 @@ from rankloop.cli.main import main, parser
 from rankloop.client import Calls, Client, NotAllowed, TooMany, Unavailable
 from rankloop.client.errors import refusal
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
-from rankloop.schema.service_settings import Settings
+from rankloop.eventlog import SqliteStore
+from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.auth import make_key
-from rankloop.service.problems import Refused, response
-from rankloop.store import SqliteStore
+from rankloop.service.problems import RequestRefused, response
 from rankloop.types import EMPTY, BetaPrior, Setting
-from rankloop.visitors import Audience, Habits, Plan, Run, bodies, fit, load_world
-from rankloop.visitors.agenda import Agenda
-from rankloop.visitors.fitting import check, settings_for
-from rankloop.visitors.patience import GaveUp, Patience, Stopped
-from rankloop.visitors.tally import Times
+from rankloop.visitors import Audience, Habits, Run, VisitPlan, fit, load_world, visit_requests
+from rankloop.visitors.ranker_fit import check, settings_for
+from rankloop.visitors.retry import GaveUp, Retry, Stopped
+from rankloop.visitors.schedule import Schedule
+from rankloop.visitors.statistics import Times
 from rankloop.worlds import ClickWorld, from_spec
 from rankloop.worlds.attraction import Judged
-from rankloop.worlds.clicks import CascadeClicks
+from rankloop.worlds.click_models import CascadeClicks
 from small_worlds import CASCADE, DEPENDENT, POSITION
 
 ROOT = Path(__file__).parents[1]
@@ -165,21 +165,21 @@ def test_the_order_of_a_control_group_depends_on_the_seed_alone() -> None:
 
 def test_a_list_is_asked_for_with_what_the_visitor_brings() -> None:
     visitor = audience(CONTEXT).next()
-    assert bodies.rank("r", visitor).body == {"k": 2, "context": visitor.context}
-    assert bodies.rank("r", visitor, candidates=["item-1"]).body == {
+    assert visit_requests.rank("r", visitor).body == {"k": 2, "context": visitor.context}
+    assert visit_requests.rank("r", visitor, candidates=["item-1"]).body == {
         "k": 2,
         "context": visitor.context,
         "candidates": ["item-1"],
     }
-    controlled = bodies.rank("r", visitor, order=["item-1", "item-0"]).body
+    controlled = visit_requests.rank("r", visitor, order=["item-1", "item-0"]).body
     assert controlled == {"k": 2, "context": visitor.context, "order": ["item-1", "item-0"], "visitor": visitor.person}
 
 
 def test_feedback_says_nothing_was_clicked_and_what_was_lost() -> None:
-    told = bodies.Told("a-0", "d", [], -0.1)
+    told = visit_requests.VisitFeedback("a-0", "d", [], -0.1)
     sent = {"decision": "d", "clicked": [], "event": "a-0", "final": True, "regret": 0.0}
-    assert bodies.feedback("r", told).body == sent
-    assert bodies.feedback("r", replace(told, regret=0.2)).body == sent | {"regret": 0.2}
+    assert visit_requests.feedback("r", told).body == sent
+    assert visit_requests.feedback("r", replace(told, regret=0.2)).body == sent | {"regret": 0.2}
 
 
 # Which world
@@ -261,7 +261,7 @@ class Answers:
 
 
 def ask(service: Any, seconds: float, **more: Any) -> Any:
-    return Patience(seconds, **more).ask(service, Calls.rankers())
+    return Retry(seconds, **more).ask(service, Calls.rankers())
 
 
 def test_what_may_pass_is_asked_again_and_noted() -> None:
@@ -290,7 +290,7 @@ def test_patience_ends_and_refusals_need_none() -> None:
 def test_jobs_are_done_once_and_never_before_their_time() -> None:
     begin = time.monotonic()
     visits = ((begin + 0.0005 * i, i) for i in range(200))
-    agenda: Agenda[int | str] = Agenda(visits, threading.Event())
+    agenda: Schedule[int | str] = Schedule(visits, threading.Event())
     taken: list[tuple[int | str, float]] = []
 
     def caller() -> None:
@@ -311,7 +311,7 @@ def test_jobs_are_done_once_and_never_before_their_time() -> None:
 
 
 def test_a_stopped_agenda_lets_everybody_go() -> None:
-    agenda = Agenda(iter([(time.monotonic() + 3600.0, "never")]), threading.Event())
+    agenda = Schedule(iter([(time.monotonic() + 3600.0, "never")]), threading.Event())
     threads = [threading.Thread(target=agenda.take) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -339,14 +339,14 @@ def test_percentiles_are_at_most_a_twentieth_too_large() -> None:
 @contextmanager
 def over(log: Path, *, port: int = 0, around: Callable[[ASGIApp], ASGIApp] | None = None, **more: Any) -> Iterator[str]:
     """Where a service over this log listens, until the end of the block."""
-    with serving(Settings.of({"log": str(log), **more}), port=port, around=around) as url:
+    with serving(ServiceSettings.of({"log": str(log), **more}), port=port, around=around) as url:
         yield url
 
 
 def kept(log: Path, ranker: str = "shop") -> dict[str, list[Any]]:
     """Entries of a log by their kind, after the service has ended."""
     store = SqliteStore(log)
-    found: dict[str, list[Any]] = {"shown": [], "happened": [], "withdrawn": []}
+    found: dict[str, list[Any]] = {"decision": [], "feedback": [], "withdrawn": []}
     for entry in store.read(ranker):
         found.setdefault(entry.kind, []).append(entry)
     store.close()
@@ -401,7 +401,7 @@ def test_a_ranker_is_created_filled_visited_and_learns(
             assert ": 0 items put" in visit.err
         with Client(url) as service:
             assert service.ranker("shop").decisions == 180
-            assert service.ranker("shop").pending == 0
+            assert service.ranker("shop").open_decisions == 0
     assert told[-1]["click_through"] > told[0]["click_through"] + 0.1
     assert told[-1]["mean_regret"] < 0.5 * told[0]["mean_regret"]
     for one in told:
@@ -422,8 +422,8 @@ def test_late_ones_tell_after_their_time_and_lost_ones_never(
     assert told["late"] == told["told_late"] == sum(bool(delay) for delay in delays.values())
     assert told["told"] + told["lost"] == 120
     entries = kept(log)
-    shown = {entry.subject: entry.time for entry in entries["shown"]}
-    after = {entry.key: entry.time - shown[entry.subject] for entry in entries["happened"]}
+    shown = {entry.subject: entry.time for entry in entries["decision"]}
+    after = {entry.key: entry.time - shown[entry.subject] for entry in entries["feedback"]}
     assert after.keys() == {event for event, delay in delays.items() if delay is not None}
     # The clock of the log is not the one by which visitors wait; they agree to a hundredth of a second.
     assert all(after[event] >= (delays[event] or 0.0) - 0.01 for event in after)
@@ -435,15 +435,15 @@ def test_two_runs_at_once_visit_one_ranker(log: Path) -> None:
         for name in ("left", "right"):
             who = audience(EASY, run=name, late=0.2, delay=0.1)
             with Client(url) as service:
-                fit(service, "shop", who, create="gts", patience=Patience(60.0))
-            runs.append(Run(Plan("shop", rounds=80, callers=2), who, url))
+                fit(service, "shop", who, create="gts", patience=Retry(60.0))
+            runs.append(Run(VisitPlan("shop", rounds=80, callers=2), who, url))
         for run in runs:
             run.start()
         assert all(run.wait(300.0) for run in runs)
         assert [run.error for run in runs] == [None, None]
     entries = kept(log)
-    assert len(entries["shown"]) == 160
-    assert sorted(entry.key for entry in entries["happened"]) == sorted(
+    assert len(entries["decision"]) == 160
+    assert sorted(entry.key for entry in entries["feedback"]) == sorted(
         f"{name}-{i}" for name in ("left", "right") for i in range(80)
     )
 
@@ -463,15 +463,15 @@ class LosesAnswers:
             pass
 
         await self._app(scope, receive, nowhere)
-        await response(Refused(503, "try again."))(scope, receive, send)
+        await response(RequestRefused(503, "try again."))(scope, receive, send)
 
 
 def test_answers_that_were_lost_count_once(log: Path) -> None:
     with over(log, around=LosesAnswers) as url:
         who = audience(EASY)
         with Client(url) as service:
-            fit(service, "shop", who, create="gts", patience=Patience(60.0))
-        run = Run(Plan("shop", rounds=60, callers=3), who, url)
+            fit(service, "shop", who, create="gts", patience=Retry(60.0))
+        run = Run(VisitPlan("shop", rounds=60, callers=3), who, url)
         run.start()
         assert run.wait(300.0)
     assert run.error is None
@@ -480,18 +480,18 @@ def test_answers_that_were_lost_count_once(log: Path) -> None:
     assert told["receipts"]["duplicate"] > 0
     assert told["errors"] == {"Unavailable 503": told["retries"]}
     entries = kept(log)
-    assert sorted(entry.key for entry in entries["happened"]) == sorted(f"a-{i}" for i in range(60))
-    assert set(Counter(entry.subject for entry in entries["happened"]).values()) == {1}
+    assert sorted(entry.key for entry in entries["feedback"]) == sorted(f"a-{i}" for i in range(60))
+    assert set(Counter(entry.subject for entry in entries["feedback"]).values()) == {1}
     assert entries["withdrawn"] == []
-    assert len(entries["shown"]) > 60  # lists that nobody saw, since their answer was lost
+    assert len(entries["decision"]) > 60  # lists that nobody saw, since their answer was lost
 
 
 def test_a_service_that_goes_and_comes_back_counts_everything_once(log: Path) -> None:
     who = audience(EASY, late=0.5, delay=0.2)
     with over(log) as url:
         with Client(url) as service:
-            fit(service, "shop", who, create="gts", patience=Patience(60.0))
-        run = Run(Plan("shop", rounds=300, callers=4, rate=300.0, patience=60.0), who, url)
+            fit(service, "shop", who, create="gts", patience=Retry(60.0))
+        run = Run(VisitPlan("shop", rounds=300, callers=4, rate=300.0, patience=60.0), who, url)
         run.start()
         while run.tally.all.lists < 60:
             time.sleep(0.005)
@@ -503,7 +503,7 @@ def test_a_service_that_goes_and_comes_back_counts_everything_once(log: Path) ->
     told = run.tally.summary()
     assert (told["lists"], told["told"], told["untold"]) == (300, 300, 0)
     assert sum(told["errors"].values()) == told["retries"] > 0
-    assert sorted(entry.key for entry in kept(log)["happened"]) == sorted(f"a-{i}" for i in range(300))
+    assert sorted(entry.key for entry in kept(log)["feedback"]) == sorted(f"a-{i}" for i in range(300))
 
 
 def test_a_service_that_stays_away_is_given_up_in_one_sentence(
@@ -516,15 +516,15 @@ def test_a_service_that_stays_away_is_given_up_in_one_sentence(
     with over(log) as url:
         who = audience(EASY)
         with Client(url) as service:
-            fit(service, "shop", who, create="gts", patience=Patience(60.0))
-        run = Run(Plan("shop", callers=3, patience=0.3), who, url)
+            fit(service, "shop", who, create="gts", patience=Retry(60.0))
+        run = Run(VisitPlan("shop", callers=3, patience=0.3), who, url)
         run.start()
         while run.tally.all.lists < 20:
             time.sleep(0.005)
     assert run.wait(300.0)
     assert isinstance(run.error, GaveUp)
     entries, told = kept(log), run.tally.summary()
-    assert told["told"] <= len(entries["happened"]) <= told["told"] + told["untold"]
+    assert told["told"] <= len(entries["feedback"]) <= told["told"] + told["untold"]
     assert told["lists"] == told["told"] + told["untold"]
 
 
@@ -536,7 +536,7 @@ def test_the_same_run_again_counts_nothing_twice(log: Path, tmp_path: Path, caps
         again = visit(*options, "--rounds", 30)
     assert (again["lists"], again["repeated"], again["told"], again["untold"]) == (30, 20, 10, 0)
     entries = kept(log)
-    assert sorted(entry.key for entry in entries["happened"]) == sorted(f"same-{i}" for i in range(30))
+    assert sorted(entry.key for entry in entries["feedback"]) == sorted(f"same-{i}" for i in range(30))
     assert len(entries["withdrawn"]) == 20
 
 
@@ -606,8 +606,8 @@ def test_visitors_look_only_at_their_worlds_items(
 def test_feedback_for_a_ranker_that_was_replaced_is_counted_as_refused(log: Path) -> None:
     with over(log) as url, Client(url) as service:
         who = audience(EASY, late=1.0, delay=1.0)
-        fit(service, "shop", who, create="gts", patience=Patience(60.0))
-        run = Run(Plan("shop", rounds=10, callers=2), who, url)
+        fit(service, "shop", who, create="gts", patience=Retry(60.0))
+        run = Run(VisitPlan("shop", rounds=10, callers=2), who, url)
         run.start()
         while run.tally.all.lists < 10:
             time.sleep(0.005)
@@ -622,9 +622,9 @@ def test_feedback_for_a_ranker_that_was_replaced_is_counted_as_refused(log: Path
 def test_a_refusal_ends_a_run_and_is_counted(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with over(log) as url, Client(url) as service:
         who = audience(EASY)
-        fit(service, "shop", who, create="gts", patience=Patience(60.0))
+        fit(service, "shop", who, create="gts", patience=Retry(60.0))
         command = ["visitors", "--url", url, "--ranker", "shop", "--world", world_file(tmp_path), "--json"]
-        run = Run(Plan("shop", rounds=10**6, callers=2), who, url)
+        run = Run(VisitPlan("shop", rounds=10**6, callers=2), who, url)
         run.start()
         while run.tally.all.lists < 10:
             time.sleep(0.005)
@@ -679,8 +679,8 @@ def test_an_interrupted_run_says_what_was_shown_and_told(log: Path, tmp_path: Pa
     told = json.loads(out)
     assert err == f"rankloop: interrupted, {told['lists']:,} lists were shown and {told['told']:,} told.\n"
     entries = kept(log)
-    assert told["lists"] <= len(entries["shown"]) <= told["lists"] + 8  # those under way, one for each caller
-    assert told["told"] <= len(entries["happened"]) <= told["told"] + 8
+    assert told["lists"] <= len(entries["decision"]) <= told["lists"] + 8  # those under way, one for each caller
+    assert told["told"] <= len(entries["feedback"]) <= told["told"] + 8
     assert told["lists"] == told["told"] + told["untold"]
     assert told["untold"] > 0
 
@@ -694,8 +694,8 @@ def test_a_service_that_is_killed_and_started_again_counts_everything_once(log: 
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as first:
         try:
             with Client(url) as service:
-                fit(service, "shop", who, create="gts", patience=Patience(300.0))
-            run = Run(Plan("shop", rounds=600, callers=8, patience=300.0), who, url)
+                fit(service, "shop", who, create="gts", patience=Retry(300.0))
+            run = Run(VisitPlan("shop", rounds=600, callers=8, patience=300.0), who, url)
             run.start()
             while run.tally.all.lists < 200:
                 time.sleep(0.005)
@@ -712,7 +712,7 @@ def test_a_service_that_is_killed_and_started_again_counts_everything_once(log: 
     refused = run.tally.all.lists - run.tally.told
     assert run.tally.all.lists == 600
     assert 0 <= refused <= 8
-    events = [entry.key for entry in kept(log)["happened"]]
+    events = [entry.key for entry in kept(log)["feedback"]]
     assert len(set(events)) == len(events) == 600 - refused
     assert set(events) <= {f"a-{i}" for i in range(600)}
 

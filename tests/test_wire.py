@@ -9,8 +9,8 @@ from typing import Any
 
 from tools.serving import serving
 
-from rankloop.schema.service_settings import Settings
-from rankloop.service.wire import MOST, Together
+from rankloop.schema.service_settings import ServiceSettings
+from rankloop.service.answer_transport import MOST, Together
 
 
 class Noted:
@@ -75,7 +75,7 @@ def test_requests_that_come_at_once_are_answered_one_by_one_until_the_client_end
     ask = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
     head = b"HEAD /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
     with (
-        serving(Settings(log=str(tmp_path / "log.db"))) as url,
+        serving(ServiceSettings(log=str(tmp_path / "log.db"))) as url,
         socket.create_connection(("127.0.0.1", int(url[-5:]))) as line,
     ):
         line.sendall(ask + b"\r\n" + ask + b"\r\n" + head + ask + b"Connection: close\r\n\r\n")

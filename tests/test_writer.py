@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from rankloop.engine import Ranker, RankerConfig
-from rankloop.store import Entry, MemoryStore, Writer
-from rankloop.store.writer import ALONE, FEW, GATHER, positions
+from rankloop.eventlog import LogEntry, MemoryStore, Writer
+from rankloop.eventlog.writer import ALONE, FEW, GATHER, positions
+from rankloop.serving import Ranker, RankerConfig
 
 
 class Slow(MemoryStore):
@@ -34,7 +34,7 @@ def test_entries_that_come_together_are_committed_together() -> None:
     """While one commit runs, others wait; all that waited are one commit."""
     store = Slow()
     writer = Writer(store)
-    done = [writer.submit("r", Entry("k", str(i), "", 0.0, b""), positions) for i in range(50)]
+    done = [writer.submit("r", LogEntry("k", str(i), "", 0.0, b""), positions) for i in range(50)]
     store.go.set()
     assert [f.result() for f in done] == list(range(1, 51))
     assert len(store.sizes) <= 2
@@ -60,14 +60,14 @@ def test_commits_keep_a_pace_where_a_loop_serves_many_and_nobody_alone_waits_for
     writer.apply_in(lambda act: act())
     many = []
     for i in range(40):
-        many += [writer.submit("r", Entry("k", f"{i} {j}", "", 0.0, b""), positions) for j in range(10)]
+        many += [writer.submit("r", LogEntry("k", f"{i} {j}", "", 0.0, b""), positions) for j in range(10)]
         time.sleep(0.001)
     assert sorted(f.result() for f in many) == list(range(1, 401))
     paced = [b - a for (a, size), (b, _) in itertools.pairwise(store.asked) if size > ALONE]
     assert median(paced) > 0.8 * GATHER  # not each: a thread may be held up before it is noted
     store.asked.clear()
     for i in range(100):
-        writer.submit("r", Entry("k", f"alone {i}", "", 0.0, b""), positions).result()
+        writer.submit("r", LogEntry("k", f"alone {i}", "", 0.0, b""), positions).result()
     assert min(b - a for (a, _), (b, _) in itertools.pairwise(store.asked[1:])) < GATHER / 2
     writer.close()
 
@@ -81,7 +81,7 @@ def test_whoever_has_nothing_to_write_sleeps_and_wakes_for_a_list_that_nobody_wa
         assert time.monotonic() < until
         time.sleep(0.001)
     id = ranker.rank().id
-    while ranker.store.find("ranker", "shown", id) is None:
+    while ranker.store.find("ranker", "decision", id) is None:
         assert time.monotonic() < until, "nobody asked for it, and it is in the log all the same"
         time.sleep(0.001)
     ranker.close()
@@ -99,10 +99,10 @@ def test_entries_that_were_committed_together_are_applied_together_in_their_orde
         raise ValueError("it cannot be applied")
 
     writer = Writer(store)
-    first = writer.submit("r", Entry("k", "0", "", 0.0, b""), apply, "first")  # its commit holds up the others
-    told = [writer.submit("r", Entry("k", key, "", 0.0, b""), apply, key, lambda: "again") for key in "1213"]
-    bad = writer.submit("s", Entry("k", "1", "", 0.0, b""), fails)
-    last = writer.submit("r", Entry("k", "4", "", 0.0, b""), apply, "4")
+    first = writer.submit("r", LogEntry("k", "0", "", 0.0, b""), apply, "first")  # its commit holds up the others
+    told = [writer.submit("r", LogEntry("k", key, "", 0.0, b""), apply, key, lambda: "again") for key in "1213"]
+    bad = writer.submit("s", LogEntry("k", "1", "", 0.0, b""), fails)
+    last = writer.submit("r", LogEntry("k", "4", "", 0.0, b""), apply, "4")
     store.go.set()
     assert [one.result() for one in (first, *told, last)] == [
         "first at 1",
@@ -151,7 +151,7 @@ def applying() -> tuple[Writer, Other, list[str], Callable[..., Any]]:
     writer.apply_in(other)
 
     def submit(record: str, **options: Any) -> Any:
-        entry = Entry("k", record, "", 0.0, b"")
+        entry = LogEntry("k", record, "", 0.0, b"")
         return writer.submit("r", entry, apply, record, lambda: "again", **{"light": True, **options})
 
     return writer, other, applied, submit

@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 from rankloop import catalogue
-from rankloop.cli.listing import describe
-from rankloop.engine.setting_use import EVERYTHING
+from rankloop.catalogue.setting_use import EVERYTHING
+from rankloop.cli.catalogue import describe
 from rankloop.schema import FeedbackEvent, Guardrail, Item, Payload, Prior, RankerSettings, RankRequest, SegmentPrior
-from rankloop.schema.describing import described
-from rankloop.schema.service_settings import Key, Limits, Settings, Snapshots
+from rankloop.schema.field_descriptions import described
+from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings, SnapshotSettings
 from rankloop.worlds import KINDS
 
 ROOT = Path(__file__).parent.parent
@@ -69,10 +69,10 @@ SETTINGS: tuple[tuple[str, str, type[Payload]], ...] = (
     ("A prior", "The field `prior` of an item.", Prior),
     ("A prior in a segment", "An entry of `segments` of a prior.", SegmentPrior),
     ("The settings of a ranker", "`RankerConfig`, `PUT /v1/rankers/{name}`, `rankloop rankers`.", RankerSettings),
-    ("The settings of a service", "`rankloop serve --config`, and variables `RANKLOOP_…`.", Settings),
-    ("An API key", "An entry of `keys` of a service's settings.", Key),
-    ("Limits", "The field `limits` of a service's settings.", Limits),
-    ("Snapshots", "The field `snapshots` of a service's settings.", Snapshots),
+    ("The settings of a service", "`rankloop serve --config`, and variables `RANKLOOP_…`.", ServiceSettings),
+    ("An API key", "An entry of `keys` of a service's settings.", ApiKey),
+    ("Limits", "The field `limits` of a service's settings.", ServiceLimits),
+    ("Snapshots", "The field `snapshots` of a service's settings.", SnapshotSettings),
     ("A guardrail", "The field `guard` of a ranker's settings.", Guardrail),
 )
 

@@ -17,7 +17,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from rankloop.client import Client
-from rankloop.schema.service_settings import Settings
+from rankloop.schema.service_settings import ServiceSettings
 from tools.serving import serving
 from tools.simulated import fill
 
@@ -68,7 +68,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.db"
         fill(log, given.visits, 1.0, time.time())
-        with serving(Settings(log=str(log))) as url, sync_playwright() as playwright:
+        with serving(ServiceSettings(log=str(log))) as url, sync_playwright() as playwright:
             with Client(url) as client:
                 ranking = client.rank("shop", order=["green tea"])
                 client.feedback("shop", ranking.id, clicked=[0])

@@ -12,13 +12,15 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from rankloop.schema.service_settings import Settings
+from rankloop.schema.service_settings import ServiceSettings
+from rankloop.service.answer_transport import Wire
 from rankloop.service.app import create_app
-from rankloop.service.wire import Wire
 
 
 @contextmanager
-def serving(settings: Settings, *, port: int = 0, around: Callable[[ASGIApp], ASGIApp] | None = None) -> Iterator[str]:
+def serving(
+    settings: ServiceSettings, *, port: int = 0, around: Callable[[ASGIApp], ASGIApp] | None = None
+) -> Iterator[str]:
     """Where a service with these settings listens, until the end of the block; a free port where none is given."""
     app: ASGIApp = create_app(settings)
     # Only of a socket that says it is TCP does asyncio know not to wait 40 ms for more to send.

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.engine import Ranker, RankerConfig
+from rankloop.eventlog import SqliteStore
 from rankloop.schema import FeedbackEvent
-from rankloop.schema.service_settings import Settings
+from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.service import Service
-from rankloop.store import SqliteStore
+from rankloop.serving import Ranker, RankerConfig
 from rankloop.types import FloatArray
 
 KINDS = ("tea", "coffee", "cocoa", "juice", "soup", "bread", "cheese", "honey", "jam", "pasta", "rice", "oil")
@@ -85,7 +85,7 @@ def play(ranker: Ranker, clock: Clock, shop: Shop, visits: int, days: float, ord
     def settle(until: float) -> None:
         while coming and coming[0][0] <= until:
             clock.now, id, clicked, lost = heapq.heappop(coming)
-            ranker.feedback_soon(FeedbackEvent(id, clicked, regret=lost))
+            ranker.submit_feedback(FeedbackEvent(id, clicked, regret=lost))
 
     for visitor, time in enumerate(arrivals(rng, visits, clock.now, days)):
         settle(time)
@@ -106,12 +106,12 @@ def fill(log: Path, visits: int, days: float, end: float) -> None:
     order = np.argsort(-shop.attraction + 0.3 * np.random.default_rng(5).standard_normal(len(shop.ids)))
     linear = {"policy": "cascade-lin-ts", "slots": 6, "dim": 8, "seed": 7, "window": 1800.0, "traffic": 0.7}
     settings: dict[str, dict[str, Any]] = {
-        "shop": linear | {"guard": {"drop": 0.3, "least": 1000}},
+        "shop": linear | {"guardrail": {"drop": 0.3, "min_lists": 1000}},
         "news": {"policy": "ts-beta", "prior": [1, 10], "slots": 5, "dim": 8, "mode": "shadow", "seed": 7},
-        "music": {"policy": "random", "slots": 4, "dim": 8, "traffic": 0.5, "guard": {"least": 100}, "seed": 7},
+        "music": {"policy": "random", "slots": 4, "dim": 8, "traffic": 0.5, "guardrail": {"min_lists": 100}, "seed": 7},
     }
     orders = {"shop": order, "news": order, "music": np.argsort(-shop.attraction)}
-    service = Service.open(Settings(log=str(log), rankers=settings))
+    service = Service.open(ServiceSettings(log=str(log), rankers=settings))
     service.close()
     for seed, (name, config) in enumerate(settings.items()):
         clock = Clock(end)

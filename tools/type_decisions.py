@@ -24,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 LEFT_OUT = {"schema"}
-LABORATORY = {"worlds", "simulator", "experiments", "data", "datasets", "math"}
+LABORATORY = {"worlds", "simulator", "experiments", "datasets", "math"}
 EDGES = {"types.py", "state.py", "validate.py", "errors.py", "arrays.py", "files.py"}
 HALVES = ("production", "laboratory", "edges")
 """The production half is all that is named nowhere else, so that a new folder belongs to it."""

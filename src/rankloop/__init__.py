@@ -11,11 +11,11 @@ from rankloop.version import __version__
 if TYPE_CHECKING:
     from rankloop.catalogue import build, entries
     from rankloop.connection import Connection, connect
-    from rankloop.engine import Ranker, RankerConfig
     from rankloop.errors import Conflict, InvalidInput, MissingExtra, NotFound, RankloopError, Unavailable, Unsupported
-    from rankloop.policy import Policy, Ranks
+    from rankloop.policy import Policy, SupportsRanking
     from rankloop.ranking_policy import RankingPolicy
     from rankloop.schema import FeedbackEvent, Item, RankerSettings, RankRequest
+    from rankloop.serving import Ranker, RankerConfig
     from rankloop.simulator import Result, simulate
     from rankloop.types import Decision, Request, Setting
 
@@ -35,10 +35,10 @@ __all__ = [
     "RankerSettings",
     "RankingPolicy",
     "RankloopError",
-    "Ranks",
     "Request",
     "Result",
     "Setting",
+    "SupportsRanking",
     "Unavailable",
     "Unsupported",
     "__version__",
@@ -51,9 +51,9 @@ __all__ = [
 _HOMES = {
     "catalogue": ("build", "entries"),
     "connection": ("Connection", "connect"),
-    "engine": ("Ranker", "RankerConfig"),
+    "serving": ("Ranker", "RankerConfig"),
     "errors": ("Conflict", "InvalidInput", "MissingExtra", "NotFound", "RankloopError", "Unavailable", "Unsupported"),
-    "policy": ("Policy", "Ranks"),
+    "policy": ("Policy", "SupportsRanking"),
     "ranking_policy": ("RankingPolicy",),
     "schema": ("FeedbackEvent", "Item", "RankRequest", "RankerSettings"),
     "simulator": ("Result", "simulate"),

@@ -13,17 +13,17 @@ from rankloop import feedback as reading
 from rankloop.belief.base import Belief
 from rankloop.design import Design
 from rankloop.errors import InvalidInput, Unsupported, Words
-from rankloop.explore.base import Explore
+from rankloop.explore.base import ExplorationRule
 from rankloop.feedback import Feedback
-from rankloop.math.arrays import take
+from rankloop.math.columns import take
 from rankloop.math.kernels import left_of_variance
 from rankloop.ownership import overridden
 from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
-from rankloop.propensity.list_distribution import Decides, ListDistribution
-from rankloop.ranking_policy import Collect, Greedy, LearnerState, RankingPolicy
+from rankloop.propensity.list_distribution import ListDistribution, SupportsDecide
+from rankloop.ranking_policy import Collect, GreedyPolicy, LearnerState, RankingPolicy
 from rankloop.state import State
-from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray, Layout, Read, Request, Rows, SlotScore
+from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray, Read, Request, RowLayout, Rows, SlotScore
 
 S = TypeVar("S", bound=State)
 
@@ -36,7 +36,7 @@ class PolicyState(State, Generic[S]):
     belief: S
 
 
-class Ranks(Decides, Protocol):
+class SupportsRanking(SupportsDecide, Protocol):
     """What a simulator needs of a policy: how it starts, decides, learns and reads clicks."""
 
     @property
@@ -59,7 +59,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
 
     design: Design
     belief: Belief[S]
-    explore: Explore[S]
+    explore: ExplorationRule[S]
     plan: Planner
     feedback: Feedback
     overridden: ClassVar[frozenset[str]] = frozenset()  # methods that a subclass has of its own
@@ -197,7 +197,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """As the belief says, where nothing but the item counts."""
         return not self.reads and self.belief.estimates_rates
 
-    def layout(self, width: int) -> Layout | None:
+    def layout(self, width: int) -> RowLayout | None:
         """As the design says."""
         return self.design.layout(width)
 
@@ -229,11 +229,11 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
             left_of_variance(found[1], before.width(rows)[0], found[2])
         return found
 
-    def greedy(self) -> Greedy[PolicyState[S]] | None:
+    def greedy(self) -> GreedyPolicy[PolicyState[S]] | None:
         """The same parts with the greedy rule, where the belief has estimates and the planner heeds scores."""
         if self.plan.explores_itself or self.belief.estimates(self.belief.init(1)) is None:
             return None
-        rule: Explore[Any] = rules.Greedy()  # the belief has just said that its states have estimates
+        rule: ExplorationRule[Any] = rules.Greedy()  # the belief has just said that its states have estimates
         return self.with_rule(rule)
 
     def list_distribution(self) -> ListDistribution:
@@ -245,7 +245,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         rule = self.explore.without_doubt()
         return None if rule is None else self.with_rule(rule)
 
-    def with_rule(self, rule: Explore[S]) -> Policy[S]:
+    def with_rule(self, rule: ExplorationRule[S]) -> Policy[S]:
         """The same policy with another exploration rule."""
         return replace(self, explore=rule)
 

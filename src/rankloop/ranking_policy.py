@@ -17,7 +17,7 @@ from rankloop.arrays import Array
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.feedback import Feedback
 from rankloop.propensity.list_distribution import ListDistribution, unknown
-from rankloop.types import Decision, FloatArray, IntArray, Layout, Read, Request, Rows
+from rankloop.types import Decision, FloatArray, IntArray, Read, Request, RowLayout, Rows
 
 
 class LearnerState(Protocol):
@@ -39,7 +39,7 @@ class LearnerState(Protocol):
     def assign(self, arrays: Mapping[str, Array]) -> None:
         """Overwrite every leaf in place."""
 
-    def grow_into(self, larger: Self, layout: Callable[[int], Layout | None]) -> None:
+    def grow_into(self, larger: Self, layout: Callable[[int], RowLayout | None]) -> None:
         """Write what was learned into a state with room for more items."""
 
 
@@ -47,7 +47,7 @@ T = TypeVar("T", bound=LearnerState)
 T_contra = TypeVar("T_contra", bound=LearnerState, contravariant=True)
 
 
-class Greedy(Protocol[T_contra]):
+class GreedyPolicy(Protocol[T_contra]):
     """A policy without its exploration, on the same state."""
 
     def decide(self, state: T_contra, request: Request, rng: np.random.Generator) -> Decision:
@@ -171,7 +171,7 @@ class RankingPolicy(ABC, Generic[T]):
         """
         return None
 
-    def greedy(self) -> Greedy[T] | None:
+    def greedy(self) -> GreedyPolicy[T] | None:
         """The policy without exploring; None where it has no estimates."""
         return None
 
@@ -209,7 +209,7 @@ class RankingPolicy(ABC, Generic[T]):
         """Rows of lists [B, K], as this policy scores them."""
         return self.adopt(request, lists).rows
 
-    def layout(self, width: int) -> Layout | None:
+    def layout(self, width: int) -> RowLayout | None:
         """Where the features of a row of this width, made for fewer items, stand now; None: they stay in place."""
         return None
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from rankloop.arrays import Array
 from rankloop.errors import MISSING, InvalidInput, Words
-from rankloop.types import Layout
+from rankloop.types import RowLayout
 
 
 @dataclass
@@ -51,7 +51,7 @@ class State:
             else:
                 yield prefix + field.name, value
 
-    def grow_into(self, larger: Self, layout: Callable[[int], Layout | None]) -> None:
+    def grow_into(self, larger: Self, layout: Callable[[int], RowLayout | None]) -> None:
         """Write what was learned into a state of the same structure with room for more items.
 
         Axes of items grow at their end. Axes of features, which a state names in `FEATURES`, go where `layout` says,

@@ -222,7 +222,7 @@ class Rows:
         return Rows(model, None if self.x is None else self.x[b : b + 1])
 
 
-class Layout(NamedTuple):
+class RowLayout(NamedTuple):
     """Where features of rows that were made for fewer items stand in the rows of today."""
 
     columns: IntArray  # of each feature

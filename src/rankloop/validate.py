@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from rankloop.errors import MISSING, InvalidInput, Words, closest
-from rankloop.schema.words import interval, unknown_field, whole
+from rankloop.schema.accepted_values import interval, unknown_field, whole
 from rankloop.types import FloatArray
 
 LARGEST = sys.float_info.max

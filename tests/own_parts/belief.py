@@ -11,7 +11,7 @@ from rankloop.belief.base import SummaryState
 from rankloop.design import PerItem
 from rankloop.explore import Thompson
 from rankloop.feedback import SemiBandit
-from rankloop.math.arrays import add_at
+from rankloop.math.columns import add_at
 from rankloop.plan import TopK
 from rankloop.policy import Policy
 from rankloop.types import Decision, Evidence, FloatArray, Rows, Score, Setting

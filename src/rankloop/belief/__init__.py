@@ -20,9 +20,9 @@ from rankloop.belief.linear import LinearState, Ridge, RidgeState
 from rankloop.belief.logistic import LogisticFrozen, LogisticGram, LogisticMAP, LogisticState
 from rankloop.belief.logistic_rows import LogisticRows, OnlineLogistic, OnlineState, RowsState
 from rankloop.belief.newton import NewtonState, OnlineNewton
-from rankloop.belief.nothing import Fixed, Nothing
 from rankloop.belief.order import OrderState, PairwiseOrder
 from rankloop.belief.self_weighted import SelfWeightedRidge, SelfWeightedState
+from rankloop.belief.static import Fixed, Nothing
 
 __all__ = [
     "ESTIMATORS",

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.belief.base import Belief
 from rankloop.math import mnl
-from rankloop.math.arrays import take
+from rankloop.math.columns import take
 from rankloop.state import State
 from rankloop.types import Decision, Evidence, FloatArray
 

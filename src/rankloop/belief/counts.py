@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from rankloop.belief.base import E, EstimateState, Estimating, Tally
-from rankloop.math.arrays import add_at
+from rankloop.math.columns import add_at
 from rankloop.types import Decision, Evidence, FloatArray, Rows
 
 

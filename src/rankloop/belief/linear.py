@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.belief.base import Summarising, SummaryState, W
 from rankloop.math import factor
-from rankloop.math.arrays import add_at
+from rankloop.math.columns import add_at
 from rankloop.math.kernels import shift
 from rankloop.math.linear import dot, features_of
 from rankloop.math.logistic import sigmoid

@@ -3,7 +3,7 @@
 from rankloop.catalogue import cascade, choice, long_sequences, prior, select_rank
 from rankloop.catalogue.plugins import load
 from rankloop.catalogue.registry import (
-    Entry,
+    PolicyEntry,
     UnknownPolicy,
     adopt,
     build,
@@ -17,7 +17,7 @@ from rankloop.catalogue.registry import (
 )
 
 __all__ = [
-    "Entry",
+    "PolicyEntry",
     "UnknownPolicy",
     "adopt",
     "build",

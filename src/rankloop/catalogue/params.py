@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args, get_origin
 
 from rankloop import validate
 from rankloop.errors import InvalidInput, closest
-from rankloop.schema.words import interval
+from rankloop.schema.accepted_values import interval
 
 Value = float | str | list[float] | None
 """Of a hyper-parameter."""

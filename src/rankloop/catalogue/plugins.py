@@ -14,7 +14,7 @@ from typing import Any
 
 from rankloop.catalogue import registry
 from rankloop.catalogue.params import params_of
-from rankloop.catalogue.registry import Entry
+from rankloop.catalogue.registry import PolicyEntry
 from rankloop.errors import InvalidInput, RankloopError
 
 GROUP = "rankloop.policies"
@@ -27,7 +27,7 @@ _named: dict[str, ModuleType] = {}
 _discovered = False
 
 
-def load(source: str, *, field: str = "--policy") -> Entry:
+def load(source: str, *, field: str = "--policy") -> PolicyEntry:
     """Import the function `module:name`, enter it in the catalogue and return its entry.
 
     Only an operator may name a source: on the command line or in the settings of a service. The current folder is
@@ -73,7 +73,7 @@ def discover() -> None:
                 log.warning("a policy is left out: %s", error)
 
 
-def _enter(source: str, field: str) -> Entry:
+def _enter(source: str, field: str) -> PolicyEntry:
     try:
         with registry.all_or_nothing():
             return _entered(source)
@@ -84,7 +84,7 @@ def _enter(source: str, field: str) -> Entry:
     raise InvalidInput(field, source, f"{ACCEPTED} ({' '.join(reason.split()).rstrip('.')})")
 
 
-def _entered(source: str) -> Entry:
+def _entered(source: str) -> PolicyEntry:
     module, _, name = source.partition(":")
     if not module or not name:
         raise RankloopError("a module, a colon and a name are needed")
@@ -100,6 +100,6 @@ def _entered(source: str) -> Entry:
     id = name.rpartition(".")[2].strip("_").replace("_", "-") or name
     code = registry.code_in(module)
     try:
-        return registry.enter(Entry(id, "own", "its own", (), True, build, params_of(build), code))
+        return registry.enter(PolicyEntry(id, "own", "its own", (), True, build, params_of(build), code))
     except InvalidInput:
         raise RankloopError(f"another policy has the id {id}; give it one of its own with @policy(id)") from None

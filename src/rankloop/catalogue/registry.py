@@ -29,7 +29,7 @@ SHARED_PARAMS = ("feedback", "every", "discount")
 
 
 @dataclass(frozen=True)
-class Entry:
+class PolicyEntry:
     """One named policy."""
 
     id: str
@@ -65,7 +65,7 @@ class UnknownPolicy(InvalidInput):
     """No policy of this id is in the catalogue."""
 
 
-_ENTRIES: dict[str, Entry] = {}
+_ENTRIES: dict[str, PolicyEntry] = {}
 
 
 def policy(
@@ -74,13 +74,13 @@ def policy(
     """Enter a function `(setting, *, ...) -> Policy` into the catalogue under this id."""
 
     def decorate(build: F) -> F:
-        enter(Entry(id, paper, feedback, needs, learns, build, params_of(build), code_in(build.__module__)))
+        enter(PolicyEntry(id, paper, feedback, needs, learns, build, params_of(build), code_in(build.__module__)))
         return build
 
     return decorate
 
 
-def enter(entry: Entry) -> Entry:
+def enter(entry: PolicyEntry) -> PolicyEntry:
     """Add an entry to the catalogue; an id that another policy has is refused."""
     if entry.id in _ENTRIES:
         raise InvalidInput("id", entry.id, "an id that no other policy has")
@@ -113,17 +113,17 @@ def all_or_nothing() -> Iterator[None]:
         raise
 
 
-def own_entries() -> tuple[Entry, ...]:
+def own_entries() -> tuple[PolicyEntry, ...]:
     """The policies that were entered from outside the package so far; nothing is looked for."""
     return tuple(entry for entry in _ENTRIES.values() if entry.own)
 
 
-def adopt(entries: Iterable[Entry]) -> None:
+def adopt(entries: Iterable[PolicyEntry]) -> None:
     """Enter what another process has entered; a worker does so before it plays."""
     _ENTRIES.update({entry.id: entry for entry in entries})
 
 
-def entry_of(build: Build) -> Entry | None:
+def entry_of(build: Build) -> PolicyEntry | None:
     """The entry that this function was entered as; None where it was not."""
     return next((entry for entry in _ENTRIES.values() if entry.build == build), None)
 
@@ -133,7 +133,7 @@ def code_of(id: str) -> str:
     return _ENTRIES[id].code if id in _ENTRIES else ""
 
 
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[PolicyEntry, ...]:
     """Every named policy, in the order of the papers; those of installed packages come last."""
     from rankloop.catalogue import plugins  # which enters policies here
 
@@ -143,7 +143,7 @@ def entries() -> tuple[Entry, ...]:
     )
 
 
-def find(id: str) -> Entry:
+def find(id: str) -> PolicyEntry:
     """The entry of this id."""
     found = _entered(id)
     if found is not None:
@@ -155,7 +155,7 @@ def find(id: str) -> Entry:
     return found
 
 
-def _entered(id: object) -> Entry | None:
+def _entered(id: object) -> PolicyEntry | None:
     return next((entry for entry in _ENTRIES.values() if entry.id == id), None)
 
 
@@ -197,7 +197,7 @@ def build(id: str, setting: Setting, **given: object) -> RankingPolicy[LearnerSt
     return built
 
 
-def build_entry(entry: Entry, setting: Setting, params: Mapping[str, Value]) -> RankingPolicy[LearnerState]:
+def build_entry(entry: PolicyEntry, setting: Setting, params: Mapping[str, Value]) -> RankingPolicy[LearnerState]:
     """The policy of an entry, from parameters that `resolve` has checked."""
     own = dict(params)
     if "lasting" in entry.needs:

@@ -22,8 +22,8 @@ from rankloop.types import EMPTY, BetaPrior, BoolArray, Decision, IntArray
 from rankloop.worlds.attraction import Given
 from rankloop.worlds.base import World
 from rankloop.worlds.choice import ChoiceWorld
+from rankloop.worlds.click_models import CascadeClicks
 from rankloop.worlds.click_world import ClickWorld
-from rankloop.worlds.clicks import CascadeClicks
 from rankloop.worlds.item_position import ItemPositionWorld
 from rankloop.worlds.rewards import RewardWorld, scenario
 

@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from rankloop.catalogue.setting_use import EVERYTHING, composed
 from rankloop.checks.trial import ROUNDS, D, K, L, Make, Trial, assert_equal
-from rankloop.engine import Ranker, RankerConfig
-from rankloop.engine.config import ChallengerConfig
-from rankloop.engine.replica import Replica
-from rankloop.engine.setting_use import EVERYTHING, composed
-from rankloop.engine.snapshots import take
-from rankloop.engine.verification import decide_again
 from rankloop.errors import RankloopError
+from rankloop.eventlog import MemoryStore
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema.limits import MAX_MAGNITUDE
-from rankloop.store import MemoryStore
+from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving.config import ChallengerConfig
+from rankloop.serving.replica import Replica
+from rankloop.serving.snapshots import take
+from rankloop.serving.verification import decide_again
 from rankloop.types import FloatArray, IntArray, Request, Setting
 
 S = TypeVar("S", bound=LearnerState)
@@ -82,7 +82,7 @@ class Stream:
         self._put(L)
         if beside is not None:
             other = ChallengerConfig.of({**_plain(config), "policy": beside}).adjusted_as(config.plain())
-            self.ranker.stand_by(Replica(other))
+            self.ranker.add_challenger(Replica(other))
 
     def run(self, steps: int) -> None:
         """Take this number of random actions."""
@@ -176,7 +176,7 @@ def replayed(make: Make, rng: np.random.Generator, aggregate: str, beside: str) 
     config = configured(make, aggregate=aggregate)
     stream = Stream(config, rng, beside)
     stream.run(STEPS)
-    live, other = (_bytes(one) for one in (stream.ranker._replica, stream.ranker._other))
+    live, other = (_bytes(one) for one in (stream.ranker._replica, stream.ranker._challenger))
     for made, expected in ((config, live), (_settings_of(stream.ranker), other)):
         again = Replica(made)
         again.follow(stream.store.read("ranker"))
@@ -255,7 +255,7 @@ def _bytes(replica: Replica | None) -> dict[str, bytes]:
 
 
 def _settings_of(ranker: Ranker) -> RankerConfig:
-    other = ranker.other
+    other = ranker.challenger
     assert other is not None
     return other
 

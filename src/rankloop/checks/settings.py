@@ -9,10 +9,10 @@ import numpy as np
 
 from rankloop.checks.serving import Clock, needed
 from rankloop.checks.trial import D, K, Make
-from rankloop.engine import Ranker, RankerConfig
 from rankloop.errors import RankloopError
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Guardrail, RankRequest
+from rankloop.serving import Ranker, RankerConfig
 from rankloop.types import FloatArray, Setting
 from rankloop.wrappers import Discounted
 
@@ -39,16 +39,16 @@ VALUES: dict[str, tuple[object, object]] = {
     "traffic": (1.0, 0.4),
     "explore_from": (0, 2),
     "explore_daily": (None, 0),
-    "guard": (None, Guardrail(drop=0.0, error=0.5, least=2)),
+    "guardrail": (None, Guardrail(drop=0.0, error=0.5, min_lists=2)),
 }
 """Two values of every setting that say different things."""
 BESIDE: dict[str, dict[str, object]] = {
     "rewards": {"losses": (0.0, -0.3, -1.0, -3.0)},
     "losses": {"rewards": (1.0, 1.0, 1.0)},
-    "guard": {"traffic": 0.5},
+    "guardrail": {"traffic": 0.5},
 }
 """What a setting needs beside it to mean something."""
-SCRIPTS: dict[str, tuple[int, bool]] = {"rounds": (4 * VISITS, False), "guard": (VISITS, True)}
+SCRIPTS: dict[str, tuple[int, bool]] = {"rounds": (4 * VISITS, False), "guardrail": (VISITS, True)}
 """Visits, and whether only control's lists are clicked, where a setting shows only then."""
 ALSO = (("objective", "revenue"), ("objective", "amount"))
 
@@ -98,7 +98,7 @@ def _config(make: Make, settings: dict[str, object]) -> RankerConfig:
 
 
 def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[list[object], dict[str, bytes]]:
-    """What a ranker does on a scripted stream: lists, arms, statuses and waits; and what it has learned in the end."""
+    """Return what a ranker does on a scripted stream, and what it has learned at the end."""
     clock, rng = Clock(), np.random.default_rng(41)
     ranker = Ranker(config, clock=clock)
     x, topics = rng.random((ITEMS, D)), rng.random((ITEMS, D))
@@ -111,22 +111,22 @@ def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[li
         clock.now += 1.0
         context = rng.uniform(-0.5, 0.5, D)[: config.context].tolist() if config.context is not None else None
         asked = RankRequest(decision=f"d{n}", visitor=f"v{n}", order=ids[::-1], context=context)
-        ranking, kept = ranker.rank_soon(asked)
+        ranking, kept = ranker.submit_rank(asked)
         if kept is not None:
             kept.result()
         luck = rng.random(ITEMS)
         clicked = [slot for slot, id in enumerate(ranking.ids) if luck[ids.index(id)] < appeal[ids.index(id)]]
         if only_control:
-            clicked = [0] if ranking.arm == "control" else []
-        seen.append((ranking.ids, ranking.arm, kept is None))
+            clicked = [0] if ranking.group == "control" else []
+        seen.append((ranking.ids, ranking.group, kept is None))
         if n % 3:  # of the others nothing is heard until their windows close
             seen.append(ranker.feedback(ranking.id, clicked=clicked[:1]).status)
         if n % 7 == 6:
             clock.now += 10.0
             ranker.tick()
-            seen.append(ranker.counts()["pending"])
+            seen.append(ranker.counts()["open_decisions"])
     learned = {name: np.asarray(array).tobytes() for name, array in ranker._replica.learners.arrays().items()}
-    told = {name: np.asarray(array).tobytes() for name, array in ranker._replica.tally.arrays().items()}
+    told = {name: np.asarray(array).tobytes() for name, array in ranker._replica.counters.arrays().items()}
     ranker.close()
     return seen, learned | told
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from rankloop.policy import Ranks
+from rankloop.policy import SupportsRanking
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.types import EMPTY, BetaPrior, BoolArray, FloatArray, IntArray, Request, Setting
-from rankloop.worlds.clicks import CascadeClicks
+from rankloop.worlds.click_models import CascadeClicks
 
 Make = Callable[[Setting], RankingPolicy[Any]]
 """A policy for a setting."""
@@ -44,7 +44,7 @@ class Trial:
         attracted = (rng.random(items.shape) < self.attraction[items]) & (items != EMPTY)
         return CascadeClicks().click(attracted, np.empty((len(items), 0)))[0]
 
-    def play(self, policy: Ranks, state: LearnerState, rounds: int, seed: int) -> list[IntArray]:
+    def play(self, policy: SupportsRanking, state: LearnerState, rounds: int, seed: int) -> list[IntArray]:
         """Let the policy decide and learn; returns the lists."""
         rng = np.random.default_rng(seed)
         lists = []
@@ -54,7 +54,9 @@ class Trial:
             lists.append(decision.items)
         return lists
 
-    def teach(self, policy: Ranks, state: LearnerState, rounds: int, seed: int, order: IntArray | None = None) -> None:
+    def teach(
+        self, policy: SupportsRanking, state: LearnerState, rounds: int, seed: int, order: IntArray | None = None
+    ) -> None:
         """Show given lists with given clicks, the same for every policy; item i is called order[i]."""
         rng = np.random.default_rng(seed)
         for _ in range(rounds):

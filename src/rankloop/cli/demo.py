@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from rankloop.cli.options import Commands, add_policies, use_policies
-from rankloop.cli.service import KEY
+from rankloop.cli.service_client import KEY
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError
 
 RANKER, POLICY = "cafe", "cascade-lin-ts"
@@ -53,7 +53,7 @@ def run(given: argparse.Namespace) -> None:
     overrides = {"host": "127.0.0.1", "port": port, "log": str(folder / "rankloop.db"), "keys": []}
     chosen = settings.load(None, environment={}, overrides=overrides)
     made = app.create_app(chosen)
-    guests = Guests(f"http://127.0.0.1:{port}", given.rate)
+    guests = DemoVisitors(f"http://127.0.0.1:{port}", given.rate)
     guests.start()
     try:
         serve.until_the_end(made, chosen, "warning")
@@ -70,7 +70,7 @@ def _port(asked: int | None) -> int:
     raise InvalidInput("--port", asked, "a port of this machine that is free")
 
 
-class Guests:
+class DemoVisitors:
     """Visitors in a process of their own, who come as soon as the service answers."""
 
     def __init__(self, url: str, rate: float) -> None:
@@ -86,7 +86,7 @@ class Guests:
     def _bring(self) -> None:
         from rankloop.client import Client, Unavailable
         from rankloop.visitors import Audience, Habits, fit, load_world
-        from rankloop.visitors.patience import Patience
+        from rankloop.visitors.retry import Retry
 
         world, seed = load_world()
         with Client(self._url) as service:
@@ -104,7 +104,7 @@ class Guests:
                     RANKER,
                     Audience(world, seed=seed, run="demo", habits=Habits()),
                     create=POLICY,
-                    patience=Patience(10.0),
+                    patience=Retry(10.0),
                 )
                 service.put_ranker(RANKER, service.ranker(RANKER).config | SETTINGS)
             except RankloopError as error:

@@ -9,17 +9,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import cast
 
-from rankloop.cli import backup, skip, verify
+from rankloop.cli import log_backup, log_skip, log_verify
+from rankloop.cli.log_verify import LOG
 from rankloop.cli.options import Commands, add_policies, use_policies
-from rankloop.cli.verify import LOG
-from rankloop.engine import RankerConfig, export
-from rankloop.engine.config import LoggedConfig
-from rankloop.engine.verification import last_settings
 from rankloop.errors import InvalidInput, MissingExtra, Words
-from rankloop.hosting.changes import logs_of
+from rankloop.eventlog import Store, export
+from rankloop.eventlog.address import open_existing, open_store
+from rankloop.hosting.change_history import logs_of
 from rankloop.schema.mappings import fields_of
-from rankloop.store import Store
-from rankloop.store.opening import open_existing, open_store
+from rankloop.serving import RankerConfig
+from rankloop.serving.config import LoggedConfig
+from rankloop.serving.verification import last_settings
 
 CONFIG = "YAML or JSON: `rankers`, a mapping from names to settings; or one ranker's settings"
 
@@ -28,7 +28,7 @@ def add_to(commands: Commands) -> None:
     """Add the command and its verbs."""
     command = commands.add_parser("log", help="export, import, verify, repair or back up a log")
     verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
-    backup.add_to(verbs)
+    log_backup.add_to(verbs)
     out = verbs.add_parser("export", help="write decisions and outcomes as Parquet: a row for each slot")
     out.add_argument("log", metavar="LOG", help=LOG)
     out.add_argument("out", metavar="OUT.parquet", type=Path)
@@ -41,8 +41,8 @@ def add_to(commands: Commands) -> None:
     back.add_argument("log", metavar="LOG", help=LOG)
     back.add_argument("--ranker", metavar="NAME", default="ranker", help="whose it becomes (default: %(default)s)")
     back.set_defaults(run=run_import, kept="a part may be written")
-    verify.add_to(verbs)
-    skip.add_to(verbs)
+    log_verify.add_to(verbs)
+    log_skip.add_to(verbs)
 
 
 def run_export(given: argparse.Namespace) -> None:

@@ -13,11 +13,11 @@ from typing import NoReturn
 
 import numpy as np
 
-from rankloop.cli import data, demo, listing, log, matrix, rankers, report, reproduce, serve, simulate, visitors
+from rankloop.cli import catalogue, datasets, demo, log, matrix, rankers, report, reproduce, serve, simulate, visitors
 from rankloop.errors import RankloopError
 from rankloop.version import __version__
 
-COMMANDS = (simulate, matrix, reproduce, data, listing, serve, demo, rankers, visitors, report, log)
+COMMANDS = (simulate, matrix, reproduce, datasets, catalogue, serve, demo, rankers, visitors, report, log)
 
 
 class Parser(argparse.ArgumentParser):

@@ -8,7 +8,7 @@ import sys
 from typing import TypeAlias
 
 from rankloop import catalogue
-from rankloop.data import sets
+from rankloop.datasets import finder
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """Where a command or a verb is added."""
@@ -33,7 +33,7 @@ def add_policies(command: argparse.ArgumentParser, does: str = "load a policy of
     )
 
 
-def use_policies(given: argparse.Namespace) -> tuple[catalogue.Entry, ...]:
+def use_policies(given: argparse.Namespace) -> tuple[catalogue.PolicyEntry, ...]:
     """Load the policies that were named; their entries in the same order."""
     return tuple(catalogue.load(source) for source in given.policy)
 
@@ -46,7 +46,7 @@ def add_data(command: argparse.ArgumentParser) -> None:
 def use_data(given: argparse.Namespace) -> None:
     """Let worlds find the data sets of the folder given."""
     if given.data is not None:
-        os.environ[sets.VARIABLE] = str(sets.root(given.data))
+        os.environ[finder.VARIABLE] = str(finder.root(given.data))
 
 
 def show_progress(given: argparse.Namespace, what: str, done: int, total: int) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from rankloop.cli.options import Commands
-from rankloop.cli.service import ASKS, add_url, client
+from rankloop.cli.service_client import ASKS, add_url, client
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError
 from rankloop.schema import RankerSettings
-from rankloop.schema.describing import described
+from rankloop.schema.field_descriptions import described
 from rankloop.schema.mappings import fields_of
 
 
@@ -35,11 +35,13 @@ def add_to(commands: Commands) -> None:
     change.add_argument("set", nargs="*", metavar="FIELD=VALUE", help="a setting as YAML; null: its default")
     change.add_argument("--reset", action="store_true", help="learn anew, with the same items")
     change.set_defaults(run=patch)
-    replace = verbs.add_parser("replace", help="rebuild another policy from the log, compare both, and let it decide")
-    replace.add_argument("--switch", action="store_true", help="let it decide as soon as it is ready")
-    replace.set_defaults(run=rebuild)
+    challenger = verbs.add_parser(
+        "challenger", help="rebuild a challenger from the log, and compare it with the active policy"
+    )
+    challenger.add_argument("--promote", action="store_true", help="promote it as soon as it is ready")
+    challenger.set_defaults(run=rebuild)
     meaning = {field.name: field.description for field in described(RankerSettings)}
-    for one in (create, replace):
+    for one in (create, challenger):
         one.add_argument("name")
         one.add_argument("--config", metavar="FILE", help="its settings as YAML")
         one.add_argument("--policy", help=f"{meaning['policy']}; see rankloop policies")
@@ -51,8 +53,9 @@ def add_to(commands: Commands) -> None:
     for verb, run, does in (
         ("show", show, "settings and size of a ranker"),
         ("history", history, "every change of a ranker's settings: when, by which key, and what"),
-        ("switch", switch, "let the policy that stands by decide; the same again switches back"),
-        ("release", release, "let the policy decide again after its guard fell back"),
+        ("promote", promote, "let the challenger decide; the policy that decided becomes the challenger"),
+        ("discard", discard, "discard the challenger"),
+        ("reset-guardrail", reset_guardrail, "let the policy decide again after the guardrail was tripped"),
         ("delete", delete, "delete a ranker"),
     ):
         one = verbs.add_parser(verb, help=does)
@@ -64,7 +67,7 @@ def show_all(given: argparse.Namespace) -> None:
     """One line each."""
     with client(given) as service:
         found = service.rankers()
-    head = ("name", "policy", "items", "decisions", "pending")
+    head = ("name", "policy", "items", "decisions", "open_decisions")
     rows = [
         (r.name, r.config.get("policy", "unknown"), *(str(getattr(r, column)) for column in head[2:])) for r in found
     ]
@@ -107,23 +110,25 @@ def rebuild(given: argparse.Namespace) -> None:
         before = service.ranker(given.name).config
         config = _config(given)
         if config.get("policy", before["policy"]) != before["policy"]:
-            from rankloop.engine.setting_use import unread_by  # loads the catalogue, which other commands do without
+            from rankloop.catalogue.setting_use import unread_by  # loads the catalogue, which other commands do without
 
             before.pop("params", None)
             params = fields_of(config.get("params")) or {}
             for name in unread_by(str(config["policy"]), params, list(before)):
                 before.pop(name)
-        standing = service.put_other(given.name, before | config)
+        standing = service.put_challenger(given.name, before | config)
         while standing["state"] == "rebuilding":
             time.sleep(0.1)
-            standing = service.other(given.name)
+            standing = service.challenger(given.name)
         if standing["state"] == "failed":
             raise RankloopError(standing["problem"])
         if standing["comparison"] is not None:
             print(_compared(standing["comparison"]))
-        if given.switch:
-            service.switch(given.name)
-    print(f"{given.name} is decided by {standing['config']['policy']} now." if given.switch else _what_next(given.name))
+        if given.promote:
+            service.promote(given.name)
+    print(
+        f"{given.name} is decided by {standing['config']['policy']} now." if given.promote else _what_next(given.name)
+    )
 
 
 def _compared(told: Mapping[str, object]) -> str:
@@ -146,20 +151,27 @@ def _compared(told: Mapping[str, object]) -> str:
 
 
 def _what_next(name: str) -> str:
-    return f"It stands by and follows the log; `rankloop rankers switch {name}` lets it decide, and back."
+    return f"The challenger follows the log; `rankloop rankers promote {name}` lets it decide."
 
 
-def switch(given: argparse.Namespace) -> None:
+def promote(given: argparse.Namespace) -> None:
     """Let the policy that stands by decide."""
     with client(given) as service:
-        told = service.switch(given.name)
-    print(f"{given.name} is decided by {told.config['policy']} now; the same again switches back.")
+        told = service.promote(given.name)
+    print(f"{given.name} is decided by {told.config['policy']} now; `promote` again takes it back.")
 
 
-def release(given: argparse.Namespace) -> None:
+def discard(given: argparse.Namespace) -> None:
+    """Discard the challenger."""
+    with client(given) as service:
+        service.discard_challenger(given.name)
+    print(f"The challenger of {given.name} is discarded.")
+
+
+def reset_guardrail(given: argparse.Namespace) -> None:
     """Let the policy decide again."""
     with client(given) as service:
-        service.release(given.name)
+        service.reset_guardrail(given.name)
     print(f"{given.name} decides again.")
 
 

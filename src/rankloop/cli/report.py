@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rankloop import validate
 from rankloop.cli.options import Commands
-from rankloop.cli.service import ASKS, add_url, client
+from rankloop.cli.service_client import ASKS, add_url, client
 from rankloop.errors import InvalidInput
 from rankloop.files import replace_file
 

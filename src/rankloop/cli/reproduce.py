@@ -7,10 +7,10 @@ from pathlib import Path
 
 from rankloop import validate
 from rankloop.cli.options import Commands, add_data, add_jobs, add_policies, show_progress, use_data, use_policies
-from rankloop.data import prepared
-from rankloop.data.errors import MissingData
+from rankloop.datasets import prepared
+from rankloop.datasets.errors import MissingData
 from rankloop.errors import RankloopError
-from rankloop.experiments import library, page, report, running
+from rankloop.experiments import library, page, report, runner
 from rankloop.experiments.experiment import Experiment
 from rankloop.simulator.spec import PolicySpec, policy_specs
 
@@ -82,7 +82,7 @@ def _one(experiment: Experiment, results: Path, extra: list[PolicySpec], given: 
     def told(id: str, done: int, total: int) -> None:
         show_progress(given, id, done, total)
 
-    outcome = running.run(
+    outcome = runner.run(
         experiment,
         results,
         quick=given.quick,

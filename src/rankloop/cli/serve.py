@@ -14,7 +14,7 @@ from rankloop.errors import InvalidInput, MissingExtra
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from rankloop.schema.service_settings import Settings
+    from rankloop.schema.service_settings import ServiceSettings
 
 SWITCH = 0.0002
 """Seconds for which one thread may keep the interpreter while others wait: a commit asks for it four or five times."""
@@ -59,11 +59,11 @@ def run(given: argparse.Namespace) -> None:
     until_the_end(app.create_app(chosen), chosen, "info")
 
 
-def until_the_end(made: FastAPI, chosen: Settings, level: str) -> None:
+def until_the_end(made: FastAPI, chosen: ServiceSettings, level: str) -> None:
     """Answer until interrupted, in a process of its own."""
     import uvicorn
 
-    from rankloop.service.wire import Wire
+    from rankloop.service.answer_transport import Wire
 
     sys.setswitchinterval(SWITCH)
     gc.collect()

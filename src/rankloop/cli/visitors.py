@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from rankloop import validate
 from rankloop.cli.options import Commands, add_data, add_policies, use_data, use_policies
-from rankloop.cli.service import DEFAULT, KEY, URL
+from rankloop.cli.service_client import DEFAULT, KEY, URL
 from rankloop.errors import InvalidInput, RankloopError
 
 if TYPE_CHECKING:
     from rankloop.client import Client, NotAllowed
-    from rankloop.visitors import Audience, Plan, Run
-    from rankloop.visitors.tally import Summary
+    from rankloop.visitors import Audience, Run, VisitPlan
+    from rankloop.visitors.statistics import Summary
 
 EVERY = 5.0
 """Seconds between lines of progress."""
@@ -122,10 +122,10 @@ def _url(given: argparse.Namespace) -> str:
     return url
 
 
-def _plan(given: argparse.Namespace, service: Client, audience: Audience) -> Plan:
+def _plan(given: argparse.Namespace, service: Client, audience: Audience) -> VisitPlan:
     """How visitors come, once the ranker is one that they can visit."""
-    from rankloop.visitors import Plan, fit
-    from rankloop.visitors.patience import Patience
+    from rankloop.visitors import VisitPlan, fit
+    from rankloop.visitors.retry import Retry
 
     said: list[str] = []
 
@@ -134,11 +134,11 @@ def _plan(given: argparse.Namespace, service: Client, audience: Audience) -> Pla
             said.append(f"{error} Asking again for {given.patience:g} seconds.")
             _tell(given, said[0])
 
-    patience = Patience(given.patience, noted=waits)
+    patience = Retry(given.patience, noted=waits)
     options = {"create": given.create, "slots": given.slots, "rounds": given.rounds}
     fitted = fit(service, given.ranker, audience, patience=patience, **options)
     _tell(given, f"{given.ranker}: {'created, ' if fitted.created else ''}{fitted.put} items put; run {given.named}")
-    return Plan(
+    return VisitPlan(
         ranker=given.ranker,
         rate=given.rate,
         callers=given.callers,

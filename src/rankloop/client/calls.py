@@ -22,8 +22,8 @@ from rankloop.schema import (
     Receipt,
 )
 from rankloop.schema.answers import BulkAnswer, BulkAnswers, RankersAnswer
-from rankloop.schema.bodies import ItemPage
 from rankloop.schema.ranker_fields import RankerFields, named
+from rankloop.schema.request_bodies import ItemPage
 
 T = TypeVar("T")
 
@@ -156,9 +156,9 @@ class Calls:
         return Call("GET", _at(ranker, "segments"), _inside("segments", list[str]))
 
     @staticmethod
-    def places(ranker: str, **query: str | float) -> Call[list[dict[str, Any]]]:
+    def slot_counts(ranker: str, **query: str | float) -> Call[list[dict[str, Any]]]:
         """How often the items shown most stood in each place: limit, age."""
-        return Call("GET", _at(ranker, "places"), _inside("items", list[dict[str, Any]]), query=query)
+        return Call("GET", _at(ranker, "slots"), _inside("items", list[dict[str, Any]]), query=query)
 
     @staticmethod
     def diagnosis(ranker: str) -> Call[dict[str, Any]]:
@@ -217,29 +217,29 @@ class Calls:
         return Call("GET", _at(ranker, "history"), _inside("events", list[dict[str, Any]]))
 
     @staticmethod
-    def put_other(ranker: str, config: Mapping[str, object]) -> Call[dict[str, Any]]:
-        """Rebuild another policy from the ranker's log, in the background."""
-        return Call("PUT", _at(ranker, "other"), _same, dict(config))
+    def put_challenger(ranker: str, config: Mapping[str, object]) -> Call[dict[str, Any]]:
+        """Rebuild a challenger from the ranker's log, in the background."""
+        return Call("PUT", _at(ranker, "challenger"), _same, dict(config))
 
     @staticmethod
-    def other(ranker: str) -> Call[dict[str, Any]]:
-        """How far the other policy is, and how well both predicted the clicks of the same log."""
-        return Call("GET", _at(ranker, "other"), _same)
+    def challenger(ranker: str) -> Call[dict[str, Any]]:
+        """Return the state of the challenger, and how well both predicted the clicks of the same log."""
+        return Call("GET", _at(ranker, "challenger"), _same)
 
     @staticmethod
-    def drop_other(ranker: str) -> Call[None]:
-        """The other policy goes."""
-        return Call("DELETE", _at(ranker, "other"), _nothing)
+    def discard_challenger(ranker: str) -> Call[None]:
+        """Discard the challenger."""
+        return Call("DELETE", _at(ranker, "challenger"), _nothing)
 
     @staticmethod
-    def switch(ranker: str) -> Call[RankerAnswer]:
-        """Let the other policy decide, and this one stand by."""
-        return Call("POST", _at(ranker, "switch"), _ranker)
+    def promote(ranker: str) -> Call[RankerAnswer]:
+        """Promote the challenger; the policy that decided becomes the challenger."""
+        return Call("POST", _at(ranker, "promote"), _ranker)
 
     @staticmethod
-    def release(ranker: str) -> Call[RankerAnswer]:
+    def reset_guardrail(ranker: str) -> Call[RankerAnswer]:
         """Let the policy decide again after the guard fell back."""
-        return Call("POST", _at(ranker, "release"), _ranker)
+        return Call("POST", _at(ranker, "guardrail/reset"), _ranker)
 
     @staticmethod
     def delete_ranker(ranker: str) -> Call[None]:

@@ -7,7 +7,8 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from rankloop.errors import InvalidInput
-from rankloop.hosting.rankers import Rankers
+from rankloop.eventlog import MemoryStore
+from rankloop.hosting.registry import RankerRegistry
 from rankloop.hosting.scheduler import Scheduler
 from rankloop.schema import (
     FeedbackEvent,
@@ -19,10 +20,9 @@ from rankloop.schema import (
     RankRequest,
     Receipt,
 )
+from rankloop.schema.accepted_values import whole
 from rankloop.schema.ranker_fields import RankerFields, named
-from rankloop.schema.service_settings import Settings
-from rankloop.schema.words import whole
-from rankloop.store import MemoryStore
+from rankloop.schema.service_settings import ServiceSettings
 
 MEMORY = ":memory:"
 MAX_PAGE, MAX_OFFSET = 10_000, 10**9
@@ -53,9 +53,9 @@ class Local:
     """A connection that needs no service. Any thread may use it; a file or a database is for one process only."""
 
     def __init__(self, place: str) -> None:
-        settings = Settings() if place == MEMORY else Settings(log=place)
+        settings = ServiceSettings() if place == MEMORY else ServiceSettings(log=place)
         self._limits = settings.limits
-        self._rankers = Rankers(settings, MemoryStore()) if place == MEMORY else Rankers.open(settings)
+        self._rankers = RankerRegistry(settings, MemoryStore()) if place == MEMORY else RankerRegistry.open(settings)
         self._scheduler = Scheduler(self._rankers, settings.snapshots, lambda ranker, windows: None)
         self._scheduler.start()
 
@@ -116,7 +116,7 @@ class Local:
         """Decide a list; `schema.RankRequest` says what each of the options is."""
         hosted = self._rankers.find(ranker)
         hosted.admit(asked, self._limits)
-        ranking, kept = hosted.ranker.rank_soon(asked)
+        ranking, kept = hosted.ranker.submit_rank(asked)
         if kept is not None:
             kept.result()
         return ranking.answer()
@@ -124,7 +124,7 @@ class Local:
     @_with(FeedbackEvent, FeedbackEvent.__struct_fields__)
     def feedback(self, ranker: str, told: FeedbackEvent) -> Receipt:
         """Tell what happened to a list; `schema.FeedbackEvent` says what each of the options is."""
-        return self._rankers.find(ranker).ranker.feedback_soon(told, waits=True).result()
+        return self._rankers.find(ranker).ranker.submit_feedback(told, waits=True).result()
 
     def withdraw(self, ranker: str, decision: str) -> Receipt:
         """Say that a list was never shown: nothing is learned from it."""

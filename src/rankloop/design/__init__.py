@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from rankloop.errors import MISSING, InvalidInput, Words
-from rankloop.math.arrays import take
-from rankloop.types import EMPTY, FloatArray, IntArray, Layout, Read, Request, Rows
+from rankloop.math.columns import take
+from rankloop.types import EMPTY, FloatArray, IntArray, Read, Request, RowLayout, Rows
 
 __all__ = ["Coverage", "Design", "Interaction", "PerItem", "PerItemSlot", "PerSlot", "Positional", "Shared", "SlotOnly"]
 
@@ -37,7 +37,7 @@ class Design(Protocol):
         """How many models an item feeds, in as many slots: a prior of the item is a row of each of them."""
         return 1
 
-    def layout(self, width: int) -> Layout | None:
+    def layout(self, width: int) -> RowLayout | None:
         """Where the features of a row of this width, made for fewer items, stand now; None: they stay in place."""
         return None
 
@@ -204,14 +204,14 @@ class Interaction(Design):
         dx, dy = self.context, self.dim if self.one_hot is None else self.one_hot
         return None if dy is None else 1 + dx + dy + dx * dy
 
-    def layout(self, width: int) -> Layout | None:
+    def layout(self, width: int) -> RowLayout | None:
         """Features of items come with the items: y grows, and so does each of the dx blocks of x⊗y."""
         dx, now = self.context, self.one_hot
         if now is None:
             return None
         before = (width - 1 - dx) // (1 + dx)
         blocks = 1 + dx + np.arange(1 + dx)[:, None] * now + np.arange(before)
-        return Layout(np.concatenate([np.arange(1 + dx), blocks.ravel()]), 1 + dx + now + dx * now)
+        return RowLayout(np.concatenate([np.arange(1 + dx), blocks.ravel()]), 1 + dx + now + dx * now)
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Z of every item in this slot, [B, L, 1 + dx + dy + dx·dy]."""

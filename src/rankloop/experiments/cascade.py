@@ -16,7 +16,7 @@ RANKED = {"id": "ranked-lin-ts", "label": "RankedLinTS"}
 
 
 @dataclass(frozen=True)
-class Problem:
+class CascadeProblem:
     """A data set as the paper cuts it, and its category for figure 2b."""
 
     name: str
@@ -30,7 +30,7 @@ class Problem:
 
 
 PROBLEMS = (
-    Problem(
+    CascadeProblem(
         "movielens",
         "movielens-1m",
         {},
@@ -40,7 +40,7 @@ PROBLEMS = (
         {"data": "movielens-1m", "categories": ["Adventure"]},
         "A film attracts those who gave it more than 3 stars. ",
     ),
-    Problem(
+    CascadeProblem(
         "yelp",
         "yelp",
         {"users": 20_000, "items": 3_000},
@@ -52,7 +52,7 @@ PROBLEMS = (
         "has 16,239 users, does not name its categories and keeps all kinds of businesses, so the most reviewed ones "
         "are taken. The subset comes from another cut, which names them. ",
     ),
-    Problem(
+    CascadeProblem(
         "songs",
         "songs",
         {"users": 400_000, "items": 10_000},
@@ -73,12 +73,12 @@ def _panel(
     return Panel({name: value}, title, {"kind": "matrix", **world}, policies, rounds, runs, chunk=10)
 
 
-def _world(problem: Problem, **sizes: int) -> dict[str, object]:
+def _world(problem: CascadeProblem, **sizes: int) -> dict[str, object]:
     cut = {"most": dict(problem.most)} if problem.most else {}
     return {"data": problem.data, **cut, **sizes}
 
 
-def _fig1(problem: Problem) -> Experiment:
+def _fig1(problem: CascadeProblem) -> Experiment:
     def panels(quick: bool) -> tuple[Panel, ...]:
         players = (UCB1, LIN_TS, RANKED)
         worlds = (
@@ -128,7 +128,7 @@ def _fig1(problem: Problem) -> Experiment:
     )
 
 
-def _fig2(problem: Problem, part: str) -> Experiment:
+def _fig2(problem: CascadeProblem, part: str) -> Experiment:
     """One of the parts a (features), b (features, a subset), c (slots, regret) and d (slots, reward)."""
     subset = part == "b"
 

@@ -15,7 +15,7 @@ from rankloop.simulator.result import Result, Trace
 from rankloop.simulator.stats import half_width, share_of
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """What the numbers say; the worst of several comes last."""
 
     HOLDS = "holds"
@@ -23,23 +23,23 @@ class Verdict(StrEnum):
     FAILS = "does not hold"
 
     @property
-    def opposite(self) -> Verdict:
+    def opposite(self) -> ClaimVerdict:
         """The verdict on the opposite claim."""
-        return {Verdict.HOLDS: Verdict.FAILS, Verdict.FAILS: Verdict.HOLDS}.get(self, self)
+        return {ClaimVerdict.HOLDS: ClaimVerdict.FAILS, ClaimVerdict.FAILS: ClaimVerdict.HOLDS}.get(self, self)
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimFinding:
     """A verdict with the numbers behind it."""
 
-    verdict: Verdict
+    verdict: ClaimVerdict
     numbers: str
 
 
 class Test(Protocol):
     """Something that results can pass or fail."""
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """The verdict on these results."""
 
 
@@ -51,28 +51,28 @@ class Claim:
     source: str
     test: Test
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """The verdict on these results."""
         return self.test.judge(outcome)
 
 
-def together(findings: Iterable[tuple[str, Finding]]) -> Finding:
+def together(findings: Iterable[tuple[str, ClaimFinding]]) -> ClaimFinding:
     """One finding for several panels: it holds only where all hold."""
     found = list(findings)
-    worst = max((f.verdict for _, f in found), key=list(Verdict).index, default=Verdict.UNSURE)
-    return Finding(worst, "; ".join(f"{name}: {f.numbers}" if name else f.numbers for name, f in found))
+    worst = max((f.verdict for _, f in found), key=list(ClaimVerdict).index, default=ClaimVerdict.UNSURE)
+    return ClaimFinding(worst, "; ".join(f"{name}: {f.numbers}" if name else f.numbers for name, f in found))
 
 
-def beyond(value: float, half: float, bound: float) -> Verdict:
+def beyond(value: float, half: float, bound: float) -> ClaimVerdict:
     """Holds where the whole interval value ± half lies above the bound, fails where it lies below."""
     if np.isnan(half):
-        return Verdict.UNSURE
+        return ClaimVerdict.UNSURE
     if value - half > bound:
-        return Verdict.HOLDS
-    return Verdict.FAILS if value + half < bound else Verdict.UNSURE
+        return ClaimVerdict.HOLDS
+    return ClaimVerdict.FAILS if value + half < bound else ClaimVerdict.UNSURE
 
 
-def compared(worse: Trace, better: Trace, times: float, at: int = -1) -> Finding:
+def compared(worse: Trace, better: Trace, times: float, at: int = -1) -> ClaimFinding:
     """Whether the regret of `worse` is above `times` that of `better` at a checkpoint (paired, 95 %).
 
     The test is of the difference, which is defined where a regret is 0 or below; the ratio is told where it is.
@@ -83,8 +83,8 @@ def compared(worse: Trace, better: Trace, times: float, at: int = -1) -> Finding
     if b.mean() > 0:
         ratio, half = share_of(a, b)
         asked = "" if times == 1.0 else f" (the bound is {times:g})"
-        return Finding(verdict, f"{worse.label} / {better.label} = {ratio:.2f} ± {half:.2f}{asked}")
-    return Finding(verdict, f"{worse.label} {a.mean():.4g}, {better.label} {b.mean():.4g}")
+        return ClaimFinding(verdict, f"{worse.label} / {better.label} = {ratio:.2f} ± {half:.2f}{asked}")
+    return ClaimFinding(verdict, f"{worse.label} {a.mean():.4g}, {better.label} {b.mean():.4g}")
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ class Lower:
     times: float = 1.0
     where: Key = field(default_factory=dict)
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """Ratio of mean final regrets against `times`."""
         return together(self._each(outcome))
 
-    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             for label in self.worse:
                 found = compared(trace(result, label), trace(result, self.better), self.times)
@@ -116,14 +116,14 @@ class Close:
     times: float
     where: Key = field(default_factory=dict)
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """Ratio of mean final regrets against `times`."""
         return together(self._each(outcome))
 
-    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             found = compared(trace(result, self.label), trace(result, self.to), self.times)
-            yield _name(panel.title, outcome), Finding(found.verdict.opposite, found.numbers)
+            yield _name(panel.title, outcome), ClaimFinding(found.verdict.opposite, found.numbers)
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,11 @@ class Lowest:
     at: int | None = None  # the round, if not the last
     where: Key = field(default_factory=dict)
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """Against the best of the others."""
         return together(self._each(outcome))
 
-    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             mine = trace(result, self.label)
             c = -1 if self.at is None else int(np.searchsorted(mine.rounds, self.at).clip(max=len(mine.rounds) - 1))
@@ -146,7 +146,7 @@ class Lowest:
             others = (t for t in result if t is not mine and t.label not in panel.own)
             rival = min(others, key=lambda t: float(t.regret[c].mean()))
             found = compared(rival, mine, 1.0, c)
-            yield _name(panel.title, outcome), Finding(found.verdict, f"next is {rival.label}: {found.numbers}")
+            yield _name(panel.title, outcome), ClaimFinding(found.verdict, f"next is {rival.label}: {found.numbers}")
 
 
 @dataclass(frozen=True)
@@ -157,15 +157,15 @@ class EveryRun:
     worse: str
     where: Key = field(default_factory=dict)
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """Count the replications."""
         return together(self._each(outcome))
 
-    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             below = trace(result, self.better).final < trace(result, self.worse).final
-            verdict = Verdict.HOLDS if below.all() else Verdict.FAILS
-            yield _name(panel.title, outcome), Finding(verdict, f"in {below.sum()} of {below.size} runs")
+            verdict = ClaimVerdict.HOLDS if below.all() else ClaimVerdict.FAILS
+            yield _name(panel.title, outcome), ClaimFinding(verdict, f"in {below.sum()} of {below.size} runs")
 
 
 @dataclass(frozen=True)
@@ -177,16 +177,16 @@ class Rises:
     falls: bool = False
     where: Key = field(default_factory=dict)
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """Each step must be beyond its noise."""
         found = [(p.title, getattr(trace(r, self.label), self.of)[-1]) for p, r in outcome.where(**self.where)]
         steps = []
         for (_, low), (_, high) in pairwise(found):
             step = (low - high if self.falls else high - low).mean()
             noise = float(np.hypot(half_width(low), half_width(high)))
-            steps.append(("", Finding(beyond(float(step), noise, 0.0), "")))
+            steps.append(("", ClaimFinding(beyond(float(step), noise, 0.0), "")))
         numbers = ", ".join(f"{title}: {final.mean():,.0f} ± {half_width(final):,.0f}" for title, final in found)
-        return Finding(together(steps).verdict, numbers)
+        return ClaimFinding(together(steps).verdict, numbers)
 
 
 @dataclass(frozen=True)
@@ -198,14 +198,14 @@ class Spread:
     wide: bool = False  # claims that it is above
     where: Key = field(default_factory=dict)
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """Ratio of two means, their noise taken as independent."""
         finals = [(p.title, trace(r, self.label).final) for p, r in outcome.where(**self.where)]
         (least, low), (most, high) = (pick(finals, key=lambda f: float(f[1].mean())) for pick in (min, max))
         ratio = float(high.mean() / low.mean())
         noise = ratio * float(np.hypot(half_width(high) / high.mean(), half_width(low) / low.mean()))
         verdict = beyond(ratio, noise, self.times) if self.wide else beyond(-ratio, noise, -self.times)
-        return Finding(verdict, f"{self.label} at {most} / at {least} = {ratio:.2f} ± {noise:.2f}")
+        return ClaimFinding(verdict, f"{self.label} at {most} / at {least} = {ratio:.2f} ± {noise:.2f}")
 
 
 @dataclass(frozen=True)
@@ -216,11 +216,11 @@ class Straight:
     share: float = 0.7
     where: Key = field(default_factory=dict)
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """Compare the growth of two quarters."""
         return together(self._each(outcome))
 
-    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             regret = trace(result, self.label).regret
             C = len(regret) - 1
@@ -230,7 +230,7 @@ class Straight:
             numbers = (
                 f"{self.label} grows by {late.mean():.4g} in the last quarter, by {early.mean():.4g} in the second"
             )
-            yield _name(panel.title, outcome), Finding(verdict, numbers)
+            yield _name(panel.title, outcome), ClaimFinding(verdict, numbers)
 
 
 def trace(result: Result, label: str) -> Trace:

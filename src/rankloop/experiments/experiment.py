@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from rankloop.experiments.claims import Claim
-    from rankloop.experiments.tables import Table
+    from rankloop.experiments.tables import ResultTable
 
 SEED = 1
 Key = Mapping[str, str | int | float]
@@ -75,7 +75,7 @@ class Arrangement(Protocol):
     def draw(self, outcome: Outcome) -> Figure:
         """The figure, arranged as in the paper."""
 
-    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+    def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
         """Tables by name; the one called `table` is the main one."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.errors import MissingExtra
 from rankloop.experiments.experiment import Outcome, Panel
-from rankloop.experiments.tables import Table, finals
+from rankloop.experiments.tables import ResultTable, finals
 from rankloop.simulator.plot import Style, as_text, band, styles
 from rankloop.simulator.result import Result, Trace
 from rankloop.simulator.stats import half_width
@@ -118,7 +118,7 @@ class Curves:
         chosen = not self.only or trace.label in self.only
         return trace.label in panel.own or (chosen and trace.label not in self.hide.get(panel.title, ()))
 
-    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+    def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
         """Final numbers of every policy."""
         return {"table": finals(outcome)}
 
@@ -144,7 +144,7 @@ class Overlay:
         legend(figure, axes)
         return figure
 
-    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+    def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
         """Final numbers of every policy."""
         return {"table": finals(outcome)}
 
@@ -173,7 +173,7 @@ class Ends:
         legend(figure, axes)
         return figure
 
-    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+    def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
         """Final numbers of every policy."""
         return {"table": finals(outcome)}
 
@@ -201,6 +201,6 @@ class CurvesAndEnds:
         legend(figure, [left])
         return figure
 
-    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+    def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
         """Final numbers of every policy."""
         return {"table": finals(outcome)}

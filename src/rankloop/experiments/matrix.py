@@ -11,7 +11,7 @@ import numpy as np
 from rankloop import catalogue
 from rankloop.errors import Unsupported
 from rankloop.experiments.experiment import SEED, Panel
-from rankloop.experiments.running import play_panels
+from rankloop.experiments.runner import play_panels
 from rankloop.math.logistic import sigmoid
 from rankloop.simulator import streams
 from rankloop.simulator.result import Trace

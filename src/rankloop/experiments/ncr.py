@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from rankloop.experiments.claims import Finding, Verdict, together
+from rankloop.experiments.claims import ClaimFinding, ClaimVerdict, together
 from rankloop.experiments.experiment import Outcome, Panel
 from rankloop.experiments.figures import canvas, label_axes, legend, values
 from rankloop.experiments.published import COLUMNS, published
-from rankloop.experiments.tables import Table
+from rankloop.experiments.tables import ResultTable
 from rankloop.simulator.plot import OWN, Style, styles
 from rankloop.simulator.result import Result, Trace
 from rankloop.types import FloatArray
@@ -110,7 +110,7 @@ class NcrTable:
         legend(figure, axes)
         return figure
 
-    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+    def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
         """The table with printed numbers in brackets, and the winners of the search."""
         cells = list(self.cells(outcome))
         columns = list(dict.fromkeys(cell[:2] for cell in cells))
@@ -122,8 +122,8 @@ class NcrTable:
             (scenario, str(budget), NAMES.get(id, id), best.params, f"{best.ncr.mean():.3f}", f"{np.ptp(best.ncr):.3f}")
             for scenario, id, budget, best, _ in cells
         )
-        winners = Table(("scenario", "b", "policy", "parameters", "NCR", "range over runs"), chosen)
-        return {"table": Table(head, rows), "winners": winners}
+        winners = ResultTable(("scenario", "b", "policy", "parameters", "NCR", "range over runs"), chosen)
+        return {"table": ResultTable(head, rows), "winners": winners}
 
 
 def _rank_correlation(a: FloatArray, b: FloatArray) -> float:
@@ -148,7 +148,7 @@ class NearPrinted:
     budgets: tuple[int, ...] = (1, 5, 10)
     tolerance: float = 0.03
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """List the cells that are not."""
         all_cells = [c for c in NcrTable(self.table).cells(outcome) if c[1] == self.id and c[2] in self.budgets]
         far = []
@@ -158,8 +158,8 @@ class NearPrinted:
             if printed is not None and abs(own - printed) > self.tolerance + 0.005:
                 far.append(f"{scenario} b = {budget}: {own:.2f}, printed {printed:.2f}")
         near = f"{len(all_cells) - len(far)} of {len(all_cells)} cells within {self.tolerance}"
-        verdict = Verdict.FAILS if far else Verdict.HOLDS if all_cells else Verdict.UNSURE
-        return Finding(verdict, "; ".join((near, *far)))
+        verdict = ClaimVerdict.FAILS if far else ClaimVerdict.HOLDS if all_cells else ClaimVerdict.UNSURE
+        return ClaimFinding(verdict, "; ".join((near, *far)))
 
 
 @dataclass(frozen=True)
@@ -171,11 +171,11 @@ class Wins:
     scenario: str
     budgets: tuple[int, ...] = (1, 5, 10)
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """Compare means; a difference below 0.005 does not show in print."""
         return together(self._each(outcome))
 
-    def _each(self, outcome: Outcome) -> Iterator[tuple[str, Finding]]:
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for budget in self.budgets:
             found = {
                 id: winner(outcome, id, scenario=self.scenario, budget=budget, space="plain")
@@ -185,9 +185,9 @@ class Wins:
             if self.id not in ncr or len(ncr) < 2:
                 continue
             ahead = min(ncr[self.id] - value for id, value in ncr.items() if id != self.id)
-            verdict = Verdict.HOLDS if ahead > -0.005 else Verdict.FAILS
+            verdict = ClaimVerdict.HOLDS if ahead > -0.005 else ClaimVerdict.FAILS
             numbers = ", ".join(f"{NAMES[id]} {value:.2f}" for id, value in ncr.items())
-            yield f"b = {budget}", Finding(verdict, numbers)
+            yield f"b = {budget}", ClaimFinding(verdict, numbers)
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class RewardRates:
         legend(figure, axes)
         return figure
 
-    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+    def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
         """Final reward per round of every winner."""
         rows = []
         for scenario, budget in self.rows:
@@ -221,7 +221,7 @@ class RewardRates:
                         rate = best.trace.reward[-1].mean() / best.trace.rounds[-1]
                         rows.append((name, scenario, str(budget), NAMES.get(id, id), f"{rate:.3f}", best.params))
         columns = ("data", "scenario", "b", "policy", "reward per round", "parameters")
-        return {"table": Table(columns, tuple(rows))}
+        return {"table": ResultTable(columns, tuple(rows))}
 
 
 def _rate(axes: Axes, trace: Trace, *, label: str, **style: Unpack[Style]) -> None:
@@ -268,20 +268,20 @@ class SpaceDifference:
         legend(figure, axes)
         return figure
 
-    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+    def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
         """The same numbers."""
         rows = []
         for scenario, budget in self.rows:
             for pivot, dep, difference in zip(self.pivots, *self.numbers(outcome, scenario, budget), strict=True):
                 rows.append((scenario, str(budget), str(pivot), f"{dep:.3f}", f"{difference:+.3f}"))
-        return {"table": Table(("scenario", "b", "pivot", "Dep", "difference of Ind"), tuple(rows))}
+        return {"table": ResultTable(("scenario", "b", "pivot", "Dep", "difference of Ind"), tuple(rows))}
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """Where Dep does poorly, Ind loses by the mixture's space: rank correlation of the two over pivots."""
         found = []
         for scenario, budget in self.rows:
             dep, difference = self.numbers(outcome, scenario, budget)
             rank = _rank_correlation(dep, difference)
-            verdict = Verdict.HOLDS if rank > 0.55 else Verdict.FAILS if rank < 0.0 else Verdict.UNSURE
-            found.append((scenario, Finding(verdict, f"rank correlation {rank:.2f} over {len(dep)} pivots")))
+            verdict = ClaimVerdict.HOLDS if rank > 0.55 else ClaimVerdict.FAILS if rank < 0.0 else ClaimVerdict.UNSURE
+            found.append((scenario, ClaimFinding(verdict, f"rank correlation {rank:.2f} over {len(dep)} pivots")))
         return together(found)

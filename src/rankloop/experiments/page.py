@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rankloop.experiments import library
-from rankloop.experiments.claims import Verdict
+from rankloop.experiments.claims import ClaimVerdict
 from rankloop.experiments.experiment import Experiment
 from rankloop.experiments.report import Kept, read
-from rankloop.experiments.tables import Table
+from rankloop.experiments.tables import ResultTable
 
 INTRODUCTION = """# Reproduction
 
@@ -44,14 +44,14 @@ def _lines(kept: dict[str, Kept | None]) -> Iterator[str]:
                 yield from _section(experiment, kept[experiment.id])
 
 
-def _summary(kept: dict[str, Kept | None]) -> Table:
+def _summary(kept: dict[str, Kept | None]) -> ResultTable:
     rows = []
     for paper in library.PAPERS:
         mine = [kept[e.id] for e in library.ALL if e.paper == paper]
         found = Counter(c["verdict"] for k in mine if k is not None for c in k.claims)
         ran = sum(k is not None for k in mine)
-        rows.append((paper, f"{ran} of {len(mine)}", *(str(found[v]) for v in Verdict)))
-    return Table(("paper", "experiments run", *(str(v) for v in Verdict)), tuple(rows))
+        rows.append((paper, f"{ran} of {len(mine)}", *(str(found[v]) for v in ClaimVerdict)))
+    return ResultTable(("paper", "experiments run", *(str(v) for v in ClaimVerdict)), tuple(rows))
 
 
 def _section(experiment: Experiment, kept: Kept | None) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _section(experiment: Experiment, kept: Kept | None) -> Iterator[str]:
     )
     if kept.claims:
         rows = tuple((c["claim"], c["source"], c["verdict"], c["numbers"]) for c in kept.claims)
-        yield Table(("claim", "where", "verdict", "numbers"), rows).markdown() + "\n"
+        yield ResultTable(("claim", "where", "verdict", "numbers"), rows).markdown() + "\n"
     if kept.table.count("\n") <= 40:
         yield kept.table
     if experiment.differs:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from rankloop.experiments.claims import Finding, Verdict
+from rankloop.experiments.claims import ClaimFinding, ClaimVerdict
 from rankloop.experiments.experiment import Outcome
 from rankloop.experiments.figures import canvas, legend
-from rankloop.experiments.tables import Table, number
+from rankloop.experiments.tables import ResultTable, number
 from rankloop.simulator.plot import styles
 from rankloop.types import FloatArray
 
@@ -69,25 +69,25 @@ class Posteriors:
         legend(figure, axes)
         return figure
 
-    def tables(self, outcome: Outcome) -> Mapping[str, Table]:
+    def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
         """Mean, standard deviation and entropy of both."""
         rows = [
             (f"{nu}", name, number(float(p.mean())), number(float(p.std())), number(float(p.entropy())))
             for nu in TRUTHS
             for name, p in zip(("Gaussian", "Beta"), posteriors(nu), strict=True)
         ]
-        return {"table": Table(("ν", "posterior", "mean", "sd", "entropy"), tuple(rows))}
+        return {"table": ResultTable(("ν", "posterior", "mean", "sd", "entropy"), tuple(rows))}
 
 
 @dataclass(frozen=True)
 class Concentrates:
     """At the extremes the Beta posterior is wider than the Gaussian one."""
 
-    def judge(self, outcome: Outcome) -> Finding:
+    def judge(self, outcome: Outcome) -> ClaimFinding:
         """Compare standard deviations."""
         sds = {nu: [float(p.std()) for p in posteriors(nu)] for nu in TRUTHS}
         wider = all(beta > gauss for nu, (gauss, beta) in sds.items() if nu != 0.5)
         numbers = ", ".join(
             f"ν = {nu}: sd {beta:.3f} (Beta), {gauss:.3f} (Gaussian)" for nu, (gauss, beta) in sds.items()
         )
-        return Finding(Verdict.HOLDS if wider else Verdict.FAILS, numbers)
+        return ClaimFinding(ClaimVerdict.HOLDS if wider else ClaimVerdict.FAILS, numbers)

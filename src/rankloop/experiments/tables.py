@@ -16,7 +16,7 @@ NUMBER, PERCENT = re.compile(r"-?\d+(\.\d+)?"), re.compile(r"-?\d+(\.\d+)? %")
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Columns and rows of text."""
 
     columns: tuple[str, ...]
@@ -47,7 +47,7 @@ def _plain(cell: str) -> str:
     return bare if NUMBER.fullmatch(bare) else cell
 
 
-def finals(outcome: Outcome) -> Table:
+def finals(outcome: Outcome) -> ResultTable:
     """Final regret and reward of every policy in every panel, with half its 95 % interval."""
     rows = []
     for panel, result in outcome.parts:
@@ -64,7 +64,7 @@ def finals(outcome: Outcome) -> Table:
                     number(trace.reward[-1].mean()),
                 )
             )
-    return Table(("panel", "policy", "regret", "± (95 %)", "of random's", "reward"), tuple(rows))
+    return ResultTable(("panel", "policy", "regret", "± (95 %)", "of random's", "reward"), tuple(rows))
 
 
 def number(value: float) -> str:

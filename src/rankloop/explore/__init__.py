@@ -1,6 +1,6 @@
 """Exploration rules: how does doubt become a score?"""
 
-from rankloop.explore.base import Explore, Schedule
+from rankloop.explore.base import ExplorationRule, Schedule
 from rankloop.explore.bounds import epoch_ucb, kl_ucb, pbm_ucb, ucb1
 from rankloop.explore.rules import (
     Blocks,
@@ -20,7 +20,7 @@ __all__ = [
     "Blocks",
     "Bound",
     "EpsilonList",
-    "Explore",
+    "ExplorationRule",
     "Greedy",
     "Indifferent",
     "Quantile",

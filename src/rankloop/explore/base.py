@@ -17,7 +17,7 @@ Schedule = Callable[[IntArray], FloatArray]
 S_contra = TypeVar("S_contra", contravariant=True)
 
 
-class Explore(Protocol[S_contra]):
+class ExplorationRule(Protocol[S_contra]):
     """Turns what a state believes into scores. Whatever is random is drawn once for the whole list."""
 
     def __call__(self, state: S_contra, t: IntArray, rng: np.random.Generator) -> Score:
@@ -36,16 +36,16 @@ class Explore(Protocol[S_contra]):
         """
         return unknown("nothing is known of its exploration rule")
 
-    def without_doubt(self) -> Explore[S_contra] | None:
+    def without_doubt(self) -> ExplorationRule[S_contra] | None:
         """The rule with its exploration turned down to nothing; None where it has no such knob."""
         return None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        drop_stale(cls, Explore, follows="__call__", capabilities=("list_distribution", "without_doubt"))
+        drop_stale(cls, ExplorationRule, follows="__call__", capabilities=("list_distribution", "without_doubt"))
 
 
-class FromState(Explore[S_contra], Protocol):
+class FromState(ExplorationRule[S_contra], Protocol):
     """A rule whose scores follow from the state and the round alone."""
 
     def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:

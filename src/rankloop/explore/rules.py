@@ -11,7 +11,7 @@ import numpy as np
 from rankloop.belief.base import HasMean, HasMeanAndWidth, HasQuantiles, HasTally, SupportsDraw, Tally
 from rankloop.belief.choice import ChoiceState
 from rankloop.belief.order import OrderState
-from rankloop.explore.base import Explore, FromState, Schedule
+from rankloop.explore.base import ExplorationRule, FromState, Schedule
 from rankloop.math.logistic import sigmoid
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import ClosedForms, Composition, ListDistribution
@@ -23,7 +23,7 @@ S_contra = TypeVar("S_contra", contravariant=True)
 
 
 @dataclass(frozen=True)
-class Indifferent(Explore[State]):
+class Indifferent(ExplorationRule[State]):
     """No opinion, for planners that ask for none."""
 
     def __call__(self, state: State, t: IntArray, rng: np.random.Generator) -> Score:
@@ -80,7 +80,7 @@ class Ucb(FromState[U_contra], Generic[U_contra]):
 
 
 @dataclass(frozen=True)
-class Thompson(Explore[SupportsDraw]):
+class Thompson(ExplorationRule[SupportsDraw]):
     """One draw from the posterior, its spread multiplied by a scale."""
 
     scale: Schedule | float = 1.0
@@ -103,7 +103,7 @@ class Thompson(Explore[SupportsDraw]):
 
 
 @dataclass(frozen=True)
-class SharedNoise(Explore[HasTally]):
+class SharedNoise(ExplorationRule[HasTally]):
     """mean + Z·sd with ONE standard normal Z for all items of a learner (TS-Cascade)."""
 
     sd: Callable[[Tally, IntArray], FloatArray]
@@ -145,7 +145,7 @@ class Quantile(FromState[HasQuantiles]):
 
 
 @dataclass(frozen=True)
-class Blocks(Explore[OrderState]):
+class Blocks(ExplorationRule[OrderState]):
     """Minus the block's level plus U(0, 1): blocks in order, each of them shuffled (TopRank)."""
 
     def __call__(self, state: OrderState, t: IntArray, rng: np.random.Generator) -> Score:
@@ -163,10 +163,10 @@ class Blocks(Explore[OrderState]):
 
 
 @dataclass(frozen=True)
-class EpsilonList(Explore[S_contra], Generic[S_contra]):
+class EpsilonList(ExplorationRule[S_contra], Generic[S_contra]):
     """With probability epsilon a uniformly random list, else another rule's."""
 
-    rule: Explore[S_contra]
+    rule: ExplorationRule[S_contra]
     epsilon: float
 
     def __call__(self, state: S_contra, t: IntArray, rng: np.random.Generator) -> Score:

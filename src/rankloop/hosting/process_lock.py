@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO
 
 from rankloop.errors import RankloopError
-from rankloop.store import StoreUnavailable
+from rankloop.eventlog import StoreUnavailable
 
 
 def hold(log: str) -> IO[str] | None:

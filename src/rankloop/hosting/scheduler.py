@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 
 from rankloop.errors import RankloopError
-from rankloop.hosting.hosted import Hosted
-from rankloop.hosting.rankers import Rankers
-from rankloop.schema.service_settings import Snapshots
+from rankloop.hosting.hosted_ranker import HostedRanker
+from rankloop.hosting.registry import RankerRegistry
+from rankloop.schema.service_settings import SnapshotSettings
 
 log = logging.getLogger("rankloop.service")
 
@@ -19,10 +19,15 @@ class Scheduler:
     """Calls every ranker once in a while; a ranker that fails does not stop the others."""
 
     def __init__(
-        self, rankers: Rankers, snapshots: Snapshots, closed: Callable[[str, int], None], *, every: float = 1.0
+        self,
+        rankers: RankerRegistry,
+        snapshots: SnapshotSettings,
+        closed: Callable[[str, int], None],
+        *,
+        every: float = 1.0,
     ) -> None:
         self._rankers, self._snapshots, self._closed, self._every = rankers, snapshots, closed, every
-        self._kept: dict[Hosted, tuple[int, float]] = {}  # position of the last snapshot, and when that was
+        self._kept: dict[HostedRanker, tuple[int, float]] = {}  # position of the last snapshot, and when that was
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rankloop-scheduler", daemon=True)
 
@@ -56,7 +61,7 @@ class Scheduler:
         for gone in self._kept.keys() - set(there):
             del self._kept[gone]
 
-    def _keep(self, hosted: Hosted) -> None:
+    def _keep(self, hosted: HostedRanker) -> None:
         now, position = time.monotonic(), hosted.ranker.position
         at, then = self._kept.setdefault(hosted, (position, now))
         old = now - then >= 60.0 * self._snapshots.minutes

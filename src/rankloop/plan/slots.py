@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.math.arrays import take
 from rankloop.math.assignment import assign
+from rankloop.math.columns import take
 from rankloop.math.logistic import sigmoid
 from rankloop.objective import Objective
 from rankloop.plan.base import Plan, Planner, check_slots

@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.math.fair import pairing, places, standing
-from rankloop.math.lines import heights
+from rankloop.math.fair_ties import pairing, places, standing
+from rankloop.math.random_lines import heights
 from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray
 
 
-class Chances(NamedTuple):
+class ListProbabilities(NamedTuple):
     """Probabilities of a list, exact."""
 
     prefix: FloatArray  # [k] that it begins like this, to each slot
     slot: FloatArray  # [k] that each slot shows what it shows
 
 
-CERTAIN = Chances(np.array(1.0), np.array(1.0))
+CERTAIN = ListProbabilities(np.array(1.0), np.array(1.0))
 """Of a list that could not have been another, whatever its length."""
 
 
@@ -62,26 +62,26 @@ class Frame:
         listed = self.listed
         return np.asarray((listed != EMPTY) & self.may[listed])
 
-    def chances(self, prefix: FloatArray, slot: FloatArray) -> Chances:
+    def chances(self, prefix: FloatArray, slot: FloatArray) -> ListProbabilities:
         """Chances of the whole list, from those of the slots that are filled, each [n]."""
         k = len(self.shown)
         if len(self.slots) == k:
-            return Chances(prefix, slot)
+            return ListProbabilities(prefix, slot)
         before = np.searchsorted(self.slots, np.arange(k), side="right")
         right = self.right.astype(np.float64)
         whole = np.concatenate([np.ones(1), prefix])[before] * np.multiply.accumulate(right)
         right[self.slots] = slot
-        return Chances(whole, right)
+        return ListProbabilities(whole, right)
 
 
-def even(frame: Frame) -> Chances:
+def even(frame: Frame) -> ListProbabilities:
     """Every list that fills the frame is equally likely."""
     fine = frame.fine.astype(np.float64)
     drawn = np.multiply.accumulate(fine / (frame.count - np.arange(len(fine))))
     return frame.chances(drawn, fine / max(frame.count, 1))
 
 
-def any_length(frame: Frame) -> Chances:
+def any_length(frame: Frame) -> ListProbabilities:
     """As `even`, and then cut to a length uniform on 0 … the slots that are not empty; pinned items stay."""
     n, total = len(frame.slots), len(frame.slots) + frame.held
     lengths = total + 1
@@ -98,7 +98,7 @@ def any_length(frame: Frame) -> Chances:
     return frame.chances(prefix, slot)
 
 
-def ranked(frame: Frame, start: IntArray, size: IntArray, bias: FloatArray | None = None) -> Chances:
+def ranked(frame: Frame, start: IntArray, size: IntArray, bias: FloatArray | None = None) -> ListProbabilities:
     """Items in order of their scores, equal ones in random order, into slots in order of bias, equal ones alike.
 
     Args:
@@ -114,29 +114,29 @@ def ranked(frame: Frame, start: IntArray, size: IntArray, bias: FloatArray | Non
     return frame.chances(prefix, slot)
 
 
-def by_scores(frame: Frame, scores: FloatArray, bias: FloatArray | None = None) -> Chances:
+def by_scores(frame: Frame, scores: FloatArray, bias: FloatArray | None = None) -> ListProbabilities:
     """As `ranked`, by the scores [L] of all items."""
     start, size = np.empty((2, len(frame.slots)), dtype=np.int64)
     standing(scores, frame.may, frame.listed, start, size)
     return ranked(frame, start, size, bias)
 
 
-def by_lines(frame: Frame, level: FloatArray, slope: FloatArray) -> Chances:
+def by_lines(frame: Frame, level: FloatArray, slope: FloatArray) -> ListProbabilities:
     """The highest lines level + slope·Z, each [L], at one standard normal Z, equal ones in random order."""
     prefix, slot = np.empty((2, len(frame.slots)))
     heights(level, slope, frame.may, frame.listed, prefix, slot)
     return frame.chances(prefix, slot)
 
 
-def same(shown: IntArray, other: IntArray) -> Chances:
+def same(shown: IntArray, other: IntArray) -> ListProbabilities:
     """Of one list where the other, each [k], is shown for certain."""
     equal = shown == other
     if equal.all():
         return CERTAIN
-    return Chances(np.logical_and.accumulate(equal).astype(np.float64), equal.astype(np.float64))
+    return ListProbabilities(np.logical_and.accumulate(equal).astype(np.float64), equal.astype(np.float64))
 
 
-def mixed(chance: float, one: Chances, other: Chances) -> Chances:
+def mixed(chance: float, one: ListProbabilities, other: ListProbabilities) -> ListProbabilities:
     """One with this probability, or else the other."""
     rest = 1.0 - chance
-    return Chances(chance * one.prefix + rest * other.prefix, chance * one.slot + rest * other.slot)
+    return ListProbabilities(chance * one.prefix + rest * other.prefix, chance * one.slot + rest * other.slot)

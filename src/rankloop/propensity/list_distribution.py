@@ -19,16 +19,16 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from rankloop.math.fair import places
+from rankloop.math.fair_ties import places
 from rankloop.propensity import closed_forms
-from rankloop.propensity.closed_forms import CERTAIN, Chances, Frame
+from rankloop.propensity.closed_forms import CERTAIN, Frame, ListProbabilities
 from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Request, Rows, SlotScore
 
 T = TypeVar("T")
 
 DETERMINISTIC, EXACT, MONTE_CARLO = "deterministic", "exact", "monte-carlo"
 
-Probability = Callable[[Any, Decision], Chances | None]
+Probability = Callable[[Any, Decision], ListProbabilities | None]
 """(state, decision) of one learner -> probabilities of its list, CERTAIN if it is the only one, None if not known."""
 
 Levels = Callable[[Any, Rows], FloatArray]
@@ -48,14 +48,14 @@ class ListDistribution:
     probability: Probability
 
 
-class Decides(Protocol):
+class SupportsDecide(Protocol):
     """Whatever decides lists; its state is one that it has made itself."""
 
     def decide(self, state: Any, request: Request, rng: np.random.Generator) -> Decision:
         """Lists for this request; the state is only read."""
 
 
-class Composition(Decides, Protocol):
+class Composition(SupportsDecide, Protocol):
     """What closed forms need of a policy that is composed of parts."""
 
     def scores(self, state: Any, request: Request, rng: np.random.Generator) -> SlotScore:
@@ -120,7 +120,7 @@ def even() -> ListDistribution:
 def by_levels(policy: Composition, levels: Levels, bias: FloatArray | None = None) -> ListDistribution:
     """Levels in order, items of one level shuffled."""
 
-    def probability(state: HasBelief, decision: Decision) -> Chances:
+    def probability(state: HasBelief, decision: Decision) -> ListProbabilities:
         frame = Frame.of(decision)
         level = levels(state.belief, policy.rows(decision.request, *_top(decision.request)))[0]
         return closed_forms.by_scores(frame, level, _bias_of(bias, frame, decision.request))
@@ -131,7 +131,7 @@ def by_levels(policy: Composition, levels: Levels, bias: FloatArray | None = Non
 def by_lines(policy: Composition, lines: Lines) -> ListDistribution:
     """All scores moved by one normal number: the measure of those that give this list."""
 
-    def probability(state: HasBelief, decision: Decision) -> Chances:
+    def probability(state: HasBelief, decision: Decision) -> ListProbabilities:
         level, slope = lines(state.belief, state.t, policy.rows(decision.request, *_top(decision.request)))
         return closed_forms.by_lines(Frame.of(decision), level[0], slope[0])
 
@@ -144,7 +144,7 @@ def ranked(policy: Composition, bias: FloatArray | None = None, why: str = "") -
     """The largest scores first; which of exactly equal ones is a fair draw, and which of equal slots too."""
     slots_differ = _distinct(bias)
 
-    def probability(state: object, decision: Decision) -> Chances:
+    def probability(state: object, decision: Decision) -> ListProbabilities:
         if decision.scores is None:
             return elsewhere(state, decision)
         if decision.rivals is None and slots_differ:
@@ -159,7 +159,7 @@ def ranked(policy: Composition, bias: FloatArray | None = None, why: str = "") -
         size = 1 + np.where(scores == scores[:, None], rivals, 0).max(axis=1, initial=0)
         return closed_forms.ranked(frame, places(scores)[0], size, filled)
 
-    def elsewhere(state: object, decision: Decision) -> Chances:
+    def elsewhere(state: object, decision: Decision) -> ListProbabilities:
         """Of a list that the policy did not make, from the scores of all items."""
         own = policy.decide(state, decision.request, any_draws())
         frame = Frame.of(decision, _filled(own))
@@ -175,7 +175,7 @@ def ranked(policy: Composition, bias: FloatArray | None = None, why: str = "") -
 def settled(policy: Composition, why: str) -> ListDistribution:
     """The one list that is best; where others are as good, which of them is shown has no closed form."""
 
-    def probability(state: object, decision: Decision) -> Chances | None:
+    def probability(state: object, decision: Decision) -> ListProbabilities | None:
         if decision.scores is not None:
             return CERTAIN if decision.rivals is None else None
         own = policy.decide(state, decision.request, any_draws())
@@ -187,7 +187,7 @@ def settled(policy: Composition, why: str) -> ListDistribution:
 def drawn(spread: Callable[[IntArray], FloatArray | float], still: ListDistribution) -> ListDistribution:
     """Parameters are drawn; where their spread is 0 they are not."""
 
-    def probability(state: HasRounds, decision: Decision) -> Chances | None:
+    def probability(state: HasRounds, decision: Decision) -> ListProbabilities | None:
         return None if np.asarray(spread(state.t)).any() else still.probability(state, decision)
 
     return ListDistribution(MONTE_CARLO, "", "parameters are drawn; with spread 0 as if they were not", probability)
@@ -198,7 +198,7 @@ def epsilon(share: float, random: ListDistribution, rule: ListDistribution) -> L
     if random.kind == MONTE_CARLO:
         return random
 
-    def probability(state: object, decision: Decision) -> Chances | None:
+    def probability(state: object, decision: Decision) -> ListProbabilities | None:
         shown = Decision(decision.items, decision.rows, decision.request)
         return _mixture(share, random.probability(state, shown), rule, state, shown)
 
@@ -216,7 +216,7 @@ def at_times(
         return unknown("nothing is known of when its lists are random")
     draw = closed_forms.any_length if any_length else closed_forms.even
 
-    def probability(state: HasRounds, decision: Decision) -> Chances | None:
+    def probability(state: HasRounds, decision: Decision) -> ListProbabilities | None:
         p = float(np.asarray(chance(state.t))[0])
         if p == 0.0:
             return otherwise.probability(state, decision)
@@ -234,8 +234,8 @@ def within(inner: ListDistribution, state_of: Callable[[T], object]) -> ListDist
 
 
 def _mixture(
-    share: float, even: Chances | None, rule: ListDistribution, state: object, decision: Decision
-) -> Chances | None:
+    share: float, even: ListProbabilities | None, rule: ListDistribution, state: object, decision: Decision
+) -> ListProbabilities | None:
     if share >= 1.0 or even is None:
         return even
     own = rule.probability(state, decision)

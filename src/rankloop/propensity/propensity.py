@@ -9,12 +9,12 @@ import numpy as np
 
 from rankloop.errors import InvalidInput
 from rankloop.propensity.closed_forms import CERTAIN
-from rankloop.propensity.list_distribution import DETERMINISTIC, EXACT, MONTE_CARLO, Decides, ListDistribution
+from rankloop.propensity.list_distribution import DETERMINISTIC, EXACT, MONTE_CARLO, ListDistribution, SupportsDecide
 from rankloop.schema import PropensityAnswer
 from rankloop.types import Decision, FloatArray
 
 
-class HasListDistribution(Decides, Protocol):
+class HasListDistribution(SupportsDecide, Protocol):
     """A policy that says how its lists come about."""
 
     def list_distribution(self) -> ListDistribution:

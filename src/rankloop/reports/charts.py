@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from rankloop.engine.click_model import PlaceEffect
-from rankloop.engine.diagnosis import Told
-from rankloop.reports.numbers import digits, signed
-from rankloop.reports.spans import Span, Sums
+from rankloop.analytics.click_model_fit import SlotEffect
+from rankloop.analytics.diagnosis import ItemSummary
+from rankloop.reports.number_format import digits, signed
 from rankloop.reports.svg import Point, Scale, element, hours, label, line, number, path, picture, ticks
-from rankloop.reports.verdict import Verdict
+from rankloop.reports.time_spans import Span, Sums
+from rankloop.reports.verdict import ControlVerdict
 
 WIDTH, LEFT, RIGHT = 960.0, 58.0, 82.0
 LONG = 26
@@ -18,13 +18,16 @@ LONG = 26
 
 
 def over_time(spans: Sequence[Span]) -> str:
-    """Click-through of both arms with 95 % bands."""
-    tops = [b[1] for s in spans for arm in (s.policy, s.control) if arm.settled and (b := _kept(arm))]
+    """Click-through of both groups with 95 % bands."""
+    tops = [b[1] for s in spans for group in (s.policy, s.control) if group.settled and (b := _kept(group))]
     top = min(1.0, max(tops, default=1.0) * 1.05)
     x, y, axes = _axes(spans, top, 300.0)
-    arms: list[tuple[str, Callable[[Span], Sums]]] = [("control", lambda s: s.control), ("policy", lambda s: s.policy)]
+    groups: list[tuple[str, Callable[[Span], Sums]]] = [
+        ("control", lambda s: s.control),
+        ("policy", lambda s: s.policy),
+    ]
     parts, last = list(axes), []
-    for name, of in arms:
+    for name, of in groups:
         drawn = False
         for run in _runs(spans, of):
             middle = [x(s.start + s.seconds / 2) for s in run]
@@ -55,8 +58,8 @@ def exploring(spans: Sequence[Span]) -> str:
     return picture(WIDTH, 190.0, "Share of scores that explored, over time", parts)
 
 
-def _kept(arm: Sums) -> tuple[float, float]:
-    return arm.bounds or (0.0, 0.0)
+def _kept(group: Sums) -> tuple[float, float]:
+    return group.bounds or (0.0, 0.0)
 
 
 def _axes(spans: Sequence[Span], top: float, height: float) -> tuple[Scale, Scale, list[str]]:
@@ -103,7 +106,7 @@ def _named(last: Sequence[tuple[str, Point]]) -> list[str]:
     return parts
 
 
-def lift(found: Verdict) -> str:
+def lift(found: ControlVerdict) -> str:
     """The difference and its interval, beside none."""
     width, height, d = 420.0, 96.0, digits(found.control)
     low, high = min(0.0, found.low), max(0.0, found.high)
@@ -132,12 +135,12 @@ def lift(found: Verdict) -> str:
     return picture(width, height, "Difference of click-through with its 95 % interval", parts)
 
 
-def shares(gained: Sequence[Told], lost: Sequence[Told]) -> str:
+def shares(gained: Sequence[ItemSummary], lost: Sequence[ItemSummary]) -> str:
     """Of which share of the lists items are part: from control's to the policy's."""
     rows = [*gained, *lost]
     row, left, top = 30.0, 220.0, 34.0
     height = top + row * len(rows) + 30.0
-    most = max((max(one.policy or 0.0, one.control or 0.0) for one in rows), default=1.0) or 1.0
+    most = max((max(one.treatment_share or 0.0, one.control_share or 0.0) for one in rows), default=1.0) or 1.0
     x = Scale(0.0, most, left, WIDTH - 70.0)
     parts = []
     for value in ticks(0.0, most):
@@ -147,7 +150,7 @@ def shares(gained: Sequence[Told], lost: Sequence[Told]) -> str:
     parts += [_dot((left + 150, 12.0), "policy", 5.0), label(left + 160, 16.0, "in the policy's lists", "name policy")]
     for n, one in enumerate(rows):
         y = top + row * n + row / 2
-        a, b = x(one.control or 0.0), x(one.policy or 0.0)
+        a, b = x(one.control_share or 0.0), x(one.treatment_share or 0.0)
         parts += [
             label(left - 12, y + 4, _short(one.item), "item", "end"),
             line((a, y), (b, y), f"bridge {'up' if b > a else 'down'}"),
@@ -157,7 +160,7 @@ def shares(gained: Sequence[Told], lost: Sequence[Told]) -> str:
     return picture(WIDTH, height, "Items by the share of lists that they stand in", parts)
 
 
-def places(found: Sequence[PlaceEffect]) -> str:
+def slot_effects(found: Sequence[SlotEffect]) -> str:
     """Click rates of the same items by place, beside what the policy assumes."""
     height, right, tops = 240.0, 110.0, [1.0]
     tops += [value for one in found for value in (one.assumed, min(one.high or 0.0, 2.0)) if value is not None]
@@ -170,16 +173,18 @@ def places(found: Sequence[PlaceEffect]) -> str:
         parts.append(label(LEFT - 8, y(value) + 4, f"{value:g}", anchor="end"))
     for n, one in enumerate(found):
         x = LEFT + step * (n + 0.5)
-        parts.append(label(x, height - 12.0, f"place {one.place}", anchor="middle"))
+        parts.append(label(x, height - 12.0, f"slot {one.slot}", anchor="middle"))
         if one.assumed is not None:
             parts.append(line((x - 24, y(one.assumed)), (x + 24, y(one.assumed)), "assumed"))
         if one.effect is not None and one.low is not None and one.high is not None:
             tone = "bad" if one.off else "policy"
-            if one.place != one.beside:
+            if one.slot != one.reference:
                 parts.append(line((x, y(one.low)), (x, y(min(one.high, top))), f"whisker {tone}"))
             parts.append(_dot((x, y(min(one.effect, top))), tone, 5.5))
     parts += _key(WIDTH - right + 16.0, [("policy", "measured"), ("assumed", "assumed")])
-    return picture(WIDTH, height, f"Click rates of the same items by place, beside place {found[0].beside}", parts)
+    return picture(
+        WIDTH, height, f"Click rates of the same items by slot, compared with slot {found[0].reference}", parts
+    )
 
 
 def _key(x: float, names: Sequence[tuple[str, str]]) -> list[str]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rankloop.engine.diagnosis import Diagnosis
-from rankloop.engine.report import Overview
+from rankloop.analytics.diagnosis import Diagnosis
+from rankloop.analytics.overview import Overview
 from rankloop.errors import MissingExtra, RankloopError
-from rankloop.schema import Arm
+from rankloop.schema import GroupSummary
 
 T = TypeVar("T")
 
@@ -25,14 +25,14 @@ class Facts:
     diagnosis: Diagnosis
 
     @property
-    def policy(self) -> Arm:
+    def policy(self) -> GroupSummary:
         """Lists of the policy."""
-        return self.overview.arms["policy"]
+        return self.overview.groups["treatment"]
 
     @property
-    def control(self) -> Arm:
+    def control(self) -> GroupSummary:
         """Lists of the control group."""
-        return self.overview.arms["control"]
+        return self.overview.groups["control"]
 
     @classmethod
     def of(cls, ranker: str, made: float, config: Mapping[str, object], overview: object, diagnosis: object) -> Facts:

@@ -7,12 +7,12 @@ from html import escape as escaped
 
 from rankloop.reports import charts
 from rankloop.reports.facts import Facts
-from rankloop.reports.numbers import count, digits, moment, percent, signed, span
+from rankloop.reports.number_format import count, digits, moment, percent, signed, span
 from rankloop.reports.sections import sections
-from rankloop.reports.spans import spans
 from rankloop.reports.style import CSS
-from rankloop.reports.table import Section, Table
-from rankloop.reports.verdict import Verdict, verdict
+from rankloop.reports.table import ReportTable, Section
+from rankloop.reports.time_spans import spans
+from rankloop.reports.verdict import ControlVerdict, verdict
 from rankloop.version import __version__
 
 POINTS = 48
@@ -52,34 +52,34 @@ def _header(facts: Facts) -> str:
     )
 
 
-def _hero(section: Section, found: Verdict) -> str:
+def _hero(section: Section, found: ControlVerdict) -> str:
     compared = found.state in ("better", "worse", "same", "early")
     words = f'<div><span class="badge">{escape(BADGES[found.state])}</span>{_words(section)}</div>'
     chart = f"<div>{charts.lift(found)}</div>" if compared else ""
     return f'<section class="hero {section.tone}{"" if compared else " alone"}">{words}{chart}</section>'
 
 
-def _tiles(facts: Facts, found: Verdict) -> str:
-    tiles = [_rate(facts, "policy")] + ([_rate(facts, "control")] if facts.control.settled else [])
+def _tiles(facts: Facts, found: ControlVerdict) -> str:
+    tiles = [_rate(facts, "treatment")] + ([_rate(facts, "control")] if facts.control.settled else [])
     if found.share is not None and found.state in ("better", "worse", "same", "early"):
         d = digits(found.control)
         interval = f"[{signed(found.low, d)}, {signed(found.high, d)}] points"
         tiles.append(_tile("", "difference", f"{signed(found.share, 1)} %", interval))
     if facts.policy.exploration_share is not None:
         tiles.append(_tile("", "exploring", percent(facts.policy.exploration_share), "of the scores"))
-    if facts.policy.regret is not None and facts.policy.regretted:
-        tiles.append(_tile("", "regret", f"{facts.policy.regret / facts.policy.regretted:.3g}", "a list"))
+    if facts.policy.regret is not None and facts.policy.regret_lists:
+        tiles.append(_tile("", "regret", f"{facts.policy.regret / facts.policy.regret_lists:.3g}", "a list"))
     return f'<div class="tiles">{"".join(tiles)}</div>'
 
 
 def _rate(facts: Facts, name: str) -> str:
-    arm = facts.overview.arms[name]
-    what = f"{name}, {count(arm.settled, 'list')}"
-    if arm.click_through is None or arm.low is None or arm.high is None:
+    group = facts.overview.groups[name]
+    what = f"{name}, {count(group.settled, 'list')}"
+    if group.click_through is None or group.low is None or group.high is None:
         return _tile(name, what, "–", "no outcome yet")
-    d = digits(arm.click_through)
-    more = f"clicked [{100 * arm.low:.{d}f}, {100 * arm.high:.{d}f}]"
-    return _tile(name, what, percent(arm.click_through, d), more)
+    d = digits(group.click_through)
+    more = f"clicked [{100 * group.low:.{d}f}, {100 * group.high:.{d}f}]"
+    return _tile(name, what, percent(group.click_through, d), more)
 
 
 def _tile(class_: str, what: str, value: str, more: str) -> str:
@@ -112,10 +112,10 @@ def _chart(facts: Facts, key: str) -> str:
         return charts.exploring(over) if len(known) > 1 else ""
     if key == "items" and (found.gained or found.lost):
         return charts.shares(found.gained, found.lost)
-    return charts.places(found.places) if key == "visitors" and found.places else ""
+    return charts.slot_effects(found.slots) if key == "visitors" and found.slots else ""
 
 
-def _table(table: Table) -> str:
+def _table(table: ReportTable) -> str:
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.head)
     rows = "".join(f"<tr>{_cells(row)}</tr>" for row in table.rows)
     caption = f"<caption>{escape(table.name)}</caption>"

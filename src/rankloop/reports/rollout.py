@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rankloop.engine.report import Lag
+from rankloop.analytics.overview import FeedbackDelay
 from rankloop.reports.facts import Facts
-from rankloop.reports.numbers import count, moment, number, percent, span
+from rankloop.reports.number_format import count, moment, number, percent, span
 from rankloop.reports.table import Section
 
 LATE = 0.05
@@ -17,9 +17,9 @@ def rollout(facts: Facts) -> Section:
     """Mode, traffic, guard, feedback, log."""
     overview = facts.overview
     section = Section("rollout", "Rollout and feedback", "plain", _headline(facts))
-    if overview.guarded is not None:
+    if overview.guardrail_tripped is not None:
         section.tone = "bad"
-        section.lines.append(f"Why: {overview.guarded}.")
+        section.lines.append(f"Why: {overview.guardrail_tripped}.")
         section.commands.append(f"rankloop rankers release {facts.ranker}")
     section.lines += [_guard(facts), *_feedback(facts), _log(facts)]
     section.lines = [line for line in section.lines if line]
@@ -28,7 +28,7 @@ def rollout(facts: Facts) -> Section:
 
 def _headline(facts: Facts) -> str:
     overview = facts.overview
-    if overview.guarded is not None:
+    if overview.guardrail_tripped is not None:
         return "The guard has fallen back: everybody sees your own order."
     if overview.mode == "shadow":
         return "Shadow mode: your own order is shown and learned from."
@@ -38,10 +38,10 @@ def _headline(facts: Facts) -> str:
 
 
 def _guard(facts: Facts) -> str:
-    guard = facts.config.get("guard")
+    guard = facts.config.get("guardrail")
     if not guard:
         return "No guard is set: nothing would fall back by itself."
-    if facts.overview.guarded is not None:
+    if facts.overview.guardrail_tripped is not None:
         return ""
     drop = percent(guard["drop"], 0)
     return f"The guard stands: it falls back if click-through is credibly more than {drop} below control's."
@@ -49,13 +49,16 @@ def _guard(facts: Facts) -> str:
 
 def _feedback(facts: Facts) -> list[str]:
     overview = facts.overview
-    told = sum(lag.lists for lag in overview.lags)
+    told = sum(lag.lists for lag in overview.feedback_delays)
     lists = facts.policy.lists + facts.control.lists - overview.withdrawn
     if not lists:
         return []
-    lines = [f"Feedback came for {count(told)} of {count(lists, 'list')}{_lag(overview.lags, overview.lag_seconds)}."]
+    lines = [
+        f"Feedback came for {count(told)} of {count(lists, 'list')}"
+        f"{_lag(overview.feedback_delays, overview.feedback_delay_seconds)}."
+    ]
     rest = [
-        (overview.pending, "still wait for it"),
+        (overview.open_decisions, "still wait for it"),
         (overview.closed, "were settled as their window closed"),
         (overview.withdrawn, "were withdrawn"),
     ]
@@ -69,15 +72,15 @@ def _feedback(facts: Facts) -> list[str]:
     return lines
 
 
-def _lag(lags: Sequence[Lag], seconds: float) -> str:
+def _lag(feedback_delays: Sequence[FeedbackDelay], seconds: float) -> str:
     """Half of it, and nine tenths, came within so long."""
-    told = sum(lag.lists for lag in lags)
+    told = sum(lag.lists for lag in feedback_delays)
     if not told:
         return ""
     bounds = []
     for share in (0.5, 0.9):
         so_far = 0
-        for lag in lags:
+        for lag in feedback_delays:
             so_far += lag.lists
             if so_far >= share * told:
                 bounds.append("later than a day" if lag.within is None else f"within {_bound(lag.within)}")

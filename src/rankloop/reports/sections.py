@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rankloop.engine.diagnosis import Told
-from rankloop.engine.intervals import difference
+from rankloop.analytics.diagnosis import ItemSummary
+from rankloop.analytics.intervals import difference
+from rankloop.reports.click_behaviour import visitors
 from rankloop.reports.facts import Facts
-from rankloop.reports.numbers import count, digits, number, percent, signed
+from rankloop.reports.number_format import count, digits, number, percent, signed
 from rankloop.reports.rollout import rollout
-from rankloop.reports.spans import ends
-from rankloop.reports.table import Section, Table
-from rankloop.reports.visitors import visitors
-from rankloop.reports.words import comparison
+from rankloop.reports.sentences import comparison
+from rankloop.reports.table import ReportTable, Section
+from rankloop.reports.time_spans import ends
 
-__all__ = ["Section", "Table", "sections"]
+__all__ = ["ReportTable", "Section", "sections"]
 
 ALARMS = ("visitors", "rollout")
 """Sections that come first where something is wrong."""
@@ -84,23 +84,23 @@ def items(facts: Facts) -> Section:
     return section
 
 
-def _told(name: str, told: Sequence[Told]) -> Table:
-    """Items with the share of each arm's lists that they stand in, clicks there, and beliefs."""
-    believed, both = any(one.estimate is not None for one in told), any(one.control is not None for one in told)
+def _told(name: str, told: Sequence[ItemSummary]) -> ReportTable:
+    """Items with the share of each group's lists that they stand in, clicks there, and beliefs."""
+    believed, both = any(one.estimate is not None for one in told), any(one.control_share is not None for one in told)
     head = ["item", "policy: in lists", "clicked of shown", "click-through"]
     head += ["control: in lists", "clicked of shown", "click-through"] if both else []
     head += ["believed"] if believed else []
     rows = []
     for one in told:
-        row = [one.item, percent(one.policy, 1), f"{one.clicked:,} of {one.shown:,}"]
+        row = [one.item, percent(one.treatment_share, 1), f"{one.clicked:,} of {one.shown:,}"]
         row.append(_interval(one.click_through, one.low, one.high, shares=True))
         if both:
-            row += [percent(one.control, 1), f"{one.control_clicked:,} of {one.control_shown:,}"]
+            row += [percent(one.control_share, 1), f"{one.control_clicked:,} of {one.control_shown:,}"]
             row.append(_interval(one.control_click_through, one.control_low, one.control_high, shares=True))
         if believed:
             row.append(_interval(one.estimate, one.estimate_low, one.estimate_high, shares=False))
         rows.append(row)
-    return Table(name, head, rows)
+    return ReportTable(name, head, rows)
 
 
 def _interval(middle: float | None, low: float | None, high: float | None, *, shares: bool) -> str:
@@ -116,15 +116,15 @@ def _interval(middle: float | None, low: float | None, high: float | None, *, sh
 
 def exploration(facts: Facts) -> Section:
     """How much was spent on exploring."""
-    found, arm = facts.diagnosis, facts.policy
+    found, group = facts.diagnosis, facts.policy
     section = Section("exploration", "Exploration", "plain", "")
-    if not arm.lists:
+    if not group.lists:
         section.headline = "The policy has shown no lists."
         return section
-    if arm.exploration_share is None:
+    if group.exploration_share is None:
         section.headline = f"{found.policy} has no estimates beside its scores: how much it explores is not known."
     else:
-        section.headline = f"Exploring made up {percent(arm.exploration_share)} of the scores of what was shown."
+        section.headline = f"Exploring made up {percent(group.exploration_share)} of the scores of what was shown."
         parts = ends(facts.overview.times, "lists")
         if parts is not None and parts[0].share is not None and parts[1].share is not None:
             first, last = (percent(part.share) for part in parts)
@@ -162,14 +162,14 @@ def _cost(facts: Facts) -> list[str]:
 
 def regret(facts: Facts) -> Section | None:
     """What was lost against the best list, where somebody knows."""
-    arm, other = facts.policy, facts.control
-    if arm.regret is None or not arm.regretted:
+    group, other = facts.policy, facts.control
+    if group.regret is None or not group.regret_lists:
         return None
-    a_list = arm.regret / arm.regretted
+    a_list = group.regret / group.regret_lists
     headline = f"Against the best list, {number(a_list)} was lost with each list of the policy"
-    if other.regret is not None and other.regretted:
-        headline += f", and {number(other.regret / other.regretted)} with each of control"
-    lines = [f"In all {number(arm.regret)}, over the {count(arm.regretted, 'list')} of which the teller knew."]
+    if other.regret is not None and other.regret_lists:
+        headline += f", and {number(other.regret / other.regret_lists)} with each of control"
+    lines = [f"In all {number(group.regret)}, over the {count(group.regret_lists, 'list')} of which the teller knew."]
     parts = ends(facts.overview.times)
     if parts is not None and parts[0].loss is not None and parts[1].loss is not None:
         lines.append(f"At first it was {number(parts[0].loss)} with each, lately {number(parts[1].loss)}.")

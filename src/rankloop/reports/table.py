@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """Rows under a head; the first column is a name, the others are numbers."""
 
     name: str
@@ -24,5 +24,5 @@ class Section:
     tone: str  # good, bad, open (too early) or plain
     headline: str
     lines: list[str] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    tables: list[ReportTable] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)  # to type

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Sequence
 
 from rankloop.reports.facts import Facts
-from rankloop.reports.numbers import moment, percent
+from rankloop.reports.number_format import moment, percent
 from rankloop.reports.sections import sections
-from rankloop.reports.spans import spans
-from rankloop.reports.table import Section, Table
+from rankloop.reports.table import ReportTable, Section
+from rankloop.reports.time_spans import spans
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 COLUMNS = 40
@@ -44,7 +44,7 @@ def _wrapped(words: str, width: int, indent: str) -> list[str]:
     return [line.replace("\u00a0", " ") for line in lines]
 
 
-def _table(table: Table) -> list[str]:
+def _table(table: ReportTable) -> list[str]:
     rows = [table.head, *table.rows]
     widths = [max(len(row[c]) for row in rows) for c in range(len(table.head))]
     made = []
@@ -64,15 +64,15 @@ def sparkline(values: Sequence[float | None], low: float, high: float) -> str:
 
 
 def _lines(facts: Facts) -> list[str]:
-    """Click-through of both arms, on one scale."""
+    """Click-through of both groups, on one scale."""
     found = spans(facts.overview.times, COLUMNS)
-    arms = {"policy": [one.policy.rate for one in found], "control": [one.control.rate for one in found]}
-    known = [rate for rates in arms.values() for rate in rates if rate is not None]
+    groups = {"policy": [one.policy.rate for one in found], "control": [one.control.rate for one in found]}
+    known = [rate for rates in groups.values() for rate in rates if rate is not None]
     if len(found) < 2 or not known:
         return []
     low, high = min(known), max(known)
     made = []
-    for name, rates in arms.items():
+    for name, rates in groups.items():
         own = [rate for rate in rates if rate is not None]
         if own:
             between = f"{percent(own[0])} → {percent(own[-1])}"

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from rankloop.engine.guard import sequential_radius
-from rankloop.engine.intervals import NORMAL_95, needed
+from rankloop.analytics.intervals import NORMAL_95, needed
 from rankloop.reports.facts import Facts
+from rankloop.serving.guardrail import sequential_radius
 
 CLOSE = 0.05
 """Share of control's click-through below which nobody need care for a difference."""
@@ -17,7 +17,7 @@ TOGETHER = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ControlVerdict:
     """The policy beside control."""
 
     state: str  # better, worse, same, early; none, shadow or unsettled where nothing can be compared
@@ -39,12 +39,12 @@ class Verdict:
         return self.difference / self.control if self.control else None
 
 
-def verdict(facts: Facts) -> Verdict:
+def verdict(facts: Facts) -> ControlVerdict:
     """The answer, from an overview's lift, or hour by hour where traffic was not the same all the time."""
     overview, policy, control = facts.overview, facts.policy, facts.control
     if overview.lift is None or policy.click_through is None or control.click_through is None:
         waits = policy.lists > 0 and control.lists > 0
-        return Verdict("unsettled" if waits else "shadow" if overview.mode == "shadow" else "none")
+        return ControlVerdict("unsettled" if waits else "shadow" if overview.mode == "shadow" else "none")
     rates, n = (policy.click_through, control.click_through), (policy.settled, control.settled)
     difference, low, high, better = (
         overview.lift.difference,
@@ -54,10 +54,10 @@ def verdict(facts: Facts) -> Verdict:
     )
     hourly, half = facts.diagnosis.concurrent, (overview.lift.high - overview.lift.low) / 2
     by_hours = hourly is not None and (
-        hourly.policy + hourly.control < TOGETHER * sum(n) or abs(hourly.difference - difference) > half / 3
+        hourly.treatment + hourly.control < TOGETHER * sum(n) or abs(hourly.difference - difference) > half / 3
     )
     if hourly is not None and by_hours:
-        difference, low, high, n = hourly.difference, hourly.low, hourly.high, (hourly.policy, hourly.control)
+        difference, low, high, n = hourly.difference, hourly.low, hourly.high, (hourly.treatment, hourly.control)
         better = NormalDist().cdf(difference / ((high - low) / (2 * NORMAL_95))) if high > low else better
         rates = (rates[1] + difference, rates[1])
     error = (high - low) / (2 * NORMAL_95)
@@ -66,7 +66,7 @@ def verdict(facts: Facts) -> Verdict:
     if state == "early" and max(-low, high) < CLOSE * rates[1]:
         state = "same"
     share = n[0] / sum(n)
-    return Verdict(
+    return ControlVerdict(
         state,
         *rates,
         difference,

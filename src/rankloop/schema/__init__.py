@@ -1,6 +1,15 @@
 """What crosses an edge, each defined once: rank requests, feedback, items, settings and answers. Needs no NumPy."""
 
-from rankloop.schema.answers import Arm, Lift, Listed, PropensityAnswer, Quarantine, RankAnswer, RankerAnswer, Receipt
+from rankloop.schema.answers import (
+    GroupSummary,
+    Lift,
+    PropensityAnswer,
+    Quarantine,
+    RankAnswer,
+    RankedItem,
+    RankerAnswer,
+    Receipt,
+)
 from rankloop.schema.base import Decoder, Payload
 from rankloop.schema.feedback_event import FeedbackEvent
 from rankloop.schema.item import Item, ItemBody, ItemFields, Prior, SegmentPrior
@@ -8,21 +17,21 @@ from rankloop.schema.rank_request import RankRequest
 from rankloop.schema.ranker_settings import Guardrail, RankerSettings
 
 __all__ = [
-    "Arm",
     "Decoder",
     "FeedbackEvent",
+    "GroupSummary",
     "Guardrail",
     "Item",
     "ItemBody",
     "ItemFields",
     "Lift",
-    "Listed",
     "Payload",
     "Prior",
     "PropensityAnswer",
     "Quarantine",
     "RankAnswer",
     "RankRequest",
+    "RankedItem",
     "RankerAnswer",
     "RankerSettings",
     "Receipt",

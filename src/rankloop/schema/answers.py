@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from rankloop.errors import Quarantined
 
 
-class Listed(Struct, frozen=True, gc=False):
+class RankedItem(Struct, frozen=True, gc=False):
     """One place of a list, and why this item stands there.
 
     `score` is what the place was given for: `estimate` plus what exploring added. `uncertainty` is one standard
@@ -51,8 +51,8 @@ class RankAnswer(Struct, frozen=True):
     id: str = field(name="decision")
     segment: str
     policy: str
-    arm: str  # policy, or control: the caller's own order, or the default order
-    items: tuple[Listed, ...]
+    group: str  # treatment, or control: the caller's own order, or the default order
+    items: tuple[RankedItem, ...]
     propensity: PropensityAnswer | None = None
     ignored: tuple[str, ...] = ()  # ids of the request that said nothing: of no item, or of one that may not be listed
 
@@ -88,7 +88,7 @@ class BulkAnswers(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class GroupSummary:
     """Lists of the policy, or of the control group."""
 
     lists: int
@@ -99,7 +99,7 @@ class Arm:
     high: float | None
     value: float
     regret: float | None  # lost against the best list, over all lists where that is known
-    regretted: int  # how many those are
+    regret_lists: int  # how many those are
     exploration_share: float | None
     explored: int  # lists that exploring changed, where that was looked at
 
@@ -135,10 +135,10 @@ class RankerAnswer(Struct, frozen=True):
     items: int
     segments: int
     decisions: int
-    pending: int
+    open_decisions: int
     position: int
-    guarded: str | None = None  # why the guard fell back to the control order, if it did
-    arms: dict[str, Arm] = {}
+    guardrail_tripped: str | None = None  # why the guard fell back to the control order, if it did
+    groups: dict[str, GroupSummary] = {}
     lift: Lift | None = None
     version: int = 0  # of the configuration
     quarantine: Quarantine | None = None  # where and why it was set aside, if it was

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct, StructMeta
 
 from rankloop.errors import MISSING, InvalidInput, Words
-from rankloop.schema.reading import Reader, reader
-from rankloop.schema.words import unknown_field
+from rankloop.schema.accepted_values import unknown_field
+from rankloop.schema.value_reader import Reader, reader
 
 T = TypeVar("T", bound="Payload")
 

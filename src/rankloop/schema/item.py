@@ -104,3 +104,11 @@ class Item(ItemBody, frozen=True):
 
 ItemFields = Mapping[str, object]
 """An item as a mapping, which `Item.of` reads."""
+
+
+def logged_prior(score: float, strength: float, segments: Mapping[str, Mapping[str, float]]) -> Prior:
+    """A prior as a log or a snapshot has it: what was accepted once stays accepted."""
+    each = {
+        name: unchecked(SegmentPrior, score=one["score"], strength=one["strength"]) for name, one in segments.items()
+    }
+    return unchecked(Prior, score=score, strength=strength, segments=each)

@@ -33,7 +33,7 @@ class RankerFields(TypedDict, total=False):
     traffic: float
     explore_from: int
     explore_daily: int | None
-    guard: Guardrail | bool | None
+    guardrail: Guardrail | bool | None
 
 
 def named(settings: RankerSettings | Mapping[str, object] | None, fields: Mapping[str, object]) -> dict[str, object]:

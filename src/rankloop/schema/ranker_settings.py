@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta, field
+from msgspec.structs import asdict
 
 from rankloop.errors import InvalidInput, Words
 from rankloop.schema.base import Payload
@@ -35,14 +36,14 @@ Mode = Literal["live", "shadow"]
 class Guardrail(Payload, frozen=True):
     """When to fall back to the control order: click-through is credibly below control's by more than a share."""
 
-    where: ClassVar[str] = "ranker.guard"
+    where: ClassVar[str] = "ranker.guardrail"
 
     drop: Annotated[float, Meta(ge=0.0, le=0.99, description="share of control's click-through that may be lost")] = 0.1
     error: Annotated[
         float,
         Meta(ge=1e-9, le=0.5, description="probability that it ever falls back although no more than that is lost"),
     ] = 0.01
-    least: Annotated[int, Meta(ge=1, description="settled lists of each arm before it says anything")] = 200
+    min_lists: Annotated[int, Meta(ge=1, description="settled lists of each group before it says anything")] = 200
 
 
 class RankerSettings(Payload, kw_only=True, frozen=True):
@@ -115,17 +116,17 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
         Annotated[int, Meta(ge=0)] | None,
         Meta(description="upper limit of lists a day (UTC) that differ from what is believed best"),
     ] = None
-    guard: Annotated[
+    guardrail: Annotated[
         Guardrail | None, Meta(description="when to fall back to the control order; true: the defaults")
     ] = None
 
     @classmethod
     def of(cls, given: Self | Mapping[str, object], where: str | None = None) -> Self:
-        """The settings that a mapping describes; `guard: true` means the guardrail's defaults."""
+        """The settings that a mapping describes; `guardrail: true` means the guardrail's defaults."""
         if isinstance(given, Mapping):
             told = dict(given)
-            if "guard" in told and isinstance(told["guard"], bool):
-                told["guard"] = Guardrail() if told["guard"] else None
+            if "guardrail" in told and isinstance(told["guardrail"], bool):
+                told["guardrail"] = Guardrail() if told["guardrail"] else None
             if told.get("objective") == "amount":
                 told.setdefault("aggregate", "sum")
             given = told
@@ -151,3 +152,8 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
         if self.explore_from > self.slots:
             accepted = f"a whole number from 0 to {self.slots}"
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)
+
+    def as_mapping(self) -> dict[str, object]:
+        """The settings as plain values: what `of` accepts."""
+        told = {name: value for name, value in asdict(self).items() if value is not None}
+        return told if self.guardrail is None else told | {"guardrail": asdict(self.guardrail)}

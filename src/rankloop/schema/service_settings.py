@@ -16,7 +16,7 @@ Count = Annotated[int, Meta(ge=1)]
 Above = Annotated[float, Meta(gt=0.0, le=MAX_FLOAT)]
 
 
-class Key(Payload, kw_only=True, frozen=True):
+class ApiKey(Payload, kw_only=True, frozen=True):
     """An API key: only its hash is kept."""
 
     where: ClassVar[str] = "key"
@@ -33,7 +33,7 @@ class Key(Payload, kw_only=True, frozen=True):
         return f"Key(name={self.name!r}, roles={sorted(self.roles)})"
 
 
-class Limits(Payload, kw_only=True, frozen=True):
+class ServiceLimits(Payload, kw_only=True, frozen=True):
     """What one caller may ask for."""
 
     where: ClassVar[str] = "limits"
@@ -49,7 +49,7 @@ class Limits(Payload, kw_only=True, frozen=True):
     draws: Annotated[int, Meta(ge=0, description="draws that estimate a propensity")] = 1_000
 
 
-class Snapshots(Payload, kw_only=True, frozen=True):
+class SnapshotSettings(Payload, kw_only=True, frozen=True):
     """When a ranker's state is kept, so that the next start is quick."""
 
     where: ClassVar[str] = "snapshots"
@@ -58,7 +58,7 @@ class Snapshots(Payload, kw_only=True, frozen=True):
     minutes: Annotated[Above, Meta(description="minutes after the last snapshot")] = 10.0
 
 
-class Settings(Payload, kw_only=True, frozen=True):
+class ServiceSettings(Payload, kw_only=True, frozen=True):
     """A service's settings; every one has a default. Errors do not repeat what was given."""
 
     hides: ClassVar[bool] = True
@@ -70,9 +70,9 @@ class Settings(Payload, kw_only=True, frozen=True):
     log: Annotated[
         str, Meta(min_length=1, description="where everything is kept: an SQLite file, or postgresql://…")
     ] = "rankloop.db"
-    keys: Annotated[tuple[Key, ...], Meta(description="API keys; `rankloop serve --new-key` makes one")] = ()
-    limits: Annotated[Limits, Meta(description="what one caller may ask for")] = Limits()
-    snapshots: Annotated[Snapshots, Meta(description="when states are kept")] = Snapshots()
+    keys: Annotated[tuple[ApiKey, ...], Meta(description="API keys; `rankloop serve --new-key` makes one")] = ()
+    limits: Annotated[ServiceLimits, Meta(description="what one caller may ask for")] = ServiceLimits()
+    snapshots: Annotated[SnapshotSettings, Meta(description="when states are kept")] = SnapshotSettings()
     cors_origins: Annotated[tuple[str, ...], Meta(description="web pages of these origins may call the service")] = ()
     policies: Annotated[
         tuple[str, ...], Meta(description="policies of your own, module:name each, loaded at the start")

@@ -19,10 +19,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from rankloop.errors import RankloopError
-from rankloop.schema.service_settings import Settings
-from rankloop.service import dashboard, hot, openapi, problems, routes
+from rankloop.schema.service_settings import ServiceSettings
+from rankloop.service import dashboard, endpoints, openapi, problems, routes
 from rankloop.service.metrics import Metrics
-from rankloop.service.problems import Refused
+from rankloop.service.problems import RequestRefused
 from rankloop.service.service import Service
 from rankloop.version import __version__
 
@@ -31,7 +31,7 @@ SILENT: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "a
 """The framework sends nothing anywhere, whatever its environment says: traces would carry what visitors did."""
 
 
-def create_app(settings: Settings) -> FastAPI:
+def create_app(settings: ServiceSettings) -> FastAPI:
     """The service as an ASGI application; the log is opened now and closed when the application ends."""
     service = Service.open(settings)
 
@@ -56,16 +56,16 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
         telemetry=SILENT,
     )
     app.state.service = service
-    often: dict[str, hot.Hot] = {}
-    for path, answer in zip(openapi.HOT, (hot.rank, hot.feedback), strict=True):
-        endpoint: Any = hot.Hot(service, path, answer)
+    often: dict[str, endpoints.Endpoint] = {}
+    for path, answer in zip(openapi.HOT, (endpoints.rank, endpoints.feedback), strict=True):
+        endpoint: Any = endpoints.Endpoint(service, path, answer)
         often[answer.__name__] = endpoint
         app.router.routes.append(Route(path, endpoint, methods=["POST"], name=answer.__name__))
     for router in (routes.of_rankers, routes.of_replacing, routes.of_items, routes.of_decisions, routes.of_health):
         app.include_router(router(service))
     app.router.routes.extend(dashboard.routes())
     _tell_problems(app)
-    app.add_middleware(Around, metrics=service.metrics, often=often)
+    app.add_middleware(RequestMiddleware, metrics=service.metrics, often=often)
     if service.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -87,8 +87,8 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
 def _tell_problems(app: FastAPI) -> None:
     """Let the application answer errors that are raised on purpose with a problem, each of them."""
 
-    @app.exception_handler(Refused)
-    async def refused(request: Request, error: Refused) -> Response:
+    @app.exception_handler(RequestRefused)
+    async def refused(request: Request, error: RequestRefused) -> Response:
         return problems.response(error)
 
     @app.exception_handler(RankloopError)
@@ -104,22 +104,24 @@ def _tell_problems(app: FastAPI) -> None:
     async def by_the_framework(request: Request, error: HTTPException) -> Response:
         detail = {404: "there is nothing at this address.", 405: "this address does not take this method."}
         told = detail.get(error.status_code, f"{str(error.detail).rstrip('.').lower()}.")
-        return problems.response(Refused(error.status_code, told, headers=error.headers))
+        return problems.response(RequestRefused(error.status_code, told, headers=error.headers))
 
     @app.exception_handler(RequestValidationError)
     async def parameters(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         field = ".".join(str(step) for step in first["loc"][1:]) or "request"
-        return problems.response(Refused(422, f"{field} is not acceptable: {first['msg'].lower()}.", field=field))
+        return problems.response(
+            RequestRefused(422, f"{field} is not acceptable: {first['msg'].lower()}.", field=field)
+        )
 
 
-class Around:
+class RequestMiddleware:
     """Measures every request, answers for errors that nobody expected, and knows the way of the two that come often.
 
     Those would find their route by themselves; matching the patterns of all routes costs as much as answering.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, often: dict[str, hot.Hot]) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, often: dict[str, endpoints.Endpoint]) -> None:
         self._app, self._metrics, self._often = app, metrics, often
 
     def _find(self, scope: Scope) -> ASGIApp:

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-from rankloop.schema.service_settings import Key, Settings, is_loopback
-from rankloop.service.problems import Refused
+from rankloop.schema.service_settings import ApiKey, ServiceSettings, is_loopback
+from rankloop.service.problems import RequestRefused
 
 REMEMBERED = 1000
 """Keys whose hash need not be computed again."""
@@ -29,7 +29,7 @@ def make_key(name: str, roles: Sequence[str]) -> tuple[str, dict[str, object]]:
     return key, {"name": name, "roles": sorted(roles), "salt": salt, "sha256": hashed(salt, key)}
 
 
-class Rate:
+class RateLimit:
     """So many requests per second for each caller, with a second's worth at once."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,20 +43,20 @@ class Rate:
         left = min(self._most, left + (now - then) * self._rate)
         if left < 1.0:
             self._left[caller] = (left, now)
-            raise Refused(
+            raise RequestRefused(
                 429, f"accepted: {self._rate:g} requests per second of one key.", headers={"Retry-After": "1"}
             )
         self._left[caller] = (left - 1.0, now)
 
 
-class Guard:
+class AccessControl:
     """Lets requests in."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self._keys, self._open = settings.keys, settings.is_open
-        self._rate = Rate(settings.limits.rate)
+        self._rate = RateLimit(settings.limits.rate)
         self._secret = secrets.token_bytes(32)
-        self._known: dict[bytes, Key] = {}
+        self._known: dict[bytes, ApiKey] = {}
 
     def admit(self, headers: Headers, role: str) -> str | None:
         """The name of the caller's key, if keys are needed; 401, 403 without the role, 429 when it asks too often."""
@@ -68,12 +68,12 @@ class Guard:
         self._rate.spend(NOBODY if key is None else key.name)
         if key is None:
             told = "an API key is needed: send the header 'Authorization: Bearer KEY' with a key of this service."
-            raise Refused(401, told, headers={"WWW-Authenticate": "Bearer"})
+            raise RequestRefused(401, told, headers={"WWW-Authenticate": "Bearer"})
         if role not in key.roles and "admin" not in key.roles:
-            raise Refused(403, f"this key may not do that: the role {role} is needed.")
+            raise RequestRefused(403, f"this key may not do that: the role {role} is needed.")
         return key.name
 
-    def _find(self, header: bytes | None) -> Key | None:
+    def _find(self, header: bytes | None) -> ApiKey | None:
         scheme, _, given = (header or b"").partition(b" ")
         if scheme.lower() != b"bearer" or not 0 < len(given) <= 1000:
             return None
@@ -92,7 +92,7 @@ class Guard:
 def _same_machine(headers: Headers) -> None:
     """Without keys, a page in a browser must not reach the service under a name that it made point here."""
     if not _names_this_machine(headers.get(b"host", b"localhost")):
-        raise Refused(403, "without API keys the service answers to localhost only.")
+        raise RequestRefused(403, "without API keys the service answers to localhost only.")
 
 
 @lru_cache(maxsize=100)

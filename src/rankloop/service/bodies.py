@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive
 
 from rankloop.errors import InvalidInput, Words
-from rankloop.service.problems import Refused, not_acceptable, not_json
+from rankloop.service.problems import RequestRefused, not_acceptable, not_json
 
 T = TypeVar("T")
 encode = msgspec.json.Encoder().encode
@@ -22,7 +22,7 @@ async def read(headers: Mapping[bytes, bytes], receive: Receive, most: int) -> b
     media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media != b"application/json":
         # A form of another site's page cannot say so: what a browser sends unasked is refused here.
-        raise Refused(415, "accepted: a body with the header 'Content-Type: application/json'.")
+        raise RequestRefused(415, "accepted: a body with the header 'Content-Type: application/json'.")
     told = headers.get(b"content-length", b"")
     if told.isdigit() and (len(told) > 15 or int(told) > most):
         raise _too_large(most)
@@ -36,8 +36,8 @@ async def read(headers: Mapping[bytes, bytes], receive: Receive, most: int) -> b
     return body
 
 
-def _too_large(most: int) -> Refused:
-    return Refused(413, f"the body is too large; accepted: at most {most} bytes.")
+def _too_large(most: int) -> RequestRefused:
+    return RequestRefused(413, f"the body is too large; accepted: at most {most} bytes.")
 
 
 def decode(decoder: Callable[[bytes], T], body: bytes) -> T:
@@ -51,7 +51,7 @@ def decode(decoder: Callable[[bytes], T], body: bytes) -> T:
     except UnicodeDecodeError:
         raise not_json("its text is not UTF-8") from None
     except RecursionError:
-        raise Refused(400, "the body is nested too deeply.") from None
+        raise RequestRefused(400, "the body is nested too deeply.") from None
 
 
 def at_most(field: str, given: Sized | None, most: int) -> None:
@@ -68,7 +68,7 @@ def no_more(query: bytes, known: Collection[str]) -> None:
     for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name not in known or name in seen:
             accepted = ", each once" if known else ""
-            raise Refused(
+            raise RequestRefused(
                 422,
                 f"the parameter {name[:100]!r} is not acceptable; accepted: {', '.join(known) or 'none'}{accepted}.",
                 field=name[:100],

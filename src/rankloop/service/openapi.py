@@ -11,22 +11,22 @@ from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response
 
 from rankloop import catalogue
-from rankloop.engine.diagnosis import Diagnosis
-from rankloop.engine.history import History
-from rankloop.hosting.changes import ChangeHistory
-from rankloop.hosting.replacing import Standing
+from rankloop.analytics.decision_history import DecisionHistory
+from rankloop.analytics.diagnosis import Diagnosis
+from rankloop.hosting.challenger_rebuild import ChallengerStatus
+from rankloop.hosting.change_history import ChangeHistory
 from rankloop.schema import FeedbackEvent, ItemBody, RankAnswer, RankerSettings, RankRequest, Receipt
 from rankloop.schema.answers import BulkAnswers, Problem, RankersAnswer
-from rankloop.schema.bodies import BulkFeedback, ItemPage, Items, Withdrawal
-from rankloop.service import problems, schemas
+from rankloop.schema.request_bodies import BulkFeedback, ItemPage, ItemsBody, Withdrawal
+from rankloop.service import answers, problems
 from rankloop.version import __version__
 
 WHERE = "#/components/schemas/"
-BODIES = (RankRequest, FeedbackEvent, BulkFeedback, Withdrawal, Items, ItemBody, RankerSettings)
+BODIES = (RankRequest, FeedbackEvent, BulkFeedback, Withdrawal, ItemsBody, ItemBody, RankerSettings)
 ANSWERS = (
     RankAnswer, Receipt, BulkAnswers, ItemPage, RankersAnswer,
-    History, schemas.ReportAnswer, schemas.OverviewAnswer, schemas.SegmentsAnswer, schemas.PlacesAnswer,
-    schemas.Health, schemas.Readiness, Problem, ChangeHistory, Standing, Diagnosis,
+    DecisionHistory, answers.ReportAnswer, answers.OverviewAnswer, answers.SegmentsAnswer, answers.SlotCountsAnswer,
+    answers.HealthAnswer, answers.ReadinessAnswer, Problem, ChangeHistory, ChallengerStatus, Diagnosis,
 )  # fmt: skip
 ALWAYS = {401: "No key, or a wrong one", 403: "The key has not the role", 429: "Too many requests"}
 SOMETIMES = {
@@ -38,7 +38,7 @@ SOMETIMES = {
 WITH_BODY = {400: "Not JSON", 413: "Too large", 415: "Not said to be JSON"}
 
 
-class Described(TypedDict):
+class RouteDescription(TypedDict):
     """Parameters of a route, as FastAPI calls them."""
 
     status_code: int
@@ -52,20 +52,20 @@ def described(
     body: type | None = None,
     answer: type | None = None,
     status: int = 200,
-    guarded: bool = True,
+    authenticated: bool = True,
     text: bool = False,
-) -> Described:
+) -> RouteDescription:
     """What a route says of itself, as FastAPI wants it. `statuses`: beyond those that every route has."""
     told: dict[int | str, dict[str, object]] = {}
     content = {"text/plain": {"schema": {"type": "string"}}} if text else None if answer is None else _json(answer)
     for code in (status, *(code for code in statuses if code < 300)):
         told[code] = {"description": "Done"} | ({} if content is None else {"content": content})
-    refusals = (ALWAYS if guarded else {}) | {code: SOMETIMES[code] for code in statuses if code >= 300}
-    refusals |= {code: SOMETIMES[code] for code in (422, 503)} if guarded else {}
+    refusals = (ALWAYS if authenticated else {}) | {code: SOMETIMES[code] for code in statuses if code >= 300}
+    refusals |= {code: SOMETIMES[code] for code in (422, 503)} if authenticated else {}
     refusals |= WITH_BODY if body is not None else {}
     for code, meaning in sorted(refusals.items()):
         told[code] = {"description": meaning, "content": {problems.MEDIA: {"schema": {"$ref": f"{WHERE}Problem"}}}}
-    extra: dict[str, object] = {"security": [{"key": []}] if guarded else []}
+    extra: dict[str, object] = {"security": [{"key": []}] if authenticated else []}
     if body is not None:
         extra["requestBody"] = {"required": True, "content": _json(body)}
     return {"status_code": status, "responses": told, "openapi_extra": extra, "response_class": _Nothing}
@@ -107,7 +107,7 @@ def document(app: FastAPI) -> dict[str, object]:
     _, components = msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=WHERE + "{name}")
     settings = components["RankerSettings"]
     settings["properties"]["policy"]["enum"] = [entry.id for entry in catalogue.entries()]
-    components[schemas.RankerChanges.__name__] = _changed(settings, settings["properties"])
+    components[answers.RankerChanges.__name__] = _changed(settings, settings["properties"])
     made.setdefault("components", {})["schemas"] = components
     made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     return made

@@ -15,7 +15,7 @@ MEDIA = "application/problem+json"
 RETRY = {"Retry-After": "1"}
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that gets this status and sentence."""
 
     def __init__(
@@ -36,18 +36,18 @@ UNCOMPUTABLE = (MemoryError, ArithmeticError)
 """Errors of numbers that no service can compute with."""
 
 
-def refused(error: RankloopError) -> Refused:
+def refused(error: RankloopError) -> RequestRefused:
     """The status and sentence of an error that was raised on purpose."""
     headers = RETRY if error.retry else None
-    return Refused(error.status, str(error), field=error.field, headers=headers, cause=error)
+    return RequestRefused(error.status, str(error), field=error.field, headers=headers, cause=error)
 
 
-def uncomputable() -> Refused:
+def uncomputable() -> RequestRefused:
     """What is said of one of the errors `UNCOMPUTABLE`."""
-    return Refused(422, "some number given is too large or too small to compute with.")
+    return RequestRefused(422, "some number given is too large or too small to compute with.")
 
 
-def problem(error: Refused) -> Problem:
+def problem(error: RequestRefused) -> Problem:
     """The body of a refusal."""
     told, why = (HTTPStatus(error.status).phrase, error.status, error.detail, error.field), error.cause
     if why is None:
@@ -55,26 +55,26 @@ def problem(error: Refused) -> Problem:
     return Problem(*told, kind=why.kind, given=why.given, accepted=why.accepted, meant=why.meant)
 
 
-def response(error: Refused) -> Response:
+def response(error: RequestRefused) -> Response:
     """The whole answer of a refusal."""
     return Response(msgspec.json.encode(problem(error)), error.status, error.headers, MEDIA)
 
 
 def internal() -> Response:
     """What is said of an error that nobody expected."""
-    return response(Refused(500, "the service failed; its log says why."))
+    return response(RequestRefused(500, "the service failed; its log says why."))
 
 
-def not_acceptable(why: str) -> Refused:
+def not_acceptable(why: str) -> RequestRefused:
     """What is said of a body that is JSON of another type; `why` as msgspec has it."""
     told, _, at = why.partition(" - at ")
     field = _field(at) or "body"
-    return Refused(422, f"{field} is not acceptable: {told[:1].lower()}{told[1:]}.", field=field)
+    return RequestRefused(422, f"{field} is not acceptable: {told[:1].lower()}{told[1:]}.", field=field)
 
 
-def not_json(why: str) -> Refused:
+def not_json(why: str) -> RequestRefused:
     """What is said of a body that is not JSON."""
-    return Refused(400, f"the body is not JSON: {why[:1].lower()}{why[1:]}.")
+    return RequestRefused(400, f"the body is not JSON: {why[:1].lower()}{why[1:]}.")
 
 
 def _field(at: str) -> str:

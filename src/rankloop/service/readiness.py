@@ -6,18 +6,18 @@ import asyncio
 
 from anyio.to_thread import run_sync
 
-from rankloop.hosting.changes import PUT, RESERVED
-from rankloop.hosting.rankers import Rankers
-from rankloop.service.problems import RETRY, Refused
+from rankloop.hosting.change_history import PUT, RESERVED
+from rankloop.hosting.registry import RankerRegistry
+from rankloop.service.problems import RETRY, RequestRefused
 
 PATIENCE = 2.0
 """Seconds after which a look into the log that has no answer counts as failed."""
 
 
-class Readiness:
+class ReadinessProbe:
     """Looks into the log. One look at a time: however often somebody asks, a log that hangs holds one thread."""
 
-    def __init__(self, rankers: Rankers) -> None:
+    def __init__(self, rankers: RankerRegistry) -> None:
         self._rankers = rankers
         self._look: asyncio.Task[object] | None = None
 
@@ -31,9 +31,9 @@ class Readiness:
         try:
             await asyncio.wait_for(asyncio.shield(look), PATIENCE)
         except TimeoutError:
-            raise Refused(503, "the log does not answer.", headers=RETRY) from None
+            raise RequestRefused(503, "the log does not answer.", headers=RETRY) from None
         if not self._rankers.writes:
-            raise Refused(503, "the log is not being written.", headers=RETRY)
+            raise RequestRefused(503, "the log is not being written.", headers=RETRY)
 
 
 def _seen(look: asyncio.Task[object]) -> None:

@@ -13,23 +13,23 @@ from fastapi.params import Depends as Dependency
 from msgspec.structs import asdict
 from starlette.responses import Response
 
-from rankloop.engine.diagnosis import Diagnosis
-from rankloop.engine.history import History
+from rankloop.analytics.decision_history import DecisionHistory
+from rankloop.analytics.diagnosis import Diagnosis
 from rankloop.errors import NotFound, RankloopError
-from rankloop.hosting.changes import ChangeHistory, changes
-from rankloop.hosting.hosted import Hosted
-from rankloop.hosting.replacing import Standing
+from rankloop.hosting.challenger_rebuild import ChallengerStatus
+from rankloop.hosting.change_history import ChangeHistory, changes
+from rankloop.hosting.hosted_ranker import HostedRanker
 from rankloop.schema import Decoder, FeedbackEvent, Item, ItemBody, RankerAnswer, RankerSettings, Receipt
 from rankloop.schema.answers import BulkAnswer, BulkAnswers, RankersAnswer
-from rankloop.schema.bodies import BulkFeedback, ItemPage, Items, Withdrawal
-from rankloop.service import bodies, hot, schemas
-from rankloop.service.auth import Guard
+from rankloop.schema.request_bodies import BulkFeedback, ItemPage, ItemsBody, Withdrawal
+from rankloop.service import answers, bodies, endpoints
+from rankloop.service.auth import AccessControl
 from rankloop.service.metrics import MEDIA
 from rankloop.service.openapi import described
-from rankloop.service.problems import UNCOMPUTABLE, Refused, refused, uncomputable
-from rankloop.service.readiness import Readiness
+from rankloop.service.problems import UNCOMPUTABLE, RequestRefused, refused, uncomputable
+from rankloop.service.readiness import ReadinessProbe
+from rankloop.service.response_cache import ResponseCache
 from rankloop.service.service import Service
-from rankloop.service.watched import Watched
 
 T = TypeVar("T")
 Fields = dict[str, object]
@@ -45,7 +45,7 @@ Points = Annotated[int, Query(ge=1, le=1_000)]
 Age = Annotated[float, Query(ge=0, le=60, allow_inf_nan=False, description="seconds that the answer may be old")]
 
 
-def needs(guard: Guard, role: str | None, *query: str) -> Dependency:
+def needs(guard: AccessControl, role: str | None, *query: str) -> Dependency:
     """Let in only keys with a role, if one is needed, and no parameters but these."""
 
     async def admit(request: Request) -> None:
@@ -94,7 +94,7 @@ def of_rankers(service: Service) -> APIRouter:
     @router.patch(
         "/v1/rankers/{name}",
         dependencies=[administers],
-        **described(404, 409, body=schemas.RankerChanges, answer=RankerAnswer),
+        **described(404, 409, body=answers.RankerChanges, answer=RankerAnswer),
     )
     def patch_ranker(request: Request, name: str, changed: Fields = config_given) -> Response:
         """Change named settings; those that would learn anew need `reset: true`."""
@@ -112,11 +112,13 @@ def of_rankers(service: Service) -> APIRouter:
         rankers.delete(name, request.state.by)
         return Response(status_code=204)
 
-    @router.post("/v1/rankers/{name}/release", dependencies=[administers], **described(404, answer=RankerAnswer))
-    def release(name: str) -> Response:
+    @router.post(
+        "/v1/rankers/{name}/guardrail/reset", dependencies=[administers], **described(404, answer=RankerAnswer)
+    )
+    def reset_guardrail(name: str) -> Response:
         """Let the policy decide again after the guard fell back to the control order."""
         hosted = rankers.find(name)
-        hosted.ranker.stand_down()
+        hosted.ranker.reset_guardrail()
         return bodies.answer(hosted.answer())
 
     return router
@@ -129,30 +131,30 @@ def of_replacing(service: Service) -> APIRouter:
     reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
 
     @router.put(
-        "/v1/rankers/{name}/other",
+        "/v1/rankers/{name}/challenger",
         dependencies=[administers],
-        **described(404, body=RankerSettings, answer=Standing, status=202),
+        **described(404, body=RankerSettings, answer=ChallengerStatus, status=202),
     )
-    def put_other(request: Request, name: str, config: Fields = config_given) -> Response:
+    def put_challenger(request: Request, name: str, config: Fields = config_given) -> Response:
         """Rebuild another policy from the log in the background; one that was there before goes."""
-        rankers.put_other(name, config, request.state.by)
-        return bodies.answer(rankers.standing(name), 202)
+        rankers.put_challenger(name, config, request.state.by)
+        return bodies.answer(rankers.challenger_status(name), 202)
 
-    @router.get("/v1/rankers/{name}/other", dependencies=[reads], **described(404, answer=Standing))
-    def show_other(name: str) -> Response:
+    @router.get("/v1/rankers/{name}/challenger", dependencies=[reads], **described(404, answer=ChallengerStatus))
+    def show_challenger(name: str) -> Response:
         """How far it is, and how well both policies predicted the clicks of the same log."""
-        return bodies.answer(rankers.standing(name))
+        return bodies.answer(rankers.challenger_status(name))
 
-    @router.delete("/v1/rankers/{name}/other", dependencies=[administers], **described(404, status=204))
-    def drop_other(request: Request, name: str) -> Response:
+    @router.delete("/v1/rankers/{name}/challenger", dependencies=[administers], **described(404, status=204))
+    def discard_challenger(request: Request, name: str) -> Response:
         """The other policy goes."""
-        rankers.drop_other(name, request.state.by)
+        rankers.discard_challenger(name, request.state.by)
         return Response(status_code=204)
 
-    @router.post("/v1/rankers/{name}/switch", dependencies=[administers], **described(404, 409, answer=RankerAnswer))
-    def switch(request: Request, name: str) -> Response:
+    @router.post("/v1/rankers/{name}/promote", dependencies=[administers], **described(404, 409, answer=RankerAnswer))
+    def promote(request: Request, name: str) -> Response:
         """The other policy decides from now on, and this one stands by: the same again switches back."""
-        return bodies.answer(rankers.switch(name, request.state.by).answer())
+        return bodies.answer(rankers.promote(name, request.state.by).answer())
 
     return router
 
@@ -161,7 +163,7 @@ def of_items(service: Service) -> APIRouter:
     """Items of a ranker."""
     router, rankers, most = APIRouter(tags=["items"]), service.rankers, service.limits.body
     pages = needs(service.guard, "read", "limit", "offset")
-    items_given, item_given = given(Decoder(Items), most), given(Decoder(ItemBody), most)
+    items_given, item_given = given(Decoder(ItemsBody), most), given(Decoder(ItemBody), most)
     reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
 
     @router.get("/v1/rankers/{name}/items", dependencies=[pages], **described(404, answer=ItemPage))
@@ -173,9 +175,9 @@ def of_items(service: Service) -> APIRouter:
     @router.put(
         "/v1/rankers/{name}/items",
         dependencies=[administers],
-        **described(404, body=Items, status=204),
+        **described(404, body=ItemsBody, status=204),
     )
-    def put_items(name: str, body: Items = items_given) -> Response:
+    def put_items(name: str, body: ItemsBody = items_given) -> Response:
         """Add or change items: all of them, or none."""
         bodies.at_most("items", body.items, service.limits.list)
         rankers.put_items(name, body.items)
@@ -211,7 +213,7 @@ def of_decisions(service: Service) -> APIRouter:
     pages = needs(service.guard, "read", "segment", "sort", "order", "search", "hours", "limit", "offset", "age")
     events_given, decision_given = given(Decoder(BulkFeedback), most), given(Decoder(Withdrawal), most)
     reads, tells = needs(service.guard, "read"), needs(service.guard, "feedback")
-    watched = Watched()
+    watched = ResponseCache()
 
     @router.post(
         "/v1/rankers/{name}/feedback/bulk",
@@ -225,7 +227,9 @@ def of_decisions(service: Service) -> APIRouter:
         handed = await run_sync(lambda: [(told, _handed(hosted, told)) for told in body.events])
         results = [await _settled(service, hosted, *one) for one in handed]
         if results and all(one.status == "unavailable" for one in results):
-            raise Refused(503, results[0].problem or "the log cannot be written now.", headers={"Retry-After": "1"})
+            raise RequestRefused(
+                503, results[0].problem or "the log cannot be written now.", headers={"Retry-After": "1"}
+            )
         return bodies.answer({"results": results})
 
     @router.post(
@@ -238,12 +242,14 @@ def of_decisions(service: Service) -> APIRouter:
         receipt = rankers.find(name).ranker.withdraw(body.decision)
         return bodies.answer(receipt)
 
-    @router.get("/v1/rankers/{name}/decisions/{id:path}", dependencies=[reads], **described(404, answer=History))
+    @router.get(
+        "/v1/rankers/{name}/decisions/{id:path}", dependencies=[reads], **described(404, answer=DecisionHistory)
+    )
     def show_decision(name: str, id: str) -> Response:
         """What was shown and why, and what happened."""
         return bodies.answer(rankers.find(name).ranker.history(id))
 
-    @router.get("/v1/rankers/{name}/report", dependencies=[pages], **described(404, answer=schemas.ReportAnswer))
+    @router.get("/v1/rankers/{name}/report", dependencies=[pages], **described(404, answer=answers.ReportAnswer))
     def report(
         request: Request,
         name: str,
@@ -261,9 +267,9 @@ def of_decisions(service: Service) -> APIRouter:
         if segment and segment not in hosted.ranker.segments():
             raise NotFound(f"segment {segment!r} is not one of this ranker's.")
 
-        def look() -> schemas.ReportAnswer:
+        def look() -> answers.ReportAnswer:
             page, total = hosted.ranker.estimates(segment).rows(sort, order, search, limit, offset)
-            return schemas.ReportAnswer(name, segment, hosted.ranker.overview(hours), page, total)
+            return answers.ReportAnswer(name, segment, hosted.ranker.overview(hours), page, total)
 
         if age == 0.0:
             return bodies.answer(look())
@@ -273,38 +279,38 @@ def of_decisions(service: Service) -> APIRouter:
     @router.get(
         "/v1/rankers/{name}/overview",
         dependencies=[needs(service.guard, "read", "hours", "points")],
-        **described(404, answer=schemas.OverviewAnswer),
+        **described(404, answer=answers.OverviewAnswer),
     )
     async def overview(request: Request, name: str, hours: Hours = 2.0, points: Points = 120) -> Response:
         """The report without items, for those who ask again and again: it may be a second old."""
         hosted = rankers.find(name)
 
-        def look() -> schemas.OverviewAnswer:
-            return schemas.OverviewAnswer(name, hosted.ranker.overview(hours, points))
+        def look() -> answers.OverviewAnswer:
+            return answers.OverviewAnswer(name, hosted.ranker.overview(hours, points))
 
         # Not in another thread: it is seldom made, and who makes it holds the ranker's lock.
         return watched.answer(hosted, ("overview", hours, points), 1.0, look).to(request)
 
-    @router.get("/v1/rankers/{name}/segments", dependencies=[reads], **described(404, answer=schemas.SegmentsAnswer))
+    @router.get("/v1/rankers/{name}/segments", dependencies=[reads], **described(404, answer=answers.SegmentsAnswer))
     def segments(name: str) -> Response:
         """The segments that have a learner, from a to z."""
-        return bodies.answer(schemas.SegmentsAnswer(name, sorted(rankers.find(name).ranker.segments())))
+        return bodies.answer(answers.SegmentsAnswer(name, sorted(rankers.find(name).ranker.segments())))
 
     @router.get(
-        "/v1/rankers/{name}/places",
+        "/v1/rankers/{name}/slots",
         dependencies=[needs(service.guard, "read", "limit", "age")],
-        **described(404, answer=schemas.PlacesAnswer),
+        **described(404, answer=answers.SlotCountsAnswer),
     )
-    def places(request: Request, name: str, limit: Limit = 50, age: Age = 0.0) -> Response:
+    def slot_counts(request: Request, name: str, limit: Limit = 50, age: Age = 0.0) -> Response:
         """How often the items shown most stood in each place and were clicked there, by policy and control."""
         hosted = rankers.find(name)
 
-        def look() -> schemas.PlacesAnswer:
-            return schemas.PlacesAnswer(name, hosted.ranker.places(limit))
+        def look() -> answers.SlotCountsAnswer:
+            return answers.SlotCountsAnswer(name, hosted.ranker.slot_counts(limit))
 
         if age == 0.0:
             return bodies.answer(look())
-        return watched.answer(hosted, ("places", limit), age, look).to(request)
+        return watched.answer(hosted, ("slots", limit), age, look).to(request)
 
     @router.get("/v1/rankers/{name}/diagnosis", dependencies=[reads], **described(404, answer=Diagnosis))
     def diagnosis(name: str) -> Response:
@@ -314,20 +320,20 @@ def of_decisions(service: Service) -> APIRouter:
     return router
 
 
-def _handed(hosted: Hosted, told: FeedbackEvent) -> Future[Receipt]:
+def _handed(hosted: HostedRanker, told: FeedbackEvent) -> Future[Receipt]:
     """What feedback becomes; where it is refused at once, a future that has failed."""
     try:
-        return hot.tell(hosted, told)
-    except (Refused, RankloopError, *UNCOMPUTABLE) as error:
+        return endpoints.tell(hosted, told)
+    except (RequestRefused, RankloopError, *UNCOMPUTABLE) as error:
         soon: Future[Receipt] = Future()
         soon.set_exception(error)
         return soon
 
 
-async def _settled(service: Service, hosted: Hosted, told: FeedbackEvent, soon: Future[Receipt]) -> BulkAnswer:
+async def _settled(service: Service, hosted: HostedRanker, told: FeedbackEvent, soon: Future[Receipt]) -> BulkAnswer:
     try:
         receipt = await service.bridge.wait(soon)
-    except Refused as error:
+    except RequestRefused as error:
         why = error
     except RankloopError as error:
         why = refused(error)
@@ -343,7 +349,7 @@ def _may_read(service: Service, request: Request) -> bool:
     """Whether a caller of an open route may see names: every caller where no keys are needed."""
     try:
         service.guard.admit(dict(request.scope["headers"]), "read")
-    except Refused:
+    except RequestRefused:
         return False
     return True
 
@@ -351,21 +357,32 @@ def _may_read(service: Service, request: Request) -> bool:
 def of_health(service: Service) -> APIRouter:
     """Whether it lives, whether it can work, and numbers."""
     router, open_to_all = APIRouter(tags=["health"]), needs(service.guard, None)
-    readiness = Readiness(service.rankers)
+    readiness = ReadinessProbe(service.rankers)
 
-    @router.get("/healthz", dependencies=[open_to_all], **described(422, answer=schemas.Health, guarded=False))
+    @router.get(
+        "/healthz", dependencies=[open_to_all], **described(422, answer=answers.HealthAnswer, authenticated=False)
+    )
     async def alive() -> Response:
         """The process answers."""
-        return bodies.answer(schemas.Health("ok"))
+        return bodies.answer(answers.HealthAnswer("ok"))
 
-    @router.get("/readyz", dependencies=[open_to_all], **described(422, 503, answer=schemas.Readiness, guarded=False))
+    @router.get(
+        "/readyz",
+        dependencies=[open_to_all],
+        **described(422, 503, answer=answers.ReadinessAnswer, authenticated=False),
+    )
     async def ready(request: Request) -> Response:
         """The log can be read and is being written. Quarantined rankers are named to keys with the role read."""
         await readiness.check()
-        aside = [schemas.SetAside(name, one.position, one.reason) for name, one in service.rankers.quarantined.items()]
+        aside = [
+            answers.QuarantinedRanker(name, one.position, one.reason)
+            for name, one in service.rankers.quarantined.items()
+        ]
         if aside and not _may_read(service, request):
-            aside = [schemas.SetAside("", 0, "send a key with the role read to see which and why")] * len(aside)
-        return bodies.answer(schemas.Readiness("ok", aside))
+            aside = [answers.QuarantinedRanker("", 0, "send a key with the role read to see which and why")] * len(
+                aside
+            )
+        return bodies.answer(answers.ReadinessAnswer("ok", aside))
 
     @router.get("/metrics", dependencies=[needs(service.guard, "read")], **described(text=True))
     def metrics() -> Response:

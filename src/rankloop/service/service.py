@@ -5,26 +5,26 @@ from __future__ import annotations
 import asyncio
 from typing import Self
 
-from rankloop.hosting.rankers import Rankers
+from rankloop.hosting.registry import RankerRegistry
 from rankloop.hosting.scheduler import Scheduler
-from rankloop.schema.service_settings import Settings
-from rankloop.service.auth import Guard
-from rankloop.service.bridge import Bridge
+from rankloop.schema.service_settings import ServiceSettings
+from rankloop.service.auth import AccessControl
+from rankloop.service.commit_bridge import CommitBridge
 from rankloop.service.metrics import Metrics
 
 
 class Service:
     """One open log and all that answers for it."""
 
-    def __init__(self, settings: Settings, rankers: Rankers) -> None:
+    def __init__(self, settings: ServiceSettings, rankers: RankerRegistry) -> None:
         self.settings, self.limits, self.rankers = settings, settings.limits, rankers
-        self.guard, self.bridge, self.metrics = Guard(settings), Bridge(), Metrics(rankers)
+        self.guard, self.bridge, self.metrics = AccessControl(settings), CommitBridge(), Metrics(rankers)
         self.scheduler = Scheduler(rankers, settings.snapshots, self._closed)
 
     @classmethod
-    def open(cls, settings: Settings) -> Self:
+    def open(cls, settings: ServiceSettings) -> Self:
         """Open the log, rebuild the rankers, start the scheduler."""
-        service = cls(settings, Rankers.open(settings))
+        service = cls(settings, RankerRegistry.open(settings))
         service.scheduler.start()
         return service
 

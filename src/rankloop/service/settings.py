@@ -10,7 +10,7 @@ import yaml
 
 from rankloop.errors import InvalidInput, RankloopError, Words
 from rankloop.schema.mappings import fields_of
-from rankloop.schema.service_settings import Settings
+from rankloop.schema.service_settings import ServiceSettings
 
 PREFIX = "RANKLOOP_"
 
@@ -20,7 +20,7 @@ def load(
     *,
     environment: Mapping[str, str] = os.environ,
     overrides: Mapping[str, object] | None = None,
-) -> Settings:
+) -> ServiceSettings:
     """Settings of a file, then of the environment, then of the command line; the last one counts.
 
     A variable is `RANKLOOP_` and the field in capitals, two underscores before a field of a part:
@@ -35,7 +35,7 @@ def load(
             place = inner
         place[steps[-1]] = value
     given |= {name: value for name, value in (overrides or {}).items() if value is not None}
-    return Settings.of(given)
+    return ServiceSettings.of(given)
 
 
 def _file(path: Path) -> dict[str, object]:
@@ -56,7 +56,7 @@ def _variables(environment: Mapping[str, str]) -> list[tuple[list[str], object]]
     found = []
     for name in sorted(environment):
         steps = name.removeprefix(PREFIX).lower().split("__")
-        if name.startswith(PREFIX) and steps[0] in Settings.__struct_fields__:
+        if name.startswith(PREFIX) and steps[0] in ServiceSettings.__struct_fields__:
             try:
                 found.append((steps, yaml.safe_load(environment[name])))
             except yaml.YAMLError:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop import validate
 from rankloop.errors import InvalidInput, Unsupported
-from rankloop.policy import Ranks
+from rankloop.policy import SupportsRanking
 from rankloop.simulator import streams
 from rankloop.simulator.chunk import Chunk, ChunkResult, checkpoints
 from rankloop.simulator.parallel import Report, Task, run_all
@@ -23,7 +23,7 @@ RANDOM = PolicySpec(id="random", label="random")
 
 
 def simulate(
-    policies: Sequence[str | Mapping[str, object] | PolicySpec | Callable[[Setting], Ranks]],
+    policies: Sequence[str | Mapping[str, object] | PolicySpec | Callable[[Setting], SupportsRanking]],
     world: World | Mapping[str, object],
     *,
     rounds: int,

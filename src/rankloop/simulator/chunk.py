@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.policy import Ranks
+from rankloop.policy import SupportsRanking
 from rankloop.simulator import streams
 from rankloop.simulator.spec import PolicySpec
 from rankloop.types import FloatArray, IntArray
@@ -46,7 +46,7 @@ def play(world: World, spec: PolicySpec, chunk: Chunk, rounds: int, seed: int, t
     started = time.perf_counter()
     replications = range(chunk.first, chunk.first + chunk.size)
     instance = world.draw([streams.replication(seed, r) for r in replications], rounds)
-    policy: Ranks = spec.build(instance.setting)
+    policy: SupportsRanking = spec.build(instance.setting)
     state = policy.init(chunk.size)
     visitors = streams.visitors(seed, chunk.index)
     rng = streams.policy(seed, chunk.index, spec.id, spec.params)

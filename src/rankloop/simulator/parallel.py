@@ -38,7 +38,7 @@ class Task:
     chunk: Chunk
     rounds: int
     seed: int
-    known: tuple[catalogue.Entry, ...] = field(default_factory=catalogue.own_entries)
+    known: tuple[catalogue.PolicyEntry, ...] = field(default_factory=catalogue.own_entries)
     """Policies from outside the package, which a worker process enters in its catalogue too."""
 
     def __reduce__(self) -> tuple[Callable[..., Task], tuple[object, ...]]:

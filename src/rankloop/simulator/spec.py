@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rankloop import catalogue, validate
 from rankloop.catalogue.params import Value
 from rankloop.errors import MISSING, InvalidInput, MissingExtra, Words
-from rankloop.policy import Ranks
-from rankloop.schema.words import unknown_field
+from rankloop.policy import SupportsRanking
+from rankloop.schema.accepted_values import unknown_field
 from rankloop.types import Setting
 from rankloop.worlds import World, from_spec
 
@@ -37,8 +37,8 @@ class PolicySpec:
     id: str
     label: str
     params: Mapping[str, Value] = field(default_factory=dict)
-    function: Callable[[Setting], Ranks] | None = None
-    entry: catalogue.Entry | None = None  # carried along, so that a worker process knows it too
+    function: Callable[[Setting], SupportsRanking] | None = None
+    entry: catalogue.PolicyEntry | None = None  # carried along, so that a worker process knows it too
 
     def __post_init__(self) -> None:
         """Refuse a label that no table could show, and parameters that the policy has not."""
@@ -52,9 +52,9 @@ class PolicySpec:
         """Whether the code is somebody's own: nothing says when it has changed."""
         return self.function is not None or (self.entry is not None and self.entry.own)
 
-    def build(self, setting: Setting) -> Ranks:
+    def build(self, setting: Setting) -> SupportsRanking:
         """The policy for this setting."""
-        made: Ranks
+        made: SupportsRanking
         if self.function is not None:
             made = self.function(setting)
         else:

@@ -1,8 +1,8 @@
 """Simulated visitors of a running service: any world of the library, played over HTTP."""
 
 from rankloop.visitors.audience import Audience, Habits
-from rankloop.visitors.fitting import fit
-from rankloop.visitors.run import Plan, Run
-from rankloop.visitors.which import load_world
+from rankloop.visitors.ranker_fit import fit
+from rankloop.visitors.run import Run, VisitPlan
+from rankloop.visitors.world_choice import load_world
 
-__all__ = ["Audience", "Habits", "Plan", "Run", "fit", "load_world"]
+__all__ = ["Audience", "Habits", "Run", "VisitPlan", "fit", "load_world"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.engine import Item
 from rankloop.errors import RankloopError, Unsupported
+from rankloop.serving import Item
 from rankloop.simulator import streams
 from rankloop.types import EMPTY, FloatArray, IntArray, Setting
 from rankloop.worlds import Visit, World

@@ -11,20 +11,20 @@ from itertools import count
 
 from rankloop.client import Calls
 from rankloop.errors import InvalidInput, NotFound, RankloopError
-from rankloop.visitors import bodies
-from rankloop.visitors.agenda import Agenda
+from rankloop.visitors import visit_requests
 from rankloop.visitors.audience import Audience, Visitor
-from rankloop.visitors.bodies import Told
 from rankloop.visitors.caller import Caller
-from rankloop.visitors.patience import Asks, Patience, Stopped
-from rankloop.visitors.tally import Tally
+from rankloop.visitors.retry import Retry, Stopped, SupportsCall
+from rankloop.visitors.schedule import Schedule
+from rankloop.visitors.statistics import VisitStatistics
+from rankloop.visitors.visit_requests import VisitFeedback
 
-Job = Callable[[Asks, float], None]
+Job = Callable[[SupportsCall, float], None]
 """A visit, or late feedback: played with a service, and told when it was due."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class VisitPlan:
     """How visitors come.
 
     Args:
@@ -58,13 +58,13 @@ class Run:
         key: an API key, where the service needs one.
     """
 
-    def __init__(self, plan: Plan, audience: Audience, url: str, key: str | None = None) -> None:
+    def __init__(self, plan: VisitPlan, audience: Audience, url: str, key: str | None = None) -> None:
         self.plan, self.audience, self._url, self._key = plan, audience, url, key
-        self.tally = Tally()
+        self.tally = VisitStatistics()
         self.error: Exception | None = None  # what ended the run before its time
         self._stopped = threading.Event()
-        self._patience = Patience(plan.patience, self._stopped, self.tally.failed)
-        self._agenda: Agenda[Job] = Agenda(self._arrivals(), self._stopped)
+        self._patience = Retry(plan.patience, self._stopped, self.tally.failed)
+        self._agenda: Schedule[Job] = Schedule(self._arrivals(), self._stopped)
         self._threads = [threading.Thread(target=self._caller, daemon=True) for _ in range(plan.callers)]
 
     def start(self) -> None:
@@ -114,25 +114,25 @@ class Run:
         self.error = self.error or error
         self._agenda.stop()
 
-    def _visit(self, visitor: Visitor, service: Asks, due: float) -> None:
+    def _visit(self, visitor: Visitor, service: SupportsCall, due: float) -> None:
         plan = self.plan
         behind = max(0.0, time.monotonic() - due) if plan.rate else 0.0
-        call = bodies.rank(plan.ranker, visitor, candidates=plan.candidates, order=plan.order)
+        call = visit_requests.rank(plan.ranker, visitor, candidates=plan.candidates, order=plan.order)
         ranking, took = self._patience.timed(service, call)
         seen = time.monotonic()
         clicked, regret = visitor.looks(self.audience.columns(ranking.ids, visitor.k))
         self.tally.shown(took, behind=behind, clicked=bool(clicked), regret=regret, delay=visitor.delay)
         if visitor.delay is None:
             return
-        told = Told(visitor.event, ranking.id, clicked, regret)
+        told = VisitFeedback(visitor.event, ranking.id, clicked, regret)
         if visitor.delay:
             self._agenda.later(seen + visitor.delay, lambda service, due: self._tell(service, told, late=True))
         else:
             self._tell(service, told, late=False)
 
-    def _tell(self, service: Asks, told: Told, *, late: bool) -> None:
+    def _tell(self, service: SupportsCall, told: VisitFeedback, *, late: bool) -> None:
         try:
-            receipt, took = self._patience.timed(service, bodies.feedback(self.plan.ranker, told))
+            receipt, took = self._patience.timed(service, visit_requests.feedback(self.plan.ranker, told))
         except NotFound as error:  # the ranker was replaced, or died in the moment after it had answered
             self.tally.refuse(error)
             return

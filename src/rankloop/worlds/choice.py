@@ -8,11 +8,11 @@ from typing import Self
 
 import numpy as np
 
-from rankloop.math.arrays import take
+from rankloop.math.columns import take
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.attraction import Source
 from rankloop.worlds.base import SteadyVisit
-from rankloop.worlds.clicks import most_attractive
+from rankloop.worlds.click_models import most_attractive
 
 
 @dataclass(frozen=True)

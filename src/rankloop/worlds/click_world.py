@@ -9,12 +9,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.math.arrays import take
-from rankloop.math.luck import keys, uniforms
+from rankloop.math.columns import take
+from rankloop.math.counter_rng import keys, uniforms
 from rankloop.types import BetaPrior, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.attraction import Source
 from rankloop.worlds.base import SteadyVisit
-from rankloop.worlds.clicks import ClickModel, listed
+from rankloop.worlds.click_models import ClickModel, listed
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.errors import InvalidInput, Words
-from rankloop.math.arrays import take
-from rankloop.math.luck import keys, uniforms
+from rankloop.math.columns import take
+from rankloop.math.counter_rng import keys, uniforms
 from rankloop.types import FloatArray, IntArray, Setting
 from rankloop.worlds.click_world import ClickInstance, ClickVisit, ClickWorld, best_value
 from rankloop.worlds.drift import Blend, Drift

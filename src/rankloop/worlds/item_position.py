@@ -9,9 +9,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.math.arrays import take
+from rankloop.math.columns import take
+from rankloop.math.counter_rng import keys, uniforms
 from rankloop.math.logistic import sigmoid
-from rankloop.math.luck import keys, uniforms
 from rankloop.objective import Objective
 from rankloop.plan import Assignment
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting

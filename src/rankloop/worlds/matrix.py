@@ -12,7 +12,7 @@ from scipy.sparse.linalg import svds
 
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.base import SteadyVisit
-from rankloop.worlds.clicks import CascadeClicks
+from rankloop.worlds.click_models import CascadeClicks
 
 
 @dataclass(frozen=True)

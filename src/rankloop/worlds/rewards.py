@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.design import Coverage
-from rankloop.math.arrays import take
+from rankloop.math.columns import take
+from rankloop.math.counter_rng import keys, uniforms
 from rankloop.math.linear import dot, features_of
 from rankloop.math.logistic import sigmoid
-from rankloop.math.luck import keys, uniforms
 from rankloop.plan import BestLength, GreedyBySlot, TopK
 from rankloop.plan.slots import values_by_length
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from rankloop.feedback import Feedback
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import ListDistribution
-from rankloop.ranking_policy import Greedy, LearnerState, RankingPolicy, T
-from rankloop.types import Decision, FloatArray, IntArray, Layout, Read, Request, Rows
+from rankloop.ranking_policy import GreedyPolicy, LearnerState, RankingPolicy, T
+from rankloop.types import Decision, FloatArray, IntArray, Read, Request, RowLayout, Rows
 
 U = TypeVar("U", bound=LearnerState)
 
@@ -87,7 +87,7 @@ class Wrapper(RankingPolicy[T], Generic[T, U]):
         """As the policy inside."""
         return self.inner.check(decision, clicks)
 
-    def layout(self, width: int) -> Layout | None:
+    def layout(self, width: int) -> RowLayout | None:
         """As the policy inside."""
         return self.inner.layout(width)
 
@@ -103,7 +103,7 @@ class Wrapper(RankingPolicy[T], Generic[T, U]):
         """As the policy inside."""
         return self.inner.explain(self.inner_state(state), self.inner_state(fresh), decision)
 
-    def greedy(self) -> Greedy[T] | None:
+    def greedy(self) -> GreedyPolicy[T] | None:
         """The policy inside without exploring."""
         inner = self.inner.greedy()
         return None if inner is None else Inside(inner, self)
@@ -144,7 +144,7 @@ class Wrapper(RankingPolicy[T], Generic[T, U]):
 class Inside(Generic[T, U]):
     """The greedy policy inside a wrapper, on the wrapper's state."""
 
-    policy: Greedy[U]
+    policy: GreedyPolicy[U]
     wrapper: Wrapper[T, U]
 
     def decide(self, state: T, request: Request, rng: np.random.Generator) -> Decision:

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from rankloop import feedback as reading
 from rankloop.feedback import Choice, Feedback
-from rankloop.math.arrays import take
+from rankloop.math.columns import take
 from rankloop.plan.base import check_slots
 from rankloop.policy import Policy, PolicyState
 from rankloop.propensity import closed_forms
-from rankloop.propensity.closed_forms import Chances
+from rankloop.propensity.closed_forms import ListProbabilities
 from rankloop.propensity.list_distribution import ListDistribution
 from rankloop.state import State
 from rankloop.types import EMPTY, BoolArray, Decision, Evidence, FloatArray, IntArray, Request
@@ -139,7 +139,7 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
         """The kept list for certain, or a new one."""
         new = self.policy.list_distribution()
 
-        def probability(state: EpochState[S], decision: Decision) -> Chances | None:
+        def probability(state: EpochState[S], decision: Decision) -> ListProbabilities | None:
             if decision.scores is None and self.kept(state, decision.request)[0]:
                 return closed_forms.same(decision.items[0], state.items[0, : decision.request.k])
             return new.probability(state.inner, decision)

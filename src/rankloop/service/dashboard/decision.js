@@ -53,7 +53,7 @@ function legend(told) {
 }
 
 function facts(told) {
-  const rows = [["State", told.state], ["Shown by", told.arm === "control" ? "the caller's own order" : told.policy],
+  const rows = [["State", told.state], ["Shown by", told.group === "control" ? "the caller's own order" : told.policy],
     ["Time", moment(told.time)], ["Number", count(told.number)], ["Segment", told.segment || "none"],
     told.visitor ? ["Visitor", told.visitor] : null,
     told.candidates ? ["Chosen from", many(told.candidates.length, "item")] : null,
@@ -96,7 +96,7 @@ function events(told) {
 
 function outcome(event) {
   if (event.outcome === null) return "–";
-  const places = event.outcome.map((value, i) => [value, i + 1]).filter(([value]) => value !== 0);
+  const places = event.outcome.map((value, i) => [value, i]).filter(([value]) => value !== 0);
   if (places.length === 0) return "nothing";
-  return places.map(([value, at]) => (value === 1 ? `place ${at}` : `place ${at}: ${number(value)}`)).join(", ");
+  return places.map(([value, at]) => (value === 1 ? `slot ${at}` : `slot ${at}: ${number(value)}`)).join(", ");
 }

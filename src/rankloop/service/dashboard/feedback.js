@@ -1,4 +1,4 @@
-// How feedback comes: a histogram of lags, and counts.
+// How feedback comes: a histogram of feedback_delays, and counts.
 import { el, fill, fresh, say, svg } from "./dom.js";
 import { compact, count, duration, NONE, percent } from "./format.js";
 
@@ -12,7 +12,7 @@ export class Feedback {
   #plot = el("div", { class: "plot" }, this.#chart);
   #table = el("div", { class: "scroll" });
   #counts = el("dl", { class: "counts" });
-  #lags = null;
+  #feedback_delays = null;
 
   constructor() {
     this.element = el("div", {}, el("figure", { class: "figure" }, this.#plot,
@@ -26,34 +26,34 @@ export class Feedback {
   }
 
   update(overview) {
-    const told = overview.lags.reduce((all, lag) => all + lag.lists, 0);
+    const told = overview.feedback_delays.reduce((all, lag) => all + lag.lists, 0);
     const values = {
-      "Mean lag": told === 0 ? NONE : duration(overview.lag_seconds / told),
-      Waiting: count(overview.pending),
+      "Mean lag": told === 0 ? NONE : duration(overview.feedback_delay_seconds / told),
+      Waiting: count(overview.open_decisions),
       "Windows closed": count(overview.closed),
       "Too late": count(overview.late),
       Withdrawn: count(overview.withdrawn),
       "Position in the log": count(overview.position),
     };
     for (const [name, value] of Object.entries(values)) say(this.cells[name], value);
-    const now = JSON.stringify(overview.lags);
-    if (this.#lags?.text === now) return;
-    this.#lags = { text: now, lags: overview.lags, told };
+    const now = JSON.stringify(overview.feedback_delays);
+    if (this.#feedback_delays?.text === now) return;
+    this.#feedback_delays = { text: now, feedback_delays: overview.feedback_delays, told };
     this.#draw();
     this.#list();
   }
 
   #draw() {
     const width = Math.floor(this.#plot.clientWidth);
-    if (this.#lags === null || width === 0) return;
-    const { lags, told } = this.#lags;
+    if (this.#feedback_delays === null || width === 0) return;
+    const { feedback_delays, told } = this.#feedback_delays;
     this.#chart.setAttribute("width", width);
     this.#chart.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     const [title, desc] = [fresh("title"), fresh("desc")];
     this.#chart.setAttribute("aria-labelledby", `${title} ${desc}`);
-    const most = Math.max(1, ...lags.map((lag) => lag.lists));
-    const step = width / lags.length;
-    const bars = lags.map((lag, i) => {
+    const most = Math.max(1, ...feedback_delays.map((lag) => lag.lists));
+    const step = width / feedback_delays.length;
+    const bars = feedback_delays.map((lag, i) => {
       const height = lag.lists === 0 ? 1 : Math.max(2, ((HEIGHT - FLOOR - TOP) * lag.lists) / most);
       const middle = (i + 0.5) * step;
       return [
@@ -62,14 +62,14 @@ export class Feedback {
         svg("text", { class: "bin", x: middle, y: HEIGHT - 6 }, bin(lag)),
       ];
     });
-    fill(this.#chart, svg("title", { id: title }, "Feedback lag"), svg("desc", { id: desc }, words(lags, told)), bars);
+    fill(this.#chart, svg("title", { id: title }, "Feedback lag"), svg("desc", { id: desc }, words(feedback_delays, told)), bars);
   }
 
   #list() {
-    const { lags, told } = this.#lags;
+    const { feedback_delays, told } = this.#feedback_delays;
     fill(this.#table, el("table", {},
       el("thead", {}, el("tr", {}, ["Feedback came", "Lists", "Share"].map((name) => el("th", { scope: "col" }, name)))),
-      el("tbody", {}, lags.map((lag) => el("tr", {}, el("th", { scope: "row" }, span(lag)), el("td", {}, count(lag.lists)),
+      el("tbody", {}, feedback_delays.map((lag) => el("tr", {}, el("th", { scope: "row" }, span(lag)), el("td", {}, count(lag.lists)),
         el("td", {}, told === 0 ? NONE : percent(lag.lists / told)))))));
   }
 }
@@ -77,8 +77,8 @@ export class Feedback {
 const bin = (lag) => (lag.within === null ? "later" : duration(lag.within).replace("\u202f", "").replace("100ms", "0.1s").replace("min", "m"));
 const span = (lag) => (lag.within === null ? "later" : `within ${duration(lag.within)}`);
 
-function words(lags, told) {
+function words(feedback_delays, told) {
   if (told === 0) return "No feedback yet.";
-  const most = lags.reduce((best, lag) => (lag.lists > best.lists ? lag : best));
+  const most = feedback_delays.reduce((best, lag) => (lag.lists > best.lists ? lag : best));
   return `Of ${count(told)} lists with feedback most got it ${span(most)}: ${percent(most.lists / told)}.`;
 }

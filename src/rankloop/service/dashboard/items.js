@@ -117,7 +117,7 @@ export class Items {
   show({ asked, told: { items, total, overview } }) {
     if (asked !== JSON.stringify(this.#asked)) return;
     this.problem.hidden = true;
-    const control = overview.arms.control.lists > 0;
+    const control = overview.groups.control.lists > 0;
     const now = JSON.stringify([items, total, control]);
     if (now === this.#shown) return;
     this.#shown = now;

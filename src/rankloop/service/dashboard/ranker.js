@@ -84,7 +84,7 @@ class Page {
     try {
       const [told, shown, listed, ranker] = await Promise.all([
         get([...at, "overview"], { hours: SPANS[this.#span], points }, signal),
-        places.due ? get([...at, "places"], { limit: 20, age: AGE }, signal) : null,
+        places.due ? get([...at, "slots"], { limit: 20, age: AGE }, signal) : null,
         items.due ? this.items.ask(signal) : null,
         asked,
       ]);
@@ -153,26 +153,26 @@ class Page {
 
   #told(overview) {
     const config = this.#config;
-    const facts = [overview.policy, config && many(config.slots, "place"), many(overview.items, "item"),
+    const facts = [overview.policy, config && many(config.slots, "slot"), many(overview.items, "item"),
       overview.segments > 1 ? many(overview.segments, "segment") : null, config && `waits ${duration(config.window)} for feedback`];
     const line = facts.filter(Boolean).join(" · ");
-    if (this.facts.dataset.line !== `${line}${overview.mode}${overview.traffic}${overview.guarded}`) {
-      this.facts.dataset.line = `${line}${overview.mode}${overview.traffic}${overview.guarded}`;
-      fill(this.facts, badge(rollout(overview.mode, overview.traffic, overview.guarded)), " ", line);
+    if (this.facts.dataset.line !== `${line}${overview.mode}${overview.traffic}${overview.guardrail_tripped}`) {
+      this.facts.dataset.line = `${line}${overview.mode}${overview.traffic}${overview.guardrail_tripped}`;
+      fill(this.facts, badge(rollout(overview.mode, overview.traffic, overview.guardrail_tripped)), " ", line);
     }
-    this.guard.hidden = overview.guarded === null;
-    if (overview.guarded !== null && this.guard.dataset.why !== overview.guarded) {
-      this.guard.dataset.why = overview.guarded;
-      fill(this.guard, el("h2", {}, "The guard fell back to the control order"), el("p", {}, sentence(overview.guarded)));
+    this.guard.hidden = overview.guardrail_tripped === null;
+    if (overview.guardrail_tripped !== null && this.guard.dataset.why !== overview.guardrail_tripped) {
+      this.guard.dataset.why = overview.guardrail_tripped;
+      fill(this.guard, el("h2", {}, "The guard fell back to the control order"), el("p", {}, sentence(overview.guardrail_tripped)));
     }
   }
 
   #draw(overview) {
     const changes = overview.changes ?? [];
-    this.clicks.update(clickThrough(overview.times), armWords(overview.arms), changes);
-    const arm = overview.arms.policy;
-    this.explored.update(exploring(overview.times), `Exploration share: ${percent(arm.exploration_share)} over all lists.`, changes);
-    const known = arm.regret !== null;
+    this.clicks.update(clickThrough(overview.times), armWords(overview.groups), changes);
+    const group = overview.groups.treatment;
+    this.explored.update(exploring(overview.times), `Exploration share: ${percent(group.exploration_share)} over all lists.`, changes);
+    const known = group.regret !== null;
     if (this.regretCard.dataset.known !== String(known)) {
       this.regretCard.dataset.known = String(known);
       const [head, hint] = this.regretCard.children;
@@ -180,10 +180,10 @@ class Page {
         "Nobody can tell: the best list is known only to simulated visitors, whose feedback says what a list lost."));
     }
     if (known) {
-      const per = arm.regret / arm.regretted;
-      const words = `${number(arm.regret)} over ${many(arm.regretted, "list")}, ${number(per)} a list.`;
+      const per = group.regret / group.regret_lists;
+      const words = `${number(group.regret)} over ${many(group.regret_lists, "list")}, ${number(per)} a list.`;
       say(this.regretCard.children[1], `What its lists lost against the best ones: ${words}`);
-      this.lost.update(regret(overview.times, arm.regret), `Cumulative regret: ${words}`, changes);
+      this.lost.update(regret(overview.times, group.regret), `Cumulative regret: ${words}`, changes);
     }
   }
 }

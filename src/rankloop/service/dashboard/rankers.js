@@ -32,19 +32,19 @@ const STOPPED = { word: "Quarantined", kind: "warn", sentence: "An entry of its 
 const sum = (rankers, field) => rankers.reduce((all, one) => all + one[field], 0);
 
 function glance(ranker) {
-  const { policy, control } = ranker.arms;
+  const { treatment, control } = ranker.groups;
   const { mode = "live", traffic = 1, guard = null } = ranker.config;
   const lift = lifted(ranker.lift);
   return el("a", { class: "card glance", href: toRanker(ranker.name) },
-    el("div", { class: "glance-head" }, el("h2", {}, ranker.name), badge(ranker.quarantine ? STOPPED : rollout(mode, traffic, ranker.guarded))),
+    el("div", { class: "glance-head" }, el("h2", {}, ranker.name), badge(ranker.quarantine ? STOPPED : rollout(mode, traffic, ranker.guardrail_tripped))),
     el("p", { class: "policy-id" }, ranker.config.policy),
     ranker.quarantine ? el("p", { class: "quarantine" }, quarantined(ranker.quarantine)) : null,
     el("dl", { class: "figures" },
-      figure("Click-through", percent(policy.click_through), policy.settled ? between(policy.low, policy.high) : control.settled ? "not shown" : "no outcome yet"),
+      figure("Click-through", percent(treatment.click_through), treatment.settled ? between(treatment.low, treatment.high) : control.settled ? "not shown" : "no outcome yet"),
       figure("Lift", lift.value, control.settled ? `control ${percent(control.click_through)}` : "no control", lift.kind),
       figure("Lists", large(ranker.decisions), many(ranker.items, "item"))),
-    el("p", { class: "hint" }, guard === null ? "No guard" : ranker.guarded ? sentence(ranker.guarded) : `Guarded: may lose ${percent(guard.drop, 0)} of control's click-through`,
-      ranker.pending > 0 ? ` · ${count(ranker.pending)} waiting for feedback` : ""));
+    el("p", { class: "hint" }, guard === null ? "No guard" : ranker.guardrail_tripped ? sentence(ranker.guardrail_tripped) : `Guarded: may lose ${percent(guard.drop, 0)} of control's click-through`,
+      ranker.open_decisions > 0 ? ` · ${count(ranker.open_decisions)} waiting for feedback` : ""));
 }
 
 function figure(name, value, more, kind = "") {

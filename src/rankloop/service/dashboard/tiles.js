@@ -20,18 +20,18 @@ export class Tiles {
   }
 
   update(overview) {
-    const { policy, control } = overview.arms;
+    const { treatment, control } = overview.groups;
     const lift = lifted(overview.lift);
     const pace = this.#pace(overview.decisions);
     const told = [
-      [percent(policy.click_through), policy.settled ? between(policy.low, policy.high) : control.settled ? "the policy shows nothing" : "no outcome yet",
+      [percent(treatment.click_through), treatment.settled ? between(treatment.low, treatment.high) : control.settled ? "the policy shows nothing" : "no outcome yet",
         control.settled ? `control ${percent(control.click_through)}` : ""],
       [lift.value, lift.sure, lift.better],
       [large(overview.decisions), control.lists ? `${large(control.lists)} by control` : "all by the policy",
         pace === null ? "" : pace < 0.05 ? "none just now" : `${number(pace)} a second`],
-      [percent(policy.exploration_share), policy.exploration_share === null ? "not a matter of this policy" : "of the scores",
-        policy.explored ? `changed ${large(policy.explored)} lists` : ""],
-      [count(overview.pending), overview.late ? `${count(overview.late)} came too late` : "none came too late", ""],
+      [percent(treatment.exploration_share), treatment.exploration_share === null ? "not a matter of this policy" : "of the scores",
+        treatment.explored ? `changed ${large(treatment.explored)} lists` : ""],
+      [count(overview.open_decisions), overview.late ? `${count(overview.late)} came too late` : "none came too late", ""],
     ];
     told.forEach(([value, more, last], i) => {
       say(this.#tiles[i].value, value);

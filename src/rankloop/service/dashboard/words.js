@@ -38,10 +38,10 @@ export function between(low, high) {
   return low === null ? NONE : `${(100 * low).toFixed(1)}–${percent(high)}`;
 }
 
-/** Both arms, or the one that there is: lists and what became of them. */
-export function armWords(arms) {
-  const told = (name, arm) => `${name} ${percent(arm.click_through)} (${between(arm.low, arm.high)}) of ${count(arm.settled)} lists`;
-  const found = Object.entries(arms).filter(([, arm]) => arm.settled > 0).map(([name, arm]) => told(name, arm));
+/** Both groups, or the one that there is: lists and what became of them. */
+export function armWords(groups) {
+  const told = (name, group) => `${name} ${percent(group.click_through)} (${between(group.low, group.high)}) of ${count(group.settled)} lists`;
+  const found = Object.entries(groups).filter(([, group]) => group.settled > 0).map(([name, group]) => told(name, group));
   return found.length === 0 ? "No outcome yet." : `Click-through: ${found.join("; ")}.`;
 }
 

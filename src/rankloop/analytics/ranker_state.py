@@ -1,0 +1,86 @@
+"""What analytics read of a ranker. `rankloop.serving.replica` implements it; nothing here changes a ranker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from rankloop.analytics.counters import Counters
+from rankloop.eventlog.events import DecisionMade
+from rankloop.eventlog.store import LogEntry
+from rankloop.ranking_policy import LearnerState, RankingPolicy
+from rankloop.schema import RankerSettings
+from rankloop.types import BoolArray, FloatArray, IntArray, Request
+
+Witness = Callable[[DecisionMade, FloatArray], None]
+"""Sees a decision and its outcome [k] before the policy learns from them."""
+
+
+class ItemColumns(Protocol):
+    """The items of a ranker by column."""
+
+    ids: list[str]  # of all columns, those of removed items too
+
+    @property
+    def present(self) -> IntArray:
+        """Columns of the items that were not removed, in the order of arrival."""
+
+    @property
+    def enabled(self) -> BoolArray:
+        """Columns that may be listed, [capacity]."""
+
+
+class SegmentLearners(Protocol):
+    """The learners of a ranker, one for each segment."""
+
+    policy: RankingPolicy[LearnerState]
+    segments: dict[str, int]
+
+    def of(self, segment: str) -> LearnerState:
+        """Return the learner of a segment, or a fresh one where the segment has none."""
+
+    def request(self, k: int, context: FloatArray | None) -> Request:
+        """Return a request for k of all items; context is [1, dx]."""
+
+    def predict(self, decision: DecisionMade) -> FloatArray | None:
+        """Return the probability of a click in each slot [k], or None where the policy has no estimates."""
+
+
+class RankerState(Protocol):
+    """The state of a ranker at a position of its log."""
+
+    @property
+    def config(self) -> RankerSettings:
+        """The settings in force."""
+
+    @property
+    def items(self) -> ItemColumns:
+        """The items."""
+
+    @property
+    def learners(self) -> SegmentLearners:
+        """The learners."""
+
+    @property
+    def counters(self) -> Counters:
+        """Counters of decisions and outcomes."""
+
+    @property
+    def guardrail_tripped(self) -> str | None:
+        """Why the guardrail fell back to the control ranking, if it did."""
+
+    @property
+    def changes(self) -> Sequence[tuple[float, str]]:
+        """When the settings or the guardrail changed, and how."""
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of items, segments, decisions and open decisions, and the log position."""
+
+
+class ReplayedState(RankerState, Protocol):
+    """A state that follows a log and lets a witness see each outcome first."""
+
+    witness: Witness | None
+
+    def follow(self, entries: Iterable[LogEntry], *, page: int) -> None:
+        """Apply entries in pages."""

@@ -1,0 +1,131 @@
+"""Open Bandit Dataset: what two policies showed in three slots of a shop, and what was clicked."""
+
+from __future__ import annotations
+
+import csv
+import math
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rankloop import validate
+from rankloop.datasets.errors import BadData
+from rankloop.datasets.text_files import opened, text_lines
+from rankloop.types import BoolArray, FloatArray, IntArray
+
+BEHAVIOURS = ("random", "bts")
+CAMPAIGNS = ("all", "men", "women")
+SLOTS = 3
+LOG = ("item_id", "position", "click", "propensity_score")
+USER = tuple(f"user_feature_{i}" for i in range(4))
+ITEM = tuple(f"item_feature_{i}" for i in range(4))
+
+
+@dataclass(frozen=True)
+class BanditLog:
+    """n impressions: one item in one slot each."""
+
+    item: IntArray  # [n]
+    position: IntArray  # [n], 1 to 3
+    click: BoolArray  # [n]
+    propensity: FloatArray  # [n], probability that the logging policy showed this item in this slot
+    user: FloatArray  # [n, d_user], one-hot
+    user_columns: tuple[str, ...]  # [d_user], feature=category; a category that this log lacks has no column
+    item_features: FloatArray  # [items, d_item], a number, then one-hot
+    item_columns: tuple[str, ...]  # [d_item]
+
+    def users(self, columns: Sequence[str]) -> FloatArray:
+        """One-hot users in the columns of another log, [n, len(columns)]; 0 where this log lacks a column."""
+        at = {name: column for column, name in enumerate(self.user_columns)}
+        found = np.zeros((len(self.item), len(columns)))
+        for column, name in enumerate(columns):
+            if name in at:
+                found[:, column] = self.user[:, at[name]]
+        return found
+
+
+def read_log(folder: str | Path, behaviour: str = "random", campaign: str = "all") -> BanditLog:
+    """A policy's log of a campaign: `behaviour/campaign/campaign.csv` with `item_context.csv` beside it, gz or not."""
+    validate.choice("behaviour", behaviour, BEHAVIOURS)
+    validate.choice("campaign", campaign, CAMPAIGNS)
+    place = Path(folder) / behaviour / campaign
+    item_features, item_columns = _items(place)
+    numbers, kinds = array("d"), [array("i") for _ in USER]
+    codes: list[dict[str, int]] = [{} for _ in USER]
+    for row in rows(place, f"{campaign}.csv", (*LOG, *USER)):
+        numbers.extend(map(float, row[: len(LOG)]))
+        for kind, code, word in zip(kinds, codes, row[len(LOG) :], strict=True):
+            kind.append(code.setdefault(word, len(code)))
+    item, position, click, propensity = np.asarray(numbers).reshape(-1, len(LOG)).T
+    good = (np.isin(item, np.arange(len(item_features))) & np.isin(position, np.arange(1, SLOTS + 1))).all()
+    if (
+        not len(item)
+        or not good
+        or not np.isin(click, (0, 1)).all()
+        or not ((propensity > 0) & (propensity <= 1)).all()
+    ):
+        raise BadData(
+            f"{campaign}.csv of {place} has no rows, an item that item_context.csv lacks, a position outside 1 to 3, "
+            "a click other than 0 or 1, or a propensity outside (0, 1]: it is damaged or another file."
+        )
+    user, user_columns = _one_hot(USER, [np.asarray(kind) for kind in kinds], codes)
+    return BanditLog(
+        item.astype(np.int64),
+        position.astype(np.int64),
+        click == 1,
+        propensity.copy(),
+        user,
+        user_columns,
+        item_features,
+        item_columns,
+    )
+
+
+def rows(place: Path, name: str, columns: Sequence[str]) -> Iterator[list[str]]:
+    """Some columns of a csv, row by row; those of LOG and `item_feature_0` hold numbers."""
+    with opened(place, name) as stream:
+        table = csv.reader(text_lines(stream))
+        head = next(table, [])
+        if any(column not in head for column in columns):
+            raise BadData(f"{name} of {place} lacks a column of {', '.join(columns)}: it is another file.")
+        at = [head.index(column) for column in columns]
+        numeric = [i for i, column in enumerate(columns) if column in (*LOG, ITEM[0])]
+        for line, row in enumerate(table, 2):
+            found = [row[i] for i in at] if len(row) == len(head) else []
+            if not found or not all(_is_number(found[i]) for i in numeric):
+                raise BadData(f"{name} of {place} is damaged or cut short at line {line}; fetch it again.")
+            yield found
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
+
+
+def _items(place: Path) -> tuple[FloatArray, tuple[str, ...]]:
+    """Features of the items 0, 1, ..."""
+    table = sorted(rows(place, "item_context.csv", ("item_id", *ITEM)), key=lambda row: float(row[0]))
+    if [float(row[0]) for row in table] != list(range(len(table))) or not table:
+        raise BadData(f"item_context.csv of {place} does not list the items 0, 1, ... once each; fetch it again.")
+    codes: list[dict[str, int]] = [{} for _ in ITEM[1:]]
+    kinds = [np.array([code.setdefault(row[i], len(code)) for row in table]) for i, code in enumerate(codes, 2)]
+    hot, names = _one_hot(ITEM[1:], kinds, codes)
+    return np.column_stack([[float(row[1]) for row in table], hot]), (ITEM[0], *names)
+
+
+def _one_hot(
+    features: Sequence[str], kinds: Sequence[IntArray], codes: Sequence[dict[str, int]]
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """One column for each category, in alphabetical order; none for an empty one."""
+    columns, names = [], []
+    for feature, kind, code in zip(features, kinds, codes, strict=True):
+        for word in sorted(code):
+            if word:
+                columns.append(kind == code[word])
+                names.append(f"{feature}={word}")
+    return np.column_stack(columns).astype(np.float64), tuple(names)

@@ -1,0 +1,158 @@
+"""Graded documents of queries: MSLR-WEB, LETOR and Istella."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from rankloop.datasets.errors import BadData
+from rankloop.datasets.svmlight import SvmlightRows, row_blocks
+from rankloop.errors import InvalidInput, Words
+from rankloop.types import BoolArray, FloatArray, IntArray
+
+SMALLEST_SD = 1e-6
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Documents of Q queries, padded to the longest: `present` says which entries are real, the others are 0."""
+
+    grade: IntArray  # [Q, L]
+    x: FloatArray  # [Q, L, d]
+    present: BoolArray  # [Q, L]
+    id: IntArray  # [Q]
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """n documents, those of a query next to each other."""
+
+    grade: IntArray  # [n], 0 is irrelevant
+    query: IntArray  # [n], the query's id in the file
+    x: FloatArray  # [n, d]
+
+    @property
+    def starts(self) -> IntArray:
+        """The first row of each query, [Q]."""
+        return _starts(self.query)
+
+    def of(self, queries: IntArray) -> Judgements:
+        """The documents of some queries, which are given as numbers from 0 to Q-1; in the order of the file."""
+        starts = self.starts
+        wanted = np.zeros(len(starts), dtype=np.bool_)
+        wanted[queries] = True
+        rows = np.repeat(wanted, np.diff(starts, append=len(self.query)))
+        return Judgements(self.grade[rows], self.query[rows], self.x[rows])
+
+    def by_query(self) -> Queries:
+        """One padded row for each query, in the order of the file."""
+        starts = self.starts
+        sizes = np.diff(starts, append=len(self.query))
+        present = np.arange(sizes.max(initial=0)) < sizes[:, None]
+        grade = np.zeros(present.shape, dtype=np.int64)
+        x = np.zeros((*present.shape, self.x.shape[1]))
+        grade[present], x[present] = self.grade, self.x
+        return Queries(grade, x, present, self.query[starts])
+
+
+class Count:
+    """Queries, rows and features seen so far; refuses a query that comes back after another one."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.rows, self.features = name, 0, 0
+        self._seen: set[int] = set()
+        self._last = -1
+
+    @property
+    def queries(self) -> int:
+        """How many queries."""
+        return len(self._seen)
+
+    def add(self, query: IntArray, x: FloatArray) -> None:
+        """Go on with the next rows, [n] and [n, d]."""
+        self.rows, self.features = self.rows + len(query), x.shape[1]
+        for id in query[_starts(query)].tolist():
+            if id in self._seen and id != self._last:
+                raise BadData(
+                    f"{self.name} has rows of query {id} in two places; give rows sorted by query, once each."
+                )
+            self._seen.add(id)
+            self._last = id
+
+
+def read_judgements(
+    path: str | Path, *, features: int | None = None, sparse: bool = False, queries: int | None = None
+) -> Judgements:
+    """Judgements from SVMlight text, plain or gz.
+
+    Args:
+        path: the file.
+        features: d; where None, as many as the first line has.
+        sparse: accept lines that leave out features, which are then 0; else every line has features 1 to d.
+        queries: read no more than so many queries, where a file does not fit into memory.
+    """
+    path = Path(path)
+    parts: list[SvmlightRows] = []
+    count = Count(path.name)
+    for part in row_blocks(path, features, sparse):
+        parts.append(part)
+        count.add(part.query, part.x)
+        if queries is not None and count.queries > queries:
+            break
+    if not parts:
+        raise BadData(f"{path.name} holds no judgement; fetch it again.")
+    whole = _stack(parts)
+    return whole if queries is None else whole.of(np.arange(min(queries, count.queries)))
+
+
+def count_judgements(path: str | Path, *, features: int | None = None, sparse: bool = False) -> Count:
+    """Queries, rows and features of a file, which need not fit into memory."""
+    count = Count(Path(path).name)
+    for part in row_blocks(Path(path), features, sparse):
+        count.add(part.query, part.x)
+    return count
+
+
+def join(many: Sequence[Judgements]) -> Judgements:
+    """The rows of several files of one data set, one after the other."""
+    widths = sorted({part.x.shape[1] for part in many})
+    if len(widths) != 1:
+        raise InvalidInput(
+            "judgements", Words(f"files with {widths} features"), "one file or more, all with the same features"
+        )
+    ids = np.concatenate([part.query[part.starts] for part in many])
+    if len(np.unique(ids)) < len(ids):
+        raise InvalidInput("judgements", Words("files that share a query"), "files with different queries")
+    return _stack([SvmlightRows(part.grade, part.query, part.x) for part in many])
+
+
+def scaled(*parts: Judgements) -> tuple[Judgements, ...]:
+    """Features scaled to [0, 1] over all parts; those whose deviation then is below 1e-6 are dropped.
+
+    Paper `prior`, Appendix F.
+    """
+    x = np.concatenate([part.x for part in parts])
+    low, high = x.min(axis=0), x.max(axis=0)
+    x = (x - low) / np.where(high > low, high - low, 1.0)
+    x = x[:, x.std(axis=0) >= SMALLEST_SD]
+    cuts = np.cumsum([len(part.x) for part in parts])[:-1]
+    return tuple(replace(part, x=own) for part, own in zip(parts, np.split(x, cuts), strict=True))
+
+
+def _starts(ids: IntArray) -> IntArray:
+    return np.flatnonzero(np.diff(ids, prepend=ids[:1] - 1))
+
+
+def _stack(parts: list[SvmlightRows]) -> Judgements:
+    """All rows; parts are let go one by one, so that a large file is not held twice."""
+    grade, query = np.concatenate([part.grade for part in parts]), np.concatenate([part.query for part in parts])
+    x = np.empty((len(grade), parts[0].x.shape[1]))
+    end = len(grade)
+    while parts:
+        part = parts.pop()
+        x[end - len(part.x) : end] = part.x
+        end -= len(part.x)
+    return Judgements(grade, query, x)

@@ -1,0 +1,8 @@
+"""The durable log: what was asked, shown and done, in order."""
+
+from rankloop.eventlog.memory import MemoryStore
+from rankloop.eventlog.sqlite import SqliteStore
+from rankloop.eventlog.store import LogEntry, RankerLog, Store, StoreUnavailable
+from rankloop.eventlog.writer import Writer
+
+__all__ = ["LogEntry", "MemoryStore", "RankerLog", "SqliteStore", "Store", "StoreUnavailable", "Writer"]

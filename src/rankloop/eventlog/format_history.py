@@ -1,0 +1,47 @@
+"""Older formats of stored logs, and how they become the current one.
+
+| format | changed |
+|---|---|
+| 1 | first format |
+| 2 | decisions record the state they were made from |
+| 3 | events have their current kinds; a decision records its `group` instead of its `arm` |
+
+Kinds are renamed in place by a migration of the store, since they are part of its keys. Everything else is converted
+when an event is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+FORMAT = 3
+"""Version of the events that this version writes."""
+RENAMED_KINDS = {
+    "shown": "decision",
+    "happened": "feedback",
+    "closed": "window-closed",
+    "config": "config-changed",
+    "skip": "event-skipped",
+}
+"""Kinds of formats 1 and 2, and what they are called since format 3."""
+RENAME_KINDS = ";\n".join(
+    f"UPDATE log SET kind = '{new}' WHERE kind = '{old}' AND ranker <> ''"  # noqa: S608, made of literals
+    for old, new in RENAMED_KINDS.items()
+)
+"""The migration of a store, as SQL."""
+GROUPS = {"policy": "treatment", "control": "control"}
+"""Values of `arm` in format 2, as values of `group`."""
+
+
+def upgraded_header(fixed: dict[str, object], version: int) -> dict[str, object]:
+    """Return the fields of an event's header as the current format has them."""
+    if version < 3 and "arm" in fixed:
+        fixed["group"] = GROUPS[str(fixed.pop("arm"))]
+    return fixed
+
+
+def upgraded_kind(kind: str, fixed: Mapping[str, object]) -> str:
+    """Return the current kind of an event; the guardrail had one kind for two events in format 2."""
+    if kind == "guarded":
+        return "guardrail-tripped" if fixed["tripped"] else "guardrail-reset"
+    return kind

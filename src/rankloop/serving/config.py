@@ -1,0 +1,185 @@
+"""What a ranker is: its policy, what it knows of items and visitors, and how feedback settles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from msgspec.structs import replace
+
+from rankloop import catalogue
+from rankloop.catalogue.setting_use import OF_LOG, OF_POLICY, composed, refuse_unable, refuse_unread
+from rankloop.errors import InvalidInput, Unsupported
+from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
+from rankloop.ranking_policy import LearnerState, RankingPolicy
+from rankloop.schema import Guardrail, RankerSettings
+from rankloop.schema.limits import MAX_PARAMETER, MIN_PARAMETER
+from rankloop.types import EMPTY, BetaPrior, FloatArray, Request, Setting
+
+Plain = dict[str, object]
+"""Settings as JSON has them."""
+
+ADJUSTABLE = (
+    *("commit", "mode", "traffic", "explore_from", "explore_daily", "guardrail"),
+    *("window", "aggregate", "on_close", "seed"),
+)
+"""Settings that may change while a ranker runs: they say who sees its lists and when feedback settles, from now on.
+All others decide what was learned: to change one of them is to learn anew, from nothing or from the log."""
+
+
+class RankerConfig(RankerSettings, frozen=True):
+    """A ranker's settings, checked: the policy is in the catalogue, and it can compute with all of them together.
+
+    >>> RankerConfig(policy="cascade-ucb1", slots=3).objective
+    'any-click'
+    """
+
+    inherited: ClassVar[tuple[str, ...]] = ()
+    """Settings that the policy need not read."""
+
+    def settle(self) -> None:
+        """Refuse settings that no policy could be built with."""
+        super().settle()
+        try:
+            catalogue.find(self.policy)
+        except InvalidInput as error:
+            raise type(error)("ranker.policy", self.policy, error.accepted, error.meant) from None
+        _check_params(self.policy, self.params)
+        self.check()
+
+    def check(self) -> None:
+        """Refuse settings that each are fine, and not together."""
+        try:
+            policy, read = composed(self.compose, self.setting(2, np.zeros(2)))
+        except ArithmeticError as error:
+            raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
+        refuse_unread(self, read, self.inherited)
+        refuse_unable(self, policy)
+        if self.guardrail is not None and self.mode == "live" and self.traffic in (0.0, 1.0):
+            raise Unsupported("a guardrail compares with a control group; set ranker.traffic between 0 and 1.")
+        self._try()
+
+    def _try(self) -> None:
+        """Decide and learn one small list: parameters with which that cannot be computed are refused here."""
+        k = min(self.slots, 2)
+        first: dict[str, Any] = {name: getattr(self, name) for name in ("bias", "rewards", "losses")}
+        small: dict[str, Any] = {name: given and given[: k + (name == "losses")] for name, given in first.items()}
+        small |= {name: getattr(self, name) and 1 for name in ("dim", "context", "coverage")}
+        policy = replace(self, slots=k, **small).build(2, np.ones(2))
+        features, context, coverage = (
+            np.ones((rows, 1)) if small[name] else None for name, rows in (("dim", 2), ("context", 1), ("coverage", 2))
+        )
+        request = Request(1, 2, k, features, context, coverage)
+        state = policy.init(1)
+        try:
+            with np.errstate(all="ignore"):
+                decision = policy.decide(state, request, np.random.default_rng(0))
+                policy.learn(state, decision, policy.feedback.keep((decision.items != EMPTY).astype(np.float64)))
+                policy.decide(state, request, np.random.default_rng(0))
+        except (ArithmeticError, np.linalg.LinAlgError, ValueError) as error:
+            raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
+        if not all(np.isfinite(array).all() for _, array in state.arrays() if array.dtype.kind == "f"):
+            raise Unsupported(f"{self.policy} cannot compute with these parameters: they are too large or too small.")
+
+    def build(
+        self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None
+    ) -> RankingPolicy[LearnerState]:
+        """The policy for so many items."""
+        return self.compose(self.setting(items, prices, present, used))
+
+    def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:
+        """The policy for a setting."""
+        shared = {} if self.discount == 1.0 else {"discount": self.discount}
+        return catalogue.build(self.policy, setting, **self.params, **shared)
+
+    def setting(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Setting:
+        """What the policy is built for.
+
+        Args:
+            items: places for items.
+            prices: [items]; they may change in place.
+            present: items that are there.
+            used: places that an item has or had, the first of them.
+        """
+        shape = (items,)
+        prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
+        return Setting(
+            items=items,
+            present=present,
+            used=used,
+            slots=self.slots,
+            rounds=self.rounds,
+            dim=self.dim,
+            prior=prior,
+            bias=None if self.bias is None else np.array(self.bias),
+            context=self.context,
+            coverage=self.coverage,
+            rewards=None if self.rewards is None else np.array(self.rewards),
+            losses=None if self.losses is None else np.array(self.losses),
+            objective=self._objective(prices),
+        )
+
+    def plain(self) -> Plain:
+        """The settings as JSON gives them back."""
+        told: dict[str, Any] = json.loads(json.dumps(self.as_mapping()))
+        return told
+
+    def learning(self) -> Plain:
+        """The settings that decide what is learned from a log, as JSON gives them back."""
+        return learning_of(self.plain())
+
+    def adjusted_as(self, settings: Mapping[str, object]) -> Self:
+        """These settings of learning with the adjustable ones of other settings, which were checked before."""
+        plain: dict[str, Any] = {name: settings[name] for name in ADJUSTABLE if name in settings}
+        guardrail: Any = settings.get("guardrail")
+        return replace(
+            self,
+            **{"explore_daily": None, **plain, "guardrail": None if guardrail is None else Guardrail.of(guardrail)},
+        )
+
+    def _objective(self, prices: FloatArray) -> Objective:
+        made: dict[str, Objective] = {"any-click": AnyClick(), "clicks": Clicks(), "amount": Amount()}
+        return Revenue(prices) if self.objective == "revenue" else made[self.objective]
+
+
+class ChallengerConfig(RankerConfig, frozen=True):
+    """The settings of a policy beside another one: what items and requests carry is as the log has it."""
+
+    inherited: ClassVar[tuple[str, ...]] = OF_LOG
+
+
+class LoggedConfig(RankerConfig, frozen=True):
+    """Settings that a log has: they were accepted once, perhaps for a policy that has been replaced since."""
+
+    inherited: ClassVar[tuple[str, ...]] = (*OF_POLICY, "objective")
+
+
+def learning_of(settings: Mapping[str, object]) -> Plain:
+    """Those of plain settings that decide what is learned from a log."""
+    return {name: value for name, value in settings.items() if name not in ADJUSTABLE}
+
+
+def changes(before: Mapping[str, object], after: Mapping[str, object]) -> Plain:
+    """Settings that differ, with their new values; None where one is gone."""
+    return {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
+
+
+def _check_params(policy: str, given: Mapping[str, object]) -> None:
+    """Refuse parameters that the policy has not, or that no service could compute with."""
+    try:
+        catalogue.resolve(policy, given)
+    except InvalidInput as error:
+        raise error.within("ranker.params") from None
+    for name, value in given.items():
+        _usable(f"ranker.params.{name}", value)
+
+
+def _usable(field: str, value: object) -> None:
+    """Refuse lists by item, and numbers whose squares and sums a service could not compute with for years."""
+    if isinstance(value, list | tuple):
+        accepted = "a number for all items; a single item brings its own prior, {score, strength}, when it is put"
+        raise InvalidInput(field, value, accepted)
+    if isinstance(value, int | float) and value != 0 and not MIN_PARAMETER <= abs(value) <= MAX_PARAMETER:
+        raise InvalidInput(field, value, f"0, or a magnitude from {MIN_PARAMETER:g} to {MAX_PARAMETER:g}")
