@@ -18,7 +18,7 @@ test: $(READY)  ## All tests
 fast: $(READY)  ## The tests that do not take their time
 	$(BIN)/python -m pytest -n auto -q -m "not slow"
 
-LONG := $(BIN)/python -m pytest -q --log-cli-level=INFO  # what was seen is told: docs/reliability.md has the last numbers
+LONG := $(BIN)/python -m pytest -q --log-cli-level=INFO  # what was seen is told: docs/explanation/reliability.md has the last numbers
 
 kills: $(READY)  ## Minutes: kill -9, 200 times in process and 50 times over HTTP
 	RANKLOOP_KILLS=200 RANKLOOP_HTTP_KILLS=50 $(LONG) tests/test_crash.py tests/test_faults.py -k killed
@@ -42,7 +42,7 @@ lint: $(READY)  ## Style, types, layers, generated pages and the counts of decis
 	$(BIN)/python -m tools.generate --check
 	$(BIN)/python -m tools.type_decisions --quiet --most 7 --most-any 17
 
-generate: $(READY)  ## Regenerate what the catalogue drives: the README's table, docs/policies.md, tables of other pages
+generate: $(READY)  ## Regenerate what the catalogue drives: the README's table, docs/reference/policies.md, tables of other pages
 	$(BIN)/python -m tools.generate
 
 docs: generate  ## The documentation as a site in site/

@@ -1,7 +1,7 @@
 """What paper `prior` claims about its synthetic settings, on smaller runs of them with fixed seeds.
 
 Comparisons are paired: all policies of a run meet the same worlds and visitors. Each asserted margin is
-several standard errors of the paired difference away from its edge. The full runs are in docs/results.md.
+several standard errors of the paired difference away from its edge. The full runs are in docs/explanation/results.md.
 """
 
 from __future__ import annotations

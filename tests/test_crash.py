@@ -1,6 +1,6 @@
 """Kill -9 under load, a torn write-ahead log, a full disk: what was acknowledged stays, once, and nothing else breaks.
 
-The long version: make kills. What is promised: docs/reliability.md.
+The long version: make kills. What is promised: docs/explanation/reliability.md.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def blocks(page: str, language: str) -> list[str]:
     ("page", "printed"),
     [
         ("README.md", "of random's"),
-        ("docs/add-a-policy.md", "of random's"),
-        ("docs/propensity.md", "exact [0.16666667 0.03333333 0.00833333]"),
+        ("docs/how-to/add-a-policy.md", "of random's"),
+        ("docs/explanation/propensity.md", "exact [0.16666667 0.03333333 0.00833333]"),
     ],
 )
 def test_the_first_python_example_without_a_service_runs(
@@ -48,21 +48,21 @@ def test_both_ways_to_embed_it_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for code in blocks("docs/embed.md", "python"):
-        exec(compile(code, "docs/embed.md", "exec"), {"__name__": "docs/embed.md"})
+    for code in blocks("docs/how-to/embed.md", "python"):
+        exec(compile(code, "docs/how-to/embed.md", "exec"), {"__name__": "docs/how-to/embed.md"})
     said = capsys.readouterr().out
     assert "learned 1\nk is 3; accepted: a whole number from 0 to 2.\n" in said
     assert "at most one click in a list" in said
 
 
 def test_the_belief_of_the_docs_keeps_all_laws(capsys: pytest.CaptureFixture[str]) -> None:
-    """A discounted GTS, as docs/add-a-policy.md writes it, with those of the laws that a service depends on."""
-    (code,) = [block for block in blocks("docs/add-a-policy.md", "python") if "Discounted" in block]
+    """A discounted GTS, as docs/how-to/add-a-policy.md writes it, with those of the laws that a service depends on."""
+    (code,) = [block for block in blocks("docs/how-to/add-a-policy.md", "python") if "Discounted" in block]
     # A module of its own: dataclasses look their module up.
     page = types.ModuleType("add_a_policy")
     sys.modules["add_a_policy"] = page
     try:
-        exec(compile(code, "docs/add-a-policy.md", "exec"), page.__dict__)
+        exec(compile(code, "docs/how-to/add-a-policy.md", "exec"), page.__dict__)
     finally:
         del sys.modules["add_a_policy"]
     held = re.findall(r"holds: (\S+)", capsys.readouterr().out)
@@ -73,8 +73,8 @@ def test_the_belief_of_the_docs_keeps_all_laws(capsys: pytest.CaptureFixture[str
 def test_the_module_of_the_docs_is_used_by_its_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file, the spec and the first two commands of docs/add-a-policy.md, and options of all its commands."""
-    page = "docs/add-a-policy.md"
+    """The file, the spec and the first two commands of docs/how-to/add-a-policy.md, and options of all its commands."""
+    page = "docs/how-to/add-a-policy.md"
     (module,) = [block for block in blocks(page, "python") if "@policy(" in block]
     ((spec,), (shell,)) = (blocks(page, language) for language in ("yaml", "sh"))
     monkeypatch.chdir(tmp_path)
@@ -104,7 +104,7 @@ def test_every_example_is_a_valid_spec(path: Path) -> None:
 
 
 def test_every_policy_world_and_command_is_documented() -> None:
-    pages = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
     (commands,) = [action for action in parser()._actions if action.choices]
     names = (
         [entry.id for entry in catalogue.entries()] + list(KINDS) + [f"rankloop {c}" for c in commands.choices or ()]

@@ -521,7 +521,9 @@ def test_the_listing_shows_the_option(kind: str, capsys: Capture) -> None:
 
 
 def test_the_spec_of_the_documentation_is_the_example() -> None:
-    (shown,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "worlds.md").read_text("utf-8"), flags=re.DOTALL)
+    (shown,) = re.findall(
+        r"```yaml\n(.*?)```", (ROOT / "docs" / "reference" / "worlds.md").read_text("utf-8"), flags=re.DOTALL
+    )
     assert shown == (ROOT / "examples" / "drift.yaml").read_text("utf-8")
 
 

@@ -1133,7 +1133,7 @@ def test_the_page_shows_results_and_names_what_is_missing(
 ) -> None:
     missing = replace(SMALL, id="cascade/missing", title="Another", data=("yelp", "songs"))
     monkeypatch.setattr(library, "ALL", (SMALL, missing, replace(SMALL, id="prior/later")))
-    place = tmp_path / "docs" / "reproduction.md"
+    place = tmp_path / "docs" / "explanation" / "reproduction.md"
     page.write(through[0], place)
     text = place.read_text()
     image = place.parent / "images" / "reproduction" / "prior-small.png"

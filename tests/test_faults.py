@@ -1,6 +1,6 @@
 """A running service whose database, disk or process fails: what was acknowledged stays, once, and it goes on.
 
-The long versions: make kills, make faults. What is promised: docs/reliability.md.
+The long versions: make kills, make faults. What is promised: docs/explanation/reliability.md.
 """
 
 from __future__ import annotations

@@ -577,7 +577,7 @@ def _spread(policy: Any, state: Any) -> bool:
 
 @POLICIES
 def test_every_policy_is_in_the_table_as_the_code_has_it(id: str) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "propensity.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent / "docs" / "explanation" / "propensity.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([a-z0-9-]+)` \| (.*) \|$", page.split("propensities:start")[1], flags=re.MULTILINE))
     law = catalogue.build(id, SETTING).list_distribution()
     assert rows[id] == f"{law.kind} | {law.ties or '–'} | {law.why}"

@@ -425,7 +425,9 @@ def test_the_example_of_the_documentation_runs_as_written(
 ) -> None:
     """With fewer visitors, and where this service is."""
     url, keys = served
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "report.md").read_text(encoding="utf-8"), re.DOTALL)
+    (code,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "report.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     for what, instead in (("3000", "150"), ('Client("http://127.0.0.1:8080")', f"Client({url!r}, {keys['admin']!r})")):
         assert what in code
         code = code.replace(what, instead)

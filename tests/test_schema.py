@@ -282,5 +282,5 @@ def test_every_field_is_described(kind: Any) -> None:
     rows = described(kind)
     assert [row.name for row in rows] == list(kind.__struct_fields__)
     assert all(row.description and row.accepted and row.type for row in rows)
-    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
     assert all(f"| `{row.name}` |" in page for row in rows)

@@ -717,7 +717,7 @@ def test_a_service_that_is_killed_and_started_again_counts_everything_once(log: 
     assert set(events) <= {f"a-{i}" for i in range(600)}
 
 
-PAGE = (ROOT / "docs" / "visitors.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "simulate-visitors.md").read_text(encoding="utf-8")
 
 
 def test_the_python_of_the_page_runs(

@@ -1,4 +1,4 @@
-"""Write what the catalogue and the schema drive: the README's table, docs/policies.md, docs/settings.md and others.
+"""Write the pages that follow from the code: the README's table, docs/reference and others.
 
 python -m tools.generate          # write
 python -m tools.generate --check  # fail if anything is out of date
@@ -43,7 +43,7 @@ def propensity_page() -> str:
     for entry in catalogue.entries():
         law = catalogue.build(entry.id, EVERYTHING).list_distribution()
         rows.append(f"| `{entry.id}` | {law.kind} | {law.ties or '–'} | {law.why} |")
-    return between("docs/propensity.md", "propensities", rows)
+    return between("docs/explanation/propensity.md", "propensities", rows)
 
 
 def policies_page() -> str:
@@ -59,7 +59,7 @@ def worlds_page() -> str:
     parts = [""]
     for kind, make in KINDS.items():
         parts += [f"## {kind}", "", "```text", inspect.getdoc(make) or "", "```", ""]
-    return between("docs/worlds.md", "worlds", parts)
+    return between("docs/reference/worlds.md", "worlds", parts)
 
 
 SETTINGS: tuple[tuple[str, str, type[Payload]], ...] = (
@@ -99,10 +99,10 @@ def main() -> int:
     """Write the pages, or with --check compare them."""
     pages = {
         "README.md": readme(),
-        "docs/policies.md": policies_page(),
-        "docs/worlds.md": worlds_page(),
-        "docs/propensity.md": propensity_page(),
-        "docs/settings.md": settings_page(),
+        "docs/reference/policies.md": policies_page(),
+        "docs/reference/worlds.md": worlds_page(),
+        "docs/explanation/propensity.md": propensity_page(),
+        "docs/reference/settings.md": settings_page(),
     }
     stale = [n for n, text in pages.items() if not (ROOT / n).exists() or (ROOT / n).read_text("utf-8") != text]
     if "--check" in sys.argv:

@@ -63,8 +63,8 @@ def ucr(
 
     fit 'online' (the default) is one recursive Laplace step for a click, O(d²), and forgets the row: the cost of a
     round does not grow with the rounds played, which is what one deploys. fit 'mle' refits the ridge logistic
-    regression of every shown item on all its rows after each round, as the paper does; `docs/select-rank.md` shows
-    both regrets side by side. The paper's real-data experiment learns from 30 rounds together: `every: 30`.
+    regression of every shown item on all its rows after each round, as the paper does;
+    `docs/explanation/select-rank.md` shows both regrets side by side. The paper's real-data experiment learns from 30 rounds together: `every: 30`.
 
     Reference: Wang et al. (2024), Algorithm 1.
     Deviates from the paper: the estimate has a ridge, without which it does not exist after few rounds.

@@ -29,7 +29,9 @@ def add_to(commands: Commands) -> None:
     add_jobs(command)
     command.add_argument("--engine", default="local", choices=("local", "dask"), help="where chunks are played")
     add_policies(command, "add a policy of your own to every panel")
-    command.add_argument("--page", metavar="FILE", help="write the page of all results, such as docs/reproduction.md")
+    command.add_argument(
+        "--page", metavar="FILE", help="write the page of all results, such as docs/explanation/reproduction.md"
+    )
     command.set_defaults(run=run, kept="what was played is kept; run it again to go on")
 
 
