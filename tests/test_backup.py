@@ -82,7 +82,7 @@ def test_a_backup_under_writes_is_a_beginning_of_the_log_without_gaps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backup, "STEP_PAGES", 20)  # many steps, between which others write
-    monkeypatch.setattr("rankloop.eventlog.wal_checkpoints.OFTEN", 300_000)  # and the write-ahead log is moved
+    monkeypatch.setattr("rankloop.eventlog.sqlite.MAX_WAL_BYTES", 300_000)  # and the write-ahead log is moved
     store = SqliteStore(tmp_path / "log.db")
     store.append([("r", entry(f"first-{i}", bytes(2000))) for i in range(500)])
     during: list[int] = []

@@ -291,7 +291,7 @@ def test_the_forms_of_feedback_and_what_becomes_of_it(open_: Open) -> None:
 def test_wrong_feedback_is_refused_alike(shop: Connection) -> None:
     made = shop.rank("shop")
     wrong: list[tuple[dict[str, Any], str, str]] = [
-        ({"clicked": [3]}, "clicked[0]", "a slot in which something was shown, from 0 to 2"),
+        ({"clicked": [3]}, "clicked[0]", "a slot that showed an item, from 0 to 2"),
         ({"clicked": [-1]}, "clicked[0]", "a whole number from 0 to 999"),
         ({"items": ["x"]}, "items[0]", "an item of this list"),
         ({"values": [1.0]}, "values", "a list of 3 numbers, one for each slot (numbers by item are item_values)"),

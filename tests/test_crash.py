@@ -23,7 +23,7 @@ import pytest
 from msgspec.structs import replace
 
 from rankloop.eventlog import LogEntry, MemoryStore, SqliteStore, StoreUnavailable, Writer
-from rankloop.eventlog.writer import MOST, positions
+from rankloop.eventlog.writer import MAX_BATCH_ENTRIES, positions
 from rankloop.schema import FeedbackEvent
 from rankloop.serving import Ranker, RankerConfig
 from served import small_disk
@@ -361,7 +361,7 @@ def test_many_writers_on_a_full_disk_are_told_the_truth(tmp_path: Path) -> None:
         store = SqliteStore(place / "log.db")
         writer = Writer(store)
         done = {
-            f"{i}": writer.submit(NAME, LogEntry("happened", f"{i}", "", 0.0, bytes(500)), positions)
+            f"{i}": writer.submit(NAME, LogEntry("feedback", f"{i}", "", 0.0, bytes(500)), None, positions)
             for i in range(3000)
         }
         kept = {key: future.result() for key, future in done.items() if future.exception() is None}
@@ -376,9 +376,9 @@ def test_who_waits_is_told_however_many_lists_wait_before_it() -> None:
     ranker = Ranker(settings("cascade-ucb1"), store=store)
     ranker.put_items(items(8))
     store.full = True
-    for _ in range(MOST + 1):
+    for _ in range(MAX_BATCH_ENTRIES + 1):
         last = ranker.rank()
-    waiting = ranker.submit_feedback(FeedbackEvent(last.id, [0]))
+    waiting = ranker.submit_feedback(FeedbackEvent(last.id, [0]), ranker.find_decision(last.id))
     try:
         with pytest.raises(StoreUnavailable):
             waiting.result(timeout=5.0)

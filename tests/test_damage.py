@@ -326,7 +326,7 @@ def served_log(tmp_path: Path) -> tuple[Path, str]:
         "UPDATE snapshot SET body = x''",
         "UPDATE snapshot SET body = x'' WHERE ranker = 'one~challenger'",
         "UPDATE snapshot SET body = substr(body, 1, length(body) / 2)",
-        "UPDATE snapshot SET body = CAST(replace(body, 'tally.total', 'tally.total2') AS BLOB)",
+        "UPDATE snapshot SET body = CAST(replace(body, 'counters.total', 'counters.total2') AS BLOB)",
     ],
 )
 def test_a_damaged_snapshot_costs_a_replay_and_nothing_else(change: str, tmp_path: Path) -> None:
@@ -527,7 +527,7 @@ def test_two_first_priors_at_once_do_not_stop_a_ranker() -> None:
     ranker = Ranker(given, store=store)
     for score in (0.9, 0.1):
         item = Item(id="a", features=(1.0, 0.0), prior=Prior(score, 50.0))
-        ranker._keep(ItemsPut(1.0, (item,))).result()
+        ranker._submit(ItemsPut(1.0, (item,))).result()
     assert ranker.quarantine is None
     assert ranker.rank().ids == ("a",)
     ranker.flush()

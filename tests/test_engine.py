@@ -16,7 +16,7 @@ from rankloop.eventlog.events import ItemsPut, ItemsRemoved
 from rankloop.schema import Prior, PropensityAnswer
 from rankloop.serving import ConflictingDecision, Item, Ranker, RankerConfig, UnknownDecision
 from rankloop.serving.config import LoggedConfig
-from rankloop.serving.decision_rng import rng_of_decision
+from rankloop.serving.decide import rng_of_decision
 from rankloop.serving.replica import Replica
 
 IDS = [entry.id for entry in catalogue.entries()]
@@ -58,10 +58,10 @@ def contents(ranker: Ranker, flush: bool = True) -> dict[str, bytes]:
         ranker.flush()
     state = {f"state.{name}": array.tobytes() for name, array in ranker._replica.learners.arrays().items()}
     table = {f"table.{name}": array.tobytes() for name, array in ranker._replica.items.arrays().items()}
-    tally = {f"tally.{name}": array.tobytes() for name, array in ranker._replica.counters.arrays().items()}
+    tally = {f"counters.{name}": array.tobytes() for name, array in ranker._replica.counters.arrays().items()}
     waiting = {
-        f"waiting.{w.shown.id}": b"" if w.outcome is None else w.outcome.tobytes()
-        for w in ranker._replica.open_decisions
+        f"waiting.{w.event.id}": b"" if w.outcome is None else w.outcome.tobytes()
+        for w in ranker._replica.open_decisions.values()
     }
     return (
         state
@@ -89,7 +89,7 @@ def live(ranker: Ranker, clock: Clock, rounds: int, seed: int = 1) -> None:
         ranking = ranker.rank(k=int(rng.integers(1, SLOTS + 1)), context=context, segment=segment)
         shown.append(ranking.id)
         told = shown[int(rng.integers(len(shown)))] if rng.random() < 0.2 else ranking.id
-        listed = ranker._find(told).items.tolist()
+        listed = ranker.find_decision(told).items.tolist()
         clicks = [s for s, column in enumerate(listed) if rng.random() < 0.3 and column >= 0]
         if rng.random() < 0.8:
             event = f"event-{seed}-{t}"
@@ -192,7 +192,7 @@ def test_bounds_that_depend_on_the_number_of_items_see_those_that_are_there(id: 
         shown = [[int(one[1:]) for one in ranking.ids]]
         own = policy.decide(state, request, rng_of_decision(7, t))
         if own.items.tolist() == shown and own.scores is not None:  # a list that is kept has none
-            assert ranking.shown.scores == pytest.approx(own.scores[0], rel=1e-9)
+            assert ranking.event.scores == pytest.approx(own.scores[0], rel=1e-9)
             compared += 1
         clicked = [int(draws.integers(SLOTS))] if draws.random() < 0.5 else []
         ranker.feedback(ranking.id, clicked=clicked)
@@ -267,7 +267,7 @@ def test_a_removed_id_comes_back_as_a_new_item_and_open_lists_of_the_old_one_set
     ranker.remove_items(["a"])
     ranker.remove_items(["b"])
     table = ranker._replica.items
-    assert (ranker.items(), len(table), table.has("a"), ranker.room(["a", "c"])) == ([], 0, False, 4)
+    assert (ranker.items(), len(table), table.has("a"), ranker.columns_with(["a", "c"])) == ([], 0, False, 4)
     ranker.put_items([{"id": "a", "price": 2.0, "prior": {"score": 0.5, "strength": 100.0}}])
     assert ranker.items() == [Item("a", price=2.0, prior=Prior(0.5, 100.0))]
     assert (table.ids, table.column, ranker.counts()["items"]) == (["a", "b", "a"], {"a": 2}, 1)
@@ -282,7 +282,7 @@ def test_a_removed_id_comes_back_as_a_new_item_and_open_lists_of_the_old_one_set
     assert (a[0], a[2]) == (before + 1.0, 51.0), "the list showed the old one"
     assert ranker.history(waiting.id).slots[0].item == "a"
     fresh = ranker.rank()
-    assert fresh.shown.items[fresh.shown.items >= 0].tolist() == [2]
+    assert fresh.event.items[fresh.event.items >= 0].tolist() == [2]
     assert ranker.feedback(fresh.id, item_values={"a": 1.0}).status == "learned"
     assert [place.item for place in ranker.slot_counts()] == ["a", "a"], "counts of the old one stay its own"
     assert contents(Ranker(config("ts-beta", dim=None), store=store)) == contents(ranker)
@@ -298,7 +298,7 @@ def test_who_removes_an_item_that_another_caller_has_just_removed_is_right() -> 
     ranker.put_items([{"id": "a"}, {"id": "b"}])
     gone = ItemsRemoved(1.0, ("a",))
     for record in (gone, gone, ItemsPut(1.0, (Item("a"),)), gone, gone):
-        ranker._keep(record).result()
+        ranker._submit(record).result()
     assert [item.id for item in ranker.items()] == ["b"]
     assert ranker.rank().ids == ("b",)
     ranker.flush()
@@ -834,12 +834,12 @@ def test_lists_can_wait_for_their_commit() -> None:
 
 def test_lists_are_refused_when_too_many_wait() -> None:
     store = Failing()
-    writer = Writer(store, waiting=5)
+    writer = Writer(store, queue_limit=5)
     ranker = Ranker(config("cascade-ucb1"), writer=writer)
     ranker.put_items(items(4))
     store.full = True
     answered = [ranker.rank().id for _ in range(5)]
-    with pytest.raises(StoreUnavailable, match="too many"):
+    with pytest.raises(StoreUnavailable, match="which is the limit"):
         answered.extend(ranker.rank().id for _ in range(10))  # the writer may hold some of them in its hands
     store.full = False
     ranker.flush()

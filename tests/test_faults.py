@@ -17,7 +17,7 @@ import pytest
 from callers import Callers, Kept, check_live, check_next_lists, copied, put_items, read, replayed
 from postgres_server import Server, database, server  # noqa: F401
 from rankloop.client import Client
-from rankloop.eventlog.wal_checkpoints import OFTEN
+from rankloop.eventlog.sqlite import MAX_WAL_BYTES
 from served import Served, limit_files, serve, small_disk, until  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -97,7 +97,7 @@ def sizes(n: int) -> list[int]:
 
     Each is larger by more than the snapshots of both rankers need: they may come before an event.
     """
-    return [600_000, 1_000_000, *(OFTEN + OFTEN // 8 + 400_000 * i for i in range(n - 2))]
+    return [600_000, 1_000_000, *(MAX_WAL_BYTES + MAX_WAL_BYTES // 8 + 400_000 * i for i in range(n - 2))]
 
 
 def test_a_full_disk_refuses_and_goes_on_when_there_is_room(serve: Serve, tmp_path: Path) -> None:  # noqa: F811
@@ -183,7 +183,7 @@ def test_a_torn_log_is_what_it_was_a_moment_before(serve: Serve, tmp_path: Path)
     until(lambda: wal.stat().st_size > GROWN, "the log grows")
     served.kill()
     callers.stop()
-    assert wal.stat().st_size < OFTEN // 4  # all of the log is in this file, and no part of it in the other one
+    assert wal.stat().st_size < MAX_WAL_BYTES // 4  # all of the log is in this file, and no part of it in the other one
     whole = read(copied(served.log, tmp_path / "whole"))
     callers.check(whole)
     rng = np.random.default_rng(FAULTS)

@@ -17,7 +17,6 @@ from rankloop.eventlog.events import (
     KINDS,
     ConfigChanged,
     DecisionMade,
-    EventFollower,
     EventSkipped,
     FeedbackReceived,
     GuardrailReset,
@@ -32,6 +31,7 @@ from rankloop.eventlog.events import (
     decode_all_as,
     decode_as,
 )
+from rankloop.eventlog.followers import EventFollower
 from rankloop.eventlog.store import LogEntry
 from rankloop.propensity import Propensity
 from rankloop.schema import Item
@@ -163,11 +163,11 @@ class Noting(EventFollower[str]):
 def test_a_follower_hears_of_a_record_once_by_the_method_of_its_kind(record: LogEvent) -> None:
     """What the method gives is given back; a follower that does not care about a kind does nothing."""
     noting = Noting()
-    name = record.dispatch(noting)
+    name = noting.handle(record)
     assert noting.heard == [(name, record)]
     hints = get_type_hints(getattr(EventFollower, str(name)), vars(module))
     assert hints["event"] is type(record)
-    assert record.dispatch(EventFollower[str]()) is None
+    assert EventFollower[str]().handle(record) is None
 
 
 def test_every_kind_of_record_has_a_method_of_its_own() -> None:
@@ -207,17 +207,17 @@ def test_an_item_that_an_older_version_accepted_is_replayed_and_shown() -> None:
 def test_many_items_are_not_remembered_with_the_heads() -> None:
     """A head is read once where it comes again; that of a large catalogue does not, and would fill the memory."""
     many = ItemsPut(1.0, tuple(Item(f"item-{i}", features=(0.5, float(i))) for i in range(1000)))
-    before = codec._understood.cache_info().currsize
+    before = codec._cached_parse.cache_info().currsize
     for _ in range(3):
         assert decode(many.entry()) == many
         assert decode_all([many.entry(), GuardrailTripped(2.0, "x" * 5000).entry()])[0] == many
-    assert codec._understood.cache_info().currsize == before
+    assert codec._cached_parse.cache_info().currsize == before
 
 
 @given(lists())
 def test_a_list_alone_is_the_same_and_owns_its_arrays(shown: DecisionMade) -> None:
     alone = decode_all([shown.entry()] * 3)[1]
     assert isinstance(alone, DecisionMade)
-    own = alone.alone()
+    own = alone.detached()
     assert same(own, shown)
     assert all(value.base is None for field in fields(own) if isinstance(value := getattr(own, field.name), np.ndarray))

@@ -74,7 +74,7 @@ def test_settings_of_learning_hold_in_a_replay(more: dict[str, Any]) -> None:
 def state(replica: Replica) -> dict[str, bytes]:
     taken = take(replica)
     arrays = {name: np.asarray(array).tobytes() for name, array in taken.arrays.items()}
-    return arrays | {"head": repr(taken.head).encode(), "at": str(taken.position).encode()}
+    return arrays | {"head": repr(taken.header).encode(), "at": str(taken.position).encode()}
 
 
 def test_a_budget_bounds_lists_of_chosen_length() -> None:

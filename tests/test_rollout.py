@@ -155,7 +155,7 @@ def test_visitors_of_the_control_group_and_a_guard_that_fell_back_show_the_defau
     own = {one.ids for one in lists if one.group == "control"}
     assert own == {("item-3", "item-0", "item-1")}
     assert {one.group for one in lists} == {"treatment", "control"}
-    rollout._keep(GuardrailTripped(1.0, "by a test")).result()
+    rollout._submit(GuardrailTripped(1.0, "by a test")).result()
     assert {rollout.rank(visitor=f"v{v}").ids for v in range(40)} == own
     rollout.snapshot()
     assert Ranker(rollout.config, store=store).rank(visitor="v").ids == next(iter(own))
@@ -252,7 +252,7 @@ def test_lists_on_their_way_to_the_log_are_spent_already() -> None:
     store.full = True
     for _ in range(40):
         frugal.rank()
-    assert sum(shown.explored for shown in frugal._unkept.values()) == 2
+    assert sum(shown.explored for shown in frugal._uncommitted.values()) == 2
     store.full = False
     frugal.flush()
     assert frugal._replica.counters.explored_today == 2

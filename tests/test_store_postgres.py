@@ -205,7 +205,7 @@ def test_under_load_nothing_acknowledged_is_lost_and_nothing_doubled(server: Ser
             key = f"{n}-{i}" if i % 4 else ""
             one = entry(key, body=f"{n}-{i}".encode())
             try:
-                writer.submit("r", one, note, one).result()
+                writer.submit("r", one, one, note).result()
             except StoreUnavailable:
                 refused.append(key)
                 time.sleep(0.01)

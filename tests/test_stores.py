@@ -160,7 +160,7 @@ def test_what_cannot_be_in_a_log_is_not_found(opened: Opened) -> None:
 
 def test_a_long_log_is_read_in_pages(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (rankloop.eventlog.sqlite, rankloop.eventlog.postgres):
-        monkeypatch.setattr(module, "PAGE", 7)
+        monkeypatch.setattr(module, "PAGE_ENTRIES", 7)
     store = opened()
     store.append([("r" if i % 3 else "s", entry(str(i))) for i in range(1, 61)])
     expected = [(i, str(i)) for i in range(1, 61) if i % 3]
@@ -172,7 +172,7 @@ def test_a_long_log_is_read_in_pages(opened: Opened, monkeypatch: pytest.MonkeyP
 
 def test_reading_goes_on_while_others_write(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (rankloop.eventlog.sqlite, rankloop.eventlog.postgres):
-        monkeypatch.setattr(module, "PAGE", 5)
+        monkeypatch.setattr(module, "PAGE_ENTRIES", 5)
     store = opened()
     store.append([("r", entry(str(i))) for i in range(20)])
     seen = []
@@ -305,7 +305,7 @@ def test_what_is_exported_and_imported_is_exported_again(id: str, more: dict[str
     after = contents(again)
     again.close()
     # Positions are others, what came too late is not in the table, and several events are one there.
-    apart = ("at", "tally.others", "tally.feedback_delays", "tally.feedback_delay_seconds")
+    apart = ("at", "counters.others", "counters.feedback_delays", "counters.feedback_delay_seconds")
     assert {name: after[name] for name in after if name not in apart} == {
         name: before[name] for name in before if name not in apart
     }
@@ -478,7 +478,7 @@ def test_a_long_log_is_exported_in_chunks(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_write_ahead_log_is_moved_while_others_write_and_does_not_grow_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rankloop.eventlog.wal_checkpoints.OFTEN", 200_000)
+    monkeypatch.setattr("rankloop.eventlog.sqlite.MAX_WAL_BYTES", 200_000)
     store = SqliteStore(tmp_path / "log.db")
     wal, largest = tmp_path / "log.db-wal", 0
     for n in range(2000):

@@ -101,7 +101,7 @@ def test_a_policy_that_needs_other_items_cannot_stand_by() -> None:
     for more in ({"dim": 5}, {"slots": 2}):
         with pytest.raises(Unsupported, match="the same dim"):
             ranker.add_challenger(Replica(config("gts", **more)))
-    with pytest.raises(Unsupported, match="stands by"):
+    with pytest.raises(Unsupported, match="there is no challenger"):
         ranker.promote()
 
 

@@ -1,207 +1,253 @@
-"""The writer: what comes together is kept together, in one order, and told when it is on the disk."""
+"""The writer: group commits in one order, results only after the commit, back-pressure, and one wake-up per batch."""
 
 from __future__ import annotations
 
-import itertools
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Any
 
 import pytest
 
-from rankloop.eventlog import LogEntry, MemoryStore, Writer
-from rankloop.eventlog.writer import ALONE, FEW, GATHER, positions
+from rankloop.eventlog import LogEntry, MemoryStore, StoreUnavailable, Writer
+from rankloop.eventlog.writer import Commit, positions
 from rankloop.serving import Ranker, RankerConfig
 
 
-class Slow(MemoryStore):
-    """A store that waits to be let go."""
+def entry(key: str) -> LogEntry:
+    return LogEntry("k", key, "", 0.0, b"")
+
+
+class HeldStore(MemoryStore):
+    """A store whose appends wait for `go`, and may fail."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sizes: list[int] = []
-        self.go = threading.Event()
+        self.go, self.started, self.fails = threading.Event(), threading.Event(), False
 
     def append(self, batch: Any) -> list[int | None]:
+        self.started.set()
         self.go.wait()
+        if self.fails:
+            raise StoreUnavailable("the disk is full.")
         self.sizes.append(len(batch))
         return super().append(batch)
 
 
-def test_entries_that_come_together_are_committed_together() -> None:
-    """While one commit runs, others wait; all that waited are one commit."""
-    store = Slow()
+def test_entries_that_wait_for_one_commit_share_the_next_one() -> None:
+    store = HeldStore()
     writer = Writer(store)
-    done = [writer.submit("r", LogEntry("k", str(i), "", 0.0, b""), positions) for i in range(50)]
+    first = writer.submit("r", entry("first"), None, positions)
+    store.started.wait()
+    commits = [writer.submit("r", entry(str(i)), None, positions) for i in range(50)]
+    assert writer.queued == 50
     store.go.set()
-    assert [f.result() for f in done] == list(range(1, 51))
-    assert len(store.sizes) <= 2
-    assert sum(store.sizes) == 50
+    assert [one.result() for one in (first, *commits)] == list(range(1, 52))
+    assert store.sizes == [1, 50]
     writer.close()
 
 
-class Noting(MemoryStore):
-    """A store that notes when it was asked to keep how many."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[tuple[float, int]] = []
-
-    def append(self, batch: Any) -> list[int | None]:
-        self.asked.append((time.monotonic(), len(batch)))
-        return super().append(batch)
-
-
-def test_commits_keep_a_pace_where_a_loop_serves_many_and_nobody_alone_waits_for_it() -> None:
-    store = Noting()
-    writer = Writer(store)
-    writer.apply_in(lambda act: act())
-    many = []
-    for i in range(40):
-        many += [writer.submit("r", LogEntry("k", f"{i} {j}", "", 0.0, b""), positions) for j in range(10)]
-        time.sleep(0.001)
-    assert sorted(f.result() for f in many) == list(range(1, 401))
-    paced = [b - a for (a, size), (b, _) in itertools.pairwise(store.asked) if size > ALONE]
-    assert median(paced) > 0.8 * GATHER  # not each: a thread may be held up before it is noted
-    store.asked.clear()
-    for i in range(100):
-        writer.submit("r", LogEntry("k", f"alone {i}", "", 0.0, b""), positions).result()
-    assert min(b - a for (a, _), (b, _) in itertools.pairwise(store.asked[1:])) < GATHER / 2
-    writer.close()
-
-
-def test_whoever_has_nothing_to_write_sleeps_and_wakes_for_a_list_that_nobody_waits_for() -> None:
+def test_a_decision_without_a_waiter_is_committed_when_the_batch_window_ends() -> None:
     ranker = Ranker(RankerConfig.of({"policy": "cascade-ucb1", "slots": 2}))
     ranker.put_items([{"id": name} for name in "abc"])
-    writer = ranker._writer
-    until = time.monotonic() + 10
-    while not writer._idle:
-        assert time.monotonic() < until
-        time.sleep(0.001)
-    id = ranker.rank().id
+    id, deadline = ranker.rank().id, time.monotonic() + 10
     while ranker.store.find("ranker", "decision", id) is None:
-        assert time.monotonic() < until, "nobody asked for it, and it is in the log all the same"
+        assert time.monotonic() < deadline, "the batch window has ended, and the decision is not in the log"
         time.sleep(0.001)
     ranker.close()
 
 
-def test_entries_that_were_committed_together_are_applied_together_in_their_order() -> None:
-    """Those of one ranker that follow each other; what was there before is told so, and parts nobody."""
-    store, groups = Slow(), []
+def test_an_entry_without_a_waiter_shares_the_commit_of_the_next_one_that_has_a_waiter() -> None:
+    store = HeldStore()
+    store.go.set()
+    writer = Writer(store)
+    writer.post("r", entry("posted"), None, positions)
+    assert writer.submit("r", entry("submitted"), None, positions).result() == 2
+    assert sum(store.sizes) == 2
+    writer.close()
 
-    def apply(kept: Sequence[tuple[int, Any]]) -> list[str]:
-        groups.append([record for _, record in kept])
-        return [f"{record} at {position}" for position, record in kept]
 
-    def fails(kept: Sequence[tuple[int, Any]]) -> list[str]:
+def test_a_batch_is_applied_in_log_order_by_runs_of_one_ranker() -> None:
+    """A duplicate is answered as such and does not split a run; an error of one run stays with that run."""
+    store, runs = HeldStore(), []
+
+    def apply(committed: Sequence[tuple[int, Any]]) -> list[str]:
+        runs.append([event for _, event in committed])
+        return [f"{event} at {position}" for position, event in committed]
+
+    def fails(committed: Sequence[tuple[int, Any]]) -> list[str]:
         raise ValueError("it cannot be applied")
 
     writer = Writer(store)
-    first = writer.submit("r", LogEntry("k", "0", "", 0.0, b""), apply, "first")  # its commit holds up the others
-    told = [writer.submit("r", LogEntry("k", key, "", 0.0, b""), apply, key, lambda: "again") for key in "1213"]
-    bad = writer.submit("s", LogEntry("k", "1", "", 0.0, b""), fails)
-    last = writer.submit("r", LogEntry("k", "4", "", 0.0, b""), apply, "4")
+    first = writer.submit("r", entry("0"), "first", apply)
+    store.started.wait()
+    rest = [writer.submit("r", entry(key), key, apply, lambda: "duplicate") for key in "1213"]
+    bad = writer.submit("s", entry("1"), None, fails)
+    last = writer.submit("r", entry("4"), "4", apply)
     store.go.set()
-    assert [one.result() for one in (first, *told, last)] == [
-        "first at 1",
-        "1 at 2",
-        "2 at 3",
-        "again",
-        "3 at 4",
-        "4 at 6",
-    ]
+    results = [one.result() for one in (first, *rest, last)]
+    assert results == ["first at 1", "1 at 2", "2 at 3", "duplicate", "3 at 4", "4 at 6"]
     with pytest.raises(ValueError, match="cannot be applied"):
         bad.result()
-    assert groups[-2:] == [["1", "2", "3"], ["4"]] or groups == [["first", "1", "2", "3"], ["4"]]
+    assert runs == [["first"], ["1", "2", "3"], ["4"]]
     writer.close()
 
 
-class Other:
-    """Another thread that does what it is asked to when it gets to it, or has ended."""
-
-    def __init__(self) -> None:
-        self.asked: list[Callable[[], None]] = []
-        self.ended = False
-
-    def __call__(self, work: Callable[[], None]) -> None:
-        if self.ended:
-            raise RuntimeError("nobody is there")
-        self.asked.append(work)
-
-
-def until_asked(other: Other, times: int) -> None:
-    """Wait for the writer to have kept and handed over."""
-    end = time.monotonic() + 10
-    while len(other.asked) < times:
-        assert time.monotonic() < end, "nobody was asked to apply"
-        time.sleep(0.001)
-
-
-def applying() -> tuple[Writer, Other, list[str], Callable[..., Any]]:
-    """A writer whose entries another thread applies: the writer, that thread, what was applied, and how to submit."""
-    writer, other = Writer(MemoryStore()), Other()
-    applied: list[str] = []
-
-    def apply(kept: Sequence[tuple[int, Any]]) -> list[str]:
-        applied.extend(record for _, record in kept)
-        return [record for _, record in kept]
-
-    writer.apply_in(other)
-
-    def submit(record: str, **options: Any) -> Any:
-        entry = LogEntry("k", record, "", 0.0, b"")
-        return writer.submit("r", entry, apply, record, lambda: "again", **{"light": True, **options})
-
-    return writer, other, applied, submit
-
-
-def test_another_thread_applies_what_was_kept_and_nobody_is_told_before() -> None:
-    writer, other, applied, submit = applying()
-    first = submit("a")
-    until_asked(other, 1)
-    assert not first.done()
-    assert applied == []
-    assert writer.store.find("r", "k", "a") is not None
-    assert submit("a").result() == "again"  # nothing to apply, so nobody else is needed
-    other.asked[0]()
-    assert first.result() == "a"
+def test_results_come_only_after_the_commit() -> None:
+    store = HeldStore()
+    writer = Writer(store)
+    commit = writer.submit("r", entry("a"), None, positions)
+    store.started.wait()
+    assert not commit.done()
+    store.go.set()
+    assert commit.result() == 1
+    assert store.find("r", "k", "a") is not None
     writer.close()
 
 
-def test_whoever_writes_himself_applies_what_others_left_before_his_own() -> None:
-    writer, other, applied, submit = applying()
-    first = submit("a")
-    until_asked(other, 1)
-    with writer._turn:
-        pass  # nobody writes any more
-    assert submit("b", waits=True).result() == "b"
-    assert first.result() == "a"
-    assert applied == ["a", "b"]
-    for late in other.asked:
-        late()
-    assert applied == ["a", "b"]
+def test_a_full_queue_pushes_back_and_loses_nothing() -> None:
+    store = HeldStore()
+    writer = Writer(store, queue_limit=3)
+    first = writer.submit("r", entry("first"), None, positions)
+    store.started.wait()
+    queued = [writer.submit("r", entry(str(i)), None, positions) for i in range(3)]
+    for refused in (
+        lambda: writer.submit("r", entry("x"), None, positions),
+        lambda: writer.post("r", entry("y"), 0, positions),
+    ):
+        with pytest.raises(StoreUnavailable, match="3 entries wait for their commit, which is the limit"):
+            refused()
+    store.go.set()
+    assert [one.result() for one in (first, *queued)] == [1, 2, 3, 4]
+    assert [one.key for one in store.read("r")] == ["first", "0", "1", "2"]
     writer.close()
 
 
-@pytest.mark.parametrize("how", ["taken back", "ended", "closed", "too many", "heavy"])
-def test_nobody_waits_for_a_thread_that_does_not_come(how: str) -> None:
-    writer, other, applied, submit = applying()
-    told = [submit("a")]
-    until_asked(other, 1)
-    if how == "taken back":
-        writer.apply_in(None)
-    elif how == "ended":
-        other.ended = True
-        told.append(submit("b"))
-    elif how == "heavy":
-        told.append(submit("b", light=False))
-    elif how == "too many":
-        with writer._turn:
-            told += [submit(f"b{i}") for i in range(FEW + 1)]
-    else:
-        writer.close()
-    assert [one.result(10) for one in told] == applied
-    assert applied[0] == "a"
+def test_a_failed_commit_fails_every_waiter_and_keeps_the_entries_without_one() -> None:
+    store = HeldStore()
+    writer = Writer(store)
+    store.fails = True
+    writer.post("r", entry("kept"), None, positions)
+    waiting = [writer.submit("r", entry(str(i)), None, positions) for i in range(3)]
+    store.go.set()
+    for commit in waiting:
+        with pytest.raises(StoreUnavailable, match="full"):
+            commit.result()
+    store.fails = False
+    writer.flush()
+    assert [one.key for one in store.read("r")] == ["kept"]
+    writer.close()
+
+
+def test_a_closed_writer_writes_what_is_queued_and_refuses_more() -> None:
+    store = HeldStore()
+    writer = Writer(store)
+    commit = writer.submit("r", entry("a"), None, positions)
+    closing = threading.Thread(target=writer.close)
+    closing.start()
+    store.go.set()
+    closing.join()
+    assert commit.result() == 1
+    assert not writer.alive
+    with pytest.raises(StoreUnavailable, match="closed"):
+        writer.submit("r", entry("b"), None, positions)
+
+
+# Event loops
+
+
+def test_an_event_loop_is_woken_once_for_all_commits_of_a_batch() -> None:
+    store = HeldStore()
+    writer = Writer(store)
+    woken: list[int] = []
+
+    async def wait_for_all() -> list[int]:
+        loop = asyncio.get_running_loop()
+        wake: Callable[..., Any] = loop.call_soon_threadsafe
+
+        def counted(callback: Any, *args: Any) -> Any:
+            woken.append(1)
+            return wake(callback, *args)
+
+        loop.call_soon_threadsafe = counted  # type: ignore[assignment, method-assign]
+        first = writer.submit("r", entry("first"), None, positions)
+        store.started.wait()
+
+        async def one(commit: Commit[int]) -> int:
+            return await commit
+
+        tasks = [asyncio.ensure_future(one(commit)) for commit in (first, *submitted())]
+        await asyncio.sleep(0)
+        store.go.set()
+        return await asyncio.gather(*tasks)
+
+    def submitted() -> list[Commit[int]]:
+        return [writer.submit("r", entry(str(i)), None, positions) for i in range(20)]
+
+    assert asyncio.run(wait_for_all()) == list(range(1, 22))
+    assert len(woken) == len(store.sizes) == 2
+    writer.close()
+
+
+def test_a_commit_that_is_done_can_still_be_awaited() -> None:
+    writer = Writer(MemoryStore())
+    commit = writer.submit("r", entry("a"), None, positions)
+    commit.result()
+
+    async def wait() -> int:
+        return await commit
+
+    assert asyncio.run(wait()) == 1
+    writer.close()
+
+
+def test_a_waiter_that_gives_up_does_not_cancel_the_write() -> None:
+    store = HeldStore()
+    writer = Writer(store)
+
+    async def give_up() -> None:
+        async def one() -> int:
+            return await writer.submit("r", entry("a"), None, positions)
+
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(one(), 0.01)
+        store.go.set()
+        assert await writer.submit("r", entry("b"), None, positions) == 2
+
+    asyncio.run(give_up())
+    assert [one.key for one in store.read("r")] == ["a", "b"]
+    writer.close()
+
+
+def test_an_error_reaches_an_awaiting_coroutine() -> None:
+    store = HeldStore()
+    store.fails = True
+    store.go.set()
+    writer = Writer(store)
+
+    async def wait() -> None:
+        with pytest.raises(StoreUnavailable, match="full"):
+            await writer.submit("r", entry("a"), None, positions)
+
+    asyncio.run(wait())
+    writer.close()
+
+
+def test_the_writer_survives_an_event_loop_that_ended() -> None:
+    store = HeldStore()
+    writer = Writer(store)
+
+    async def leave() -> None:
+        async def one() -> int:
+            return await writer.submit("r", entry("a"), None, positions)
+
+        task = asyncio.ensure_future(one())
+        await asyncio.sleep(0.01)
+        task.cancel()
+
+    asyncio.run(leave())
+    store.go.set()
+    assert writer.submit("r", entry("b"), None, positions).result() == 2
     writer.close()

@@ -85,7 +85,7 @@ def play(ranker: Ranker, clock: Clock, shop: Shop, visits: int, days: float, ord
     def settle(until: float) -> None:
         while coming and coming[0][0] <= until:
             clock.now, id, clicked, lost = heapq.heappop(coming)
-            ranker.submit_feedback(FeedbackEvent(id, clicked, regret=lost))
+            ranker.submit_feedback(FeedbackEvent(id, clicked, regret=lost), ranker.find_decision(id))
 
     for visitor, time in enumerate(arrivals(rng, visits, clock.now, days)):
         settle(time)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import asdict
 
-from rankloop.eventlog.events import DecisionMade, EventFollower, FeedbackReceived, LogEvent, Withdrawn
+from rankloop.eventlog.events import DecisionMade, FeedbackReceived, LogEvent, Withdrawn
+from rankloop.eventlog.followers import EventFollower
 from rankloop.schema import PropensityAnswer, RankedItem
 from rankloop.types import EMPTY
 
@@ -98,7 +99,7 @@ def history(
         listed: the items of the list with their explanations.
         is_open: whether feedback may still settle it.
     """
-    events = [event for record in records if (event := record.dispatch(TO_EVENT)) is not None]
+    events = [event for record in records if (event := TO_EVENT.handle(record)) is not None]
     state = "open" if is_open else "closed"
     if not is_open and events:
         state = "withdrawn" if events[0].kind == "withdrawn" else "settled"

@@ -250,8 +250,8 @@ def _bytes(replica: Replica | None) -> dict[str, bytes]:
     assert replica is not None, "the policy that stood by could not follow"
     taken = take(replica)
     arrays = {name: np.asarray(array).tobytes() for name, array in taken.arrays.items()}
-    waiting = {f"waiting.{shown.id}": b"" if y is None else y.tobytes() for shown, y, _ in taken.waiting}
-    return arrays | waiting | {"head": repr(sorted(taken.head.items())).encode(), "at": str(taken.position).encode()}
+    waiting = {f"waiting.{shown.id}": b"" if y is None else y.tobytes() for shown, y, _ in taken.open_decisions}
+    return arrays | waiting | {"head": repr(sorted(taken.header.items())).encode(), "at": str(taken.position).encode()}
 
 
 def _settings_of(ranker: Ranker) -> RankerConfig:

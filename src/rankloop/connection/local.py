@@ -114,17 +114,16 @@ class Local:
     @_with(RankRequest, RankRequest.__struct_fields__)
     def rank(self, ranker: str, asked: RankRequest) -> RankAnswer:
         """Decide a list; `schema.RankRequest` says what each of the options is."""
-        hosted = self._rankers.find(ranker)
-        hosted.admit(asked, self._limits)
-        ranking, kept = hosted.ranker.submit_rank(asked)
-        if kept is not None:
-            kept.result()
+        ranking, commit = self._rankers.ranker(ranker).submit_rank(asked)
+        if commit is not None:
+            commit.result()
         return ranking.answer()
 
     @_with(FeedbackEvent, FeedbackEvent.__struct_fields__)
     def feedback(self, ranker: str, told: FeedbackEvent) -> Receipt:
         """Tell what happened to a list; `schema.FeedbackEvent` says what each of the options is."""
-        return self._rankers.find(ranker).ranker.submit_feedback(told, waits=True).result()
+        one = self._rankers.ranker(ranker)
+        return one.submit_feedback(told, one.find_decision(told.decision)).result()
 
     def withdraw(self, ranker: str, decision: str) -> Receipt:
         """Say that a list was never shown: nothing is learned from it."""

@@ -1,8 +1,8 @@
-"""Bytes of an entry: a head of JSON that most entries have in common, then numbers, arrays and texts.
+"""The body of a log entry as bytes: a JSON header in one line, then packed numbers, arrays and texts.
 
-The head says what follows, in this order: under `#` the numbers by name with their `struct` formats, under `` the
-arrays and texts by name with type and shape (a text is of type `s`), under `v` the version of the format. Most heads
-repeat, so they are written and read once and remembered. Whatever else stands in a head are values of its own.
+The header describes what follows, in this order: `#` maps the names of numbers to their `struct` formats, `` lists the
+arrays and texts with name, type and shape (a text has type `s`), `v` is the version of the format. All other fields of
+the header are values of their own. Most entries share their header with others, so headers are cached.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from rankloop.eventlog.format_history import FORMAT, upgraded_header
 
-REMEMBERED, SHORT = 2048, 4096
-"""Heads that are remembered, and their bytes at most: those of many items come once."""
+MAX_CACHED_HEADERS, MAX_CACHED_HEADER_BYTES = 2048, 4096
+"""Size of the caches; longer headers, such as those of many items, do not repeat."""
 TEXT = "s"
 Fixed = tuple[tuple[str, Any], ...]
 Formats = tuple[tuple[str, str], ...]
@@ -32,51 +32,51 @@ _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def header(fixed: Mapping[str, object], formats: Formats = (), shapes: Shapes = ()) -> bytes:
-    """The head of an entry: JSON, spaces up to a multiple of eight bytes with the end of the line."""
+    """Return a header: JSON, padded with spaces to a multiple of eight bytes including the line feed."""
     what = {"#": dict(formats)} if formats else {}
     line = _json({"v": FORMAT, **fixed, **what, "": shapes}).encode()
     return line + b" " * (-(len(line) + 1) % 8) + b"\n"
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(MAX_CACHED_HEADERS)
 def cached_header(fixed: Fixed, formats: Formats, shapes: Shapes) -> bytes:
-    """A head that is likely to come again; its values are hashable."""
+    """Return a header that is likely to repeat; its values are hashable."""
     return header(dict(fixed), formats, shapes)
 
 
 @lru_cache
 def numbers(formats: Formats) -> Struct:
-    """How numbers are packed, and unpacked."""
+    """Return the packing of numbers."""
     return Struct("<" + "".join(format for _, format in formats))
 
 
 class _Part(NamedTuple):
-    """Where an array or a text stands behind the head."""
+    """The position of an array or a text behind the header."""
 
     name: str
     type: str
     shape: tuple[int, ...]
     start: int  # in bytes
     stop: int
-    words: slice | None  # among numbers of eight bytes, where it is of those
+    words: slice | None  # the same in words of eight bytes, where it is aligned
 
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """What a head says. Equal heads are the same object, as long as they are remembered."""
+    """A header that was parsed. Equal headers are the same object while they are cached."""
 
     fixed: Mapping[str, Any]
-    names: tuple[str, ...]  # of what follows: numbers, then arrays and texts
+    names: tuple[str, ...]  # of the numbers, then of the arrays and texts
     numbers: Struct
     parts: tuple[_Part, ...]
-    words: int  # numbers of eight bytes behind the head, up to the last that an array needs
+    words: int  # words of eight bytes behind the header, up to the end of the last aligned array
 
 
 def unpack(body: bytes) -> tuple[Header, Values]:
-    """The head, and what follows; arrays are views of the bytes."""
+    """Return the header and the values that follow it; arrays are views of the bytes."""
     end = body.index(b"\n") + 1
-    known = _understood(body[:end]) if end <= SHORT else _read_head(body[:end])
-    # One array over the numbers of eight bytes, and slices of it: half the time of one array for each.
+    known = _cached_parse(body[:end]) if end <= MAX_CACHED_HEADER_BYTES else _parse_header(body[:end])
+    # Slices of one array over all words take half the time of one array each.
     whole = np.frombuffer(body, np.float64, known.words, end) if known.words else None
     found: list[Any] = []
     for _, type, shape, start, stop, words in known.parts:
@@ -92,14 +92,14 @@ def unpack(body: bytes) -> tuple[Header, Values]:
 
 
 def unpack_all(bodies: Sequence[bytes]) -> list[tuple[Header, Values]]:
-    """As `unpack` for each, in half the time for many: arrays are views of all bytes together."""
+    """Do as `unpack` for many bodies, in half the time; arrays are views of one block."""
     alike: dict[tuple[bytes, int], list[int]] = {}
     for i, body in enumerate(bodies):
         alike.setdefault((body[: body.index(b"\n") + 1], len(body)), []).append(i)
     unpacked: list[Any] = [None] * len(bodies)
     for (line, length), which in alike.items():
         n, end = len(which), len(line)
-        known = _understood(line) if end <= SHORT else None
+        known = _cached_parse(line) if end <= MAX_CACHED_HEADER_BYTES else None
         if known is None or length % 8 or not known.parts or any(part.words is None for part in known.parts):
             for i in which:
                 unpacked[i] = unpack(bodies[i])
@@ -115,7 +115,7 @@ def unpack_all(bodies: Sequence[bytes]) -> list[tuple[Header, Values]]:
     return unpacked
 
 
-def _read_head(line: bytes) -> Header:
+def _parse_header(line: bytes) -> Header:
     fixed = json.loads(line)
     version = fixed.pop("v", 1)
     if version > FORMAT:
@@ -135,4 +135,4 @@ def _read_head(line: bytes) -> Header:
     return Header(upgraded_header(fixed, version), names, packed, tuple(parts), last)
 
 
-_understood = lru_cache(REMEMBERED)(_read_head)
+_cached_parse = lru_cache(MAX_CACHED_HEADERS)(_parse_header)

@@ -143,7 +143,7 @@ def export(store: Store, ranker: str, config: RankerSettings, path: Path) -> int
             while chunk := list(islice(slates, CHUNK)):
                 count += len(chunk)
                 writer.write_table(_table(pa, chunk))
-            writer.add_key_value_metadata({ITEMS: json.dumps(settled.items).encode()})
+            writer.add_key_value_metadata({ITEMS: json.dumps(settled.item_changes).encode()})
 
     replace_file(path, write)
     return count
@@ -152,7 +152,7 @@ def export(store: Store, ranker: str, config: RankerSettings, path: Path) -> int
 def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
     """Rows of some decisions."""
     sizes = [len(slate.ids) for slate in slates]
-    shown = [slate.waiting.shown for slate in slates]
+    shown = [slate.decision.event for slate in slates]
     likely = [one.propensity or Propensity("") for one in shown]
 
     def each(values: Sequence[V]) -> list[V]:
@@ -181,7 +181,7 @@ def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
         "segment": each([one.segment for one in shown]),
         "status": each([slate.status for slate in slates]),
         "time": each([one.time for one in shown]),
-        "told": each([slate.told for slate in slates]),
+        "told": each([slate.feedback_time for slate in slates]),
         "score": slots([one.scores for one in shown]),
         "pinned": [slot in one.pinned for one, size in zip(shown, sizes, strict=True) for slot in range(size)],
         "features": slots([one.x for one in shown]),
@@ -191,7 +191,7 @@ def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
             name: _known(slots([None if one.why is None else one.why[n] for one in shown]))
             for n, name in enumerate(WHY)
         },
-        "regret": each([slate.waiting.regret for slate in slates]),
+        "regret": each([slate.decision.regret for slate in slates]),
         "candidates": each([_columns(one.allowed) for one in shown]),
         "decision_order": each([slate.order for slate in slates]),
         "feedback_order": each([slate.feedback_order for slate in slates]),

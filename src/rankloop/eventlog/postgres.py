@@ -46,7 +46,7 @@ MIGRATIONS = (
 )
 """Each is applied once, its change and the number of the last one in the same transaction."""
 COLUMNS = "kind, key, subject, time, body, position"
-PAGE = 2000
+PAGE_ENTRIES = 2000
 LOCK = 0x72616E6B6C6F6F70
 """Held by whoever appends or migrates, to the end of the transaction: positions are in the order of the commits."""
 HELD = LOCK + 1
@@ -199,9 +199,9 @@ class PostgresStore:
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
         """Entries page by page: little memory on both sides, and no transaction that stays open."""
         while True:
-            rows = self._select("ranker = %s AND position > %s ORDER BY position LIMIT %s", ranker, after, PAGE)
+            rows = self._select("ranker = %s AND position > %s ORDER BY position LIMIT %s", ranker, after, PAGE_ENTRIES)
             yield from rows
-            if len(rows) < PAGE:
+            if len(rows) < PAGE_ENTRIES:
                 return
             after = rows[-1].position
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankloop.errors import InvalidInput
-from rankloop.eventlog.postgres import MIGRATIONS, PAGE, address, psycopg_modules, reason
+from rankloop.eventlog.postgres import MIGRATIONS, PAGE_ENTRIES, address, psycopg_modules, reason
 from rankloop.eventlog.sqlite import SqliteStore
 from rankloop.eventlog.store import StoreUnavailable
 from rankloop.eventlog.watchdog import Watchdog
@@ -80,10 +80,10 @@ def _entries(connection: Connection[TupleRow], watch: Watchdog) -> Iterator[list
     after = 0
     while True:
         with watch.over(connection):
-            page = connection.execute(ENTRIES, (after, PAGE), binary=True).fetchall()
+            page = connection.execute(ENTRIES, (after, PAGE_ENTRIES), binary=True).fetchall()
         if page:
             yield page
-        if len(page) < PAGE:
+        if len(page) < PAGE_ENTRIES:
             return
         after = page[-1][0]
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from rankloop.eventlog.events import (
     DecisionMade,
-    EventFollower,
     FeedbackReceived,
     ItemsPut,
     ItemsRemoved,
@@ -17,6 +16,7 @@ from rankloop.eventlog.events import (
     Withdrawn,
     decode,
 )
+from rankloop.eventlog.followers import EventFollower
 from rankloop.eventlog.open_decisions import OpenDecision
 from rankloop.eventlog.store import LogEntry
 from rankloop.schema import RankerSettings
@@ -27,91 +27,93 @@ from rankloop.types import EMPTY, FloatArray
 class SettledDecision:
     """A decision and what became of it."""
 
-    waiting: OpenDecision
-    order: int
-    ids: list[str | None]  # of the items, None where a slot is empty
+    decision: OpenDecision
+    order: int  # among all decisions and settlements of the log
+    ids: list[str | None]  # of the items, None in an empty slot
     status: str = "open"
-    told: float | None = None
+    feedback_time: float | None = None
     feedback_order: int | None = None
 
     @property
     def outcome(self) -> FloatArray | None:
-        """What is known of its slots, [k]."""
-        return np.zeros(len(self.ids)) if self.status == "nothing" else self.waiting.outcome
+        """The outcome of its slots, [k]; None if it is not known."""
+        return np.zeros(len(self.ids)) if self.status == "nothing" else self.decision.outcome
 
 
 class SettledDecisions(EventFollower[SettledDecision]):
-    """Follows a log, and knows what became of each decision."""
+    """Follows a log and yields its decisions with what became of each."""
 
-    def __init__(self, config: RankerSettings) -> None:
-        self._config = config
+    def __init__(self, settings: RankerSettings) -> None:
+        self._settings = settings
         self._open: dict[str, SettledDecision] = {}
-        self._order = 0  # of what is shown or settled next
+        self._order = 0  # of the next decision or settlement
         self._column: dict[str, int] = {}
         self._ids: list[str] = []
-        self.items: list[tuple[int, str, float, str]] = []  # changes: before which order, kind, time, body
+        self.item_changes: list[tuple[int, str, float, str]] = []  # before which order, kind, time, body
 
     def of(self, entries: Iterator[LogEntry]) -> Iterator[SettledDecision]:
-        """The decisions of a log in their order, each as soon as no earlier one is open."""
-        made: dict[str, SettledDecision] = {}  # not given yet
+        """Yield the decisions in log order, each as soon as no earlier one is open."""
+        unyielded: dict[str, SettledDecision] = {}
         for entry in entries:
-            record = decode(entry)
-            if record.changes_items:
-                self.items.append((self._order, entry.kind, entry.time, entry.body.decode()))
-            slate = record.dispatch(self)
-            if slate is not None:
-                made[slate.waiting.shown.id] = slate
-            while made and (first := next(iter(made))) not in self._open:
-                yield made.pop(first)
-        yield from made.values()
+            event = decode(entry)
+            if event.changes_items:
+                self.item_changes.append((self._order, entry.kind, entry.time, entry.body.decode()))
+            settled = self.handle(event)
+            if settled is not None:
+                unyielded[settled.decision.event.id] = settled
+            while unyielded and (first := next(iter(unyielded))) not in self._open:
+                yield unyielded.pop(first)
+        yield from unyielded.values()
 
-    def on_items_put(self, record: ItemsPut) -> None:
-        """New items have a column."""
-        for item in record.items:
+    def on_items_put(self, event: ItemsPut) -> None:
+        """Give every new item a column."""
+        for item in event.items:
             if item.id not in self._column:
                 self._column[item.id] = len(self._ids)
                 self._ids.append(item.id)
 
-    def on_items_removed(self, record: ItemsRemoved) -> None:
-        """Where an item comes back, it is another one."""
-        for id in record.ids:
+    def on_items_removed(self, event: ItemsRemoved) -> None:
+        """Free the ids: an item that is put again is a new one."""
+        for id in event.ids:
             self._column.pop(id, None)
 
-    def on_decision(self, record: DecisionMade) -> SettledDecision | None:
-        """A decision, unless its list has no slots at all."""
-        if not len(record.items):
+    def on_decision(self, event: DecisionMade) -> SettledDecision | None:
+        """Open a decision, unless its list has no slots."""
+        if not len(event.items):
             return None
-        ids = [None if column == EMPTY else self._ids[column] for column in record.items.tolist()]
-        slate = self._open[record.id] = SettledDecision(OpenDecision(record), self._next(), ids)
-        return slate
+        ids = [None if column == EMPTY else self._ids[column] for column in event.items.tolist()]
+        settled = self._open[event.id] = SettledDecision(OpenDecision(event), self._next(), ids)
+        return settled
 
-    def on_feedback(self, record: FeedbackReceived) -> None:
-        """The outcome of a decision that is open; it may settle it."""
-        found = self._open.get(record.decision)
-        if found is not None:
-            found.waiting.add(record.outcome, record.regret, self._config.aggregate)
-            found.told = record.time
-            if record.final or self._config.aggregate == "earliest":
-                self._settle(record.decision, "learned", record.time)
+    def on_feedback(self, event: FeedbackReceived) -> None:
+        """Add the outcome to an open decision, and settle it if nothing more can come."""
+        settled = self._open.get(event.decision)
+        if settled is not None:
+            decision = settled.decision
+            decision.outcome = event.combined(decision.outcome, self._settings.aggregate)
+            decision.regret = event.regret if decision.regret is None else decision.regret
+            settled.feedback_time = event.time
+            if event.final or self._settings.aggregate == "earliest":
+                self._settle(event.decision, "learned", event.time)
 
-    def on_window_closed(self, record: WindowClosed) -> None:
-        """Decisions settle with what is known of them."""
-        empty = "nothing" if self._config.on_close == "nothing" else "ignored"
-        for id in record.decisions:
-            found = self._open.get(id)
-            if found is not None:
-                self._settle(id, empty if found.waiting.outcome is None else "learned", record.time)
+    def on_window_closed(self, event: WindowClosed) -> None:
+        """Settle the decisions with the feedback received so far."""
+        empty = "nothing" if self._settings.on_close == "nothing" else "ignored"
+        for id in event.decisions:
+            settled = self._open.get(id)
+            if settled is not None:
+                self._settle(id, empty if settled.decision.outcome is None else "learned", event.time)
 
-    def on_withdrawn(self, record: Withdrawn) -> None:
-        """What happened to a list that was never shown does not count."""
-        found = self._open.get(record.decision)
-        if found is not None:
-            found.waiting.outcome = None
-            self._settle(record.decision, "withdrawn", record.time)
+    def on_withdrawn(self, event: Withdrawn) -> None:
+        """Drop the outcome of a list that was never shown."""
+        settled = self._open.get(event.decision)
+        if settled is not None:
+            settled.decision.outcome = None
+            self._settle(event.decision, "withdrawn", event.time)
 
     def _settle(self, id: str, status: str, time: float) -> None:
-        slate = self._open.pop(id)
-        slate.status, slate.told, slate.feedback_order = status, time, self._next()
+        settled = self._open.pop(id)
+        settled.status, settled.feedback_time, settled.feedback_order = status, time, self._next()
 
     def _next(self) -> int:
         self._order += 1

@@ -1,4 +1,4 @@
-"""The log in one SQLite file: write-ahead log, every commit on the disk before it is told."""
+"""The log in one SQLite file, in WAL mode with synchronous commits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rankloop.eventlog.format_history import RENAME_KINDS
 from rankloop.eventlog.store import LogEntry, Snapshot, StoreUnavailable
-from rankloop.eventlog.wal_checkpoints import MOVE, WalCheckpoints
+from rankloop.eventlog.wal_checkpoints import CHECKPOINT, WalCheckpoints
 
 MIGRATIONS = (
     """
@@ -44,7 +44,7 @@ MIGRATIONS = (
     CREATE INDEX log_subject ON log (ranker, subject) WHERE subject <> '' AND kind <> 'decision';
     """,
 )
-"""Each is applied once, its change and the number of the last one in the same transaction."""
+"""Schema migrations; a migration and its version number are committed in one transaction."""
 COLUMNS = "kind, key, subject, time, body, position"
 INSERTED = "ranker, kind, key, subject, time, body"
 RANKERS = """
@@ -55,17 +55,24 @@ RANKERS = """
     )
     SELECT ranker FROM name WHERE ranker IS NOT NULL
 """
-"""Goes from each name to the next one in the index, and reads none of the entries in between."""
+"""Steps from each name to the next one in the index, without reading the entries in between."""
 OF_KIND = "ranker = ? AND kind = ? AND key <> '' ORDER BY +position"  # the sign: by the index of keys, then sorted
 NEWEST = "SELECT position, ranker, kind, key FROM log WHERE position <= ? ORDER BY position DESC LIMIT ?"
-PAGE = 2000
-PAGE_BYTES, ENDS = 4096, 4
-SIZES = 600
-"""Statements that are kept prepared: one for each size of a batch."""
+PAGE_ENTRIES = 2000
+"""Entries that a read fetches at once."""
+PAGE_BYTES, CHANGED_PAGES = 4096, 4
+"""Size of a database page, and pages that every commit changes: the ends of the table and of its indexes."""
+MAX_WAL_BYTES = 64_000_000
+"""Estimated size of the write-ahead log at which it is checkpointed and starts from its beginning: growing it costs
+twice as much as overwriting it, but the first commit after a checkpoint waits for four flushes instead of one."""
+MAX_PREPARED_STATEMENTS = 600
+"""One statement for each size of a batch."""
+OPEN_SECONDS = 5.0
+"""How long to wait for another connection's lock."""
 
 
 class SqliteStore:
-    """One file and, while it is open, its write-ahead log; one connection for writing, one for reading."""
+    """A log in one file, plus its write-ahead log while it is open. One connection writes, another one reads."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -77,75 +84,77 @@ class SqliteStore:
             raise StoreUnavailable(f"{self.path} cannot be opened as a log ({error}).") from None
         self._writing, self._reading = threading.Lock(), threading.Lock()
         self._writer.execute("PRAGMA wal_autocheckpoint = 0")
-        self._checkpoints = WalCheckpoints(lambda: _connect(self.path), self._moved)
+        self._checkpoints, self._wal_bytes = WalCheckpoints(lambda: _connect(self.path), self._finish_checkpoint), 0
 
-    def _moved(self) -> None:
+    def _finish_checkpoint(self) -> None:
         with self._writing:
-            self._writer.execute(MOVE).fetchone()
+            self._writer.execute(CHECKPOINT).fetchone()
 
     def append(self, batch: Sequence[tuple[str, LogEntry]]) -> list[int | None]:
         """Insert entries in one statement, which is one transaction.
 
-        A statement gives up the interpreter's lock once: many of them would each wait for busy callers.
+        A statement releases the GIL once; one statement for each entry would wait for busy threads each time.
         """
         if not batch:
             return []
         values = [value for ranker, entry in batch for value in (ranker, *entry[:-1])]
-        with self._writing, _told("written", self.path):
+        with self._writing, _explained("written", self.path):
             done = self._writer.execute(_insert(len(batch)), values)
-            # Each page that changes: the ends of the table and of its indexes, and what does not fit there.
-            self._checkpoints.wrote(PAGE_BYTES * (ENDS + len(batch)) + sum([len(entry.body) for _, entry in batch]))
+            self._wal_bytes += PAGE_BYTES * (CHANGED_PAGES + len(batch)) + sum([len(entry.body) for _, entry in batch])
+            if self._wal_bytes >= MAX_WAL_BYTES:
+                self._wal_bytes = 0
+                self._checkpoints.request()
             last, new = done.lastrowid or 0, done.rowcount
             if new == len(batch):
                 return list(range(last - new + 1, last + 1))
-            return _placed(batch, self._writer.execute(NEWEST, (last, new)).fetchall()[::-1] if new else [])
+            return _positions(batch, self._writer.execute(NEWEST, (last, new)).fetchall()[::-1] if new else [])
 
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
-        """Entries page by page, so that a long log needs little memory."""
+        """Yield entries page by page, so that a long log needs little memory."""
         while True:
-            rows = self._select("ranker = ? AND position > ? ORDER BY position LIMIT ?", ranker, after, PAGE)
+            rows = self._select("ranker = ? AND position > ? ORDER BY position LIMIT ?", ranker, after, PAGE_ENTRIES)
             yield from rows
-            if len(rows) < PAGE:
+            if len(rows) < PAGE_ENTRIES:
                 return
             after = rows[-1].position
 
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
-        """The entry of a key."""
+        """Return the entry of a key."""
         rows = self._select("ranker = ? AND kind = ? AND key = ? AND key <> ''", ranker, kind, key)
         return rows[0] if rows else None
 
     def about(self, ranker: str, subject: str) -> list[LogEntry]:
-        """Entries of a decision: its list has it as key, the rest as subject."""
-        shown = self.find(ranker, "decision", subject)
+        """Return the entries of a decision, which is the key of its own entry and the subject of the others."""
+        decision = self.find(ranker, "decision", subject)
         where = "ranker = ? AND subject = ? AND subject <> '' AND kind <> 'decision' ORDER BY position"
-        return ([] if shown is None else [shown]) + self._select(where, ranker, subject)
+        return ([] if decision is None else [decision]) + self._select(where, ranker, subject)
 
     def rankers(self) -> list[str]:
-        """The names of all rankers that have entries; SQLite compares texts as Python does."""
-        with self._reading, _told("read", self.path):
+        """Return the names of all rankers that have entries, sorted as Python sorts."""
+        with self._reading, _explained("read", self.path):
             return [ranker for (ranker,) in self._reader.execute(RANKERS).fetchall()]
 
     def of_kind(self, ranker: str, kind: str) -> list[LogEntry]:
-        """Entries of a kind that have a key."""
+        """Return the entries of a kind that have a key."""
         return self._select(OF_KIND, ranker, kind)
 
     def _select(self, where: str, *values: str | int) -> list[LogEntry]:
-        with self._reading, _told("read", self.path):
+        with self._reading, _explained("read", self.path):
             # The conditions are literals of this module; values are bound.
             rows = self._reader.execute(f"SELECT {COLUMNS} FROM log WHERE {where}", values).fetchall()  # noqa: S608
         return [LogEntry(*row) for row in rows]
 
     def save_snapshot(self, ranker: str, snapshot: Snapshot) -> None:
-        """Replace the ranker's snapshot."""
-        with self._writing, _told("written", self.path), _transaction(self._writer) as connection:
+        """Replace the snapshot of a ranker."""
+        with self._writing, _explained("written", self.path), _transaction(self._writer) as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO snapshot (ranker, position, body) VALUES (?, ?, ?)",
                 (ranker, snapshot.position, snapshot.body),
             )
 
     def load_snapshot(self, ranker: str) -> Snapshot | None:
-        """The newest snapshot."""
-        with self._reading, _told("read", self.path):
+        """Return the newest snapshot."""
+        with self._reading, _explained("read", self.path):
             row = self._reader.execute("SELECT position, body FROM snapshot WHERE ranker = ?", (ranker,)).fetchone()
         return None if row is None else Snapshot(*row)
 
@@ -157,14 +166,14 @@ class SqliteStore:
             self._reader.close()
 
 
-@lru_cache(SIZES)
+@lru_cache(MAX_PREPARED_STATEMENTS)
 def _insert(rows: int) -> str:
     values = ",".join(["(?,?,?,?,?,?)"] * rows)
     return f"INSERT OR IGNORE INTO log ({INSERTED}) VALUES {values}"  # noqa: S608, made of literals of this module
 
 
-def _placed(batch: Sequence[tuple[str, LogEntry]], new: list[tuple[int, str, str, str]]) -> list[int | None]:
-    """The position of each entry, None for those that were there before; `new` are the others in their order."""
+def _positions(batch: Sequence[tuple[str, LogEntry]], new: list[tuple[int, str, str, str]]) -> list[int | None]:
+    """Return the position of each entry, None for duplicates; `new` are the inserted ones in their order."""
     left = iter([*new, None])
     following = next(left)
     positions: list[int | None] = []
@@ -177,17 +186,19 @@ def _placed(batch: Sequence[tuple[str, LogEntry]], new: list[tuple[int, str, str
     return positions
 
 
-def _connect(path: Path, patience: float = 5.0) -> sqlite3.Connection:
+def _connect(path: Path, timeout: float = OPEN_SECONDS) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        path, isolation_level=None, check_same_thread=False, timeout=patience, cached_statements=SIZES
+        path, isolation_level=None, check_same_thread=False, timeout=timeout, cached_statements=MAX_PREPARED_STATEMENTS
     )
-    until = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             break
-        except sqlite3.OperationalError:  # several who open a new file at once: SQLite does not wait here by itself
-            if time.monotonic() > until:
+        except (
+            sqlite3.OperationalError
+        ):  # several processes create the file at once: SQLite does not wait here by itself
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
     connection.execute("PRAGMA synchronous = FULL")
@@ -202,13 +213,13 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         for script in MIGRATIONS[version:]:
             for statement in script.split(";"):
                 connection.execute(statement)
-        if version < len(MIGRATIONS):  # a log that is only looked at is not written
+        if version < len(MIGRATIONS):  # a log that is only read is not written
             connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Commit what the block did, or undo all of it."""
+    """Commit what the block did, or roll it back."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield connection
@@ -220,8 +231,8 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]
 
 
 @contextmanager
-def _told(what: str, path: Path) -> Iterator[None]:
-    """Say in one sentence what SQLite could not do."""
+def _explained(what: str, path: Path) -> Iterator[None]:
+    """Turn an error of SQLite into one sentence."""
     try:
         yield
     except sqlite3.Error as error:

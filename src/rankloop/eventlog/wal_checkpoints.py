@@ -1,4 +1,4 @@
-"""SQLite's write-ahead log is moved into the file by a thread of its own, most of it while others write."""
+"""Checkpoints of SQLite's write-ahead log, on a thread of their own, so that commits rarely wait for them."""
 
 from __future__ import annotations
 
@@ -7,56 +7,50 @@ import sqlite3
 import threading
 from collections.abc import Callable
 
-OFTEN = 64_000_000
-"""Bytes of the write-ahead log, about, after which it is moved and begins anew: to grow costs twice as much as to
-overwrite, but at each new beginning whoever writes waits for the disk four times instead of once."""
-MOVE = "PRAGMA wal_checkpoint(PASSIVE)"
-"""Waits for nobody, neither for those who write nor for those who read."""
+CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
+"""Moves what it can without waiting for readers or writers."""
 log = logging.getLogger("rankloop.eventlog")
 
 
 class WalCheckpoints:
-    """Watches how long the write-ahead log grows.
+    """Checkpoints the write-ahead log on request.
 
     Args:
-        connect: another connection to the database.
-        finish: moves what came meanwhile, while nobody writes: then the next who writes lets the log begin anew.
+        connect: opens another connection to the database.
+        finish: checkpoints the rest while no one writes, so that the next commit starts the log from its beginning.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], finish: Callable[[], None]) -> None:
         self._connect, self._finish = connect, finish
-        self._grown, self._end, self._wake = 0, False, threading.Event()
+        self._closed, self._requested = False, threading.Event()
         self._thread: threading.Thread | None = None
 
-    def wrote(self, bytes: int) -> None:
-        """So many bytes were appended."""
-        self._grown += bytes
-        if self._grown >= OFTEN:
-            self._grown = 0
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="rankloop-checkpoints", daemon=True)
-                self._thread.start()
-            self._wake.set()
+    def request(self) -> None:
+        """Start a checkpoint, unless one is running."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="rankloop-checkpoints", daemon=True)
+            self._thread.start()
+        self._requested.set()
 
     def _run(self) -> None:
         while True:
-            self._wake.wait()
-            self._wake.clear()
-            if self._end:
+            self._requested.wait()
+            self._requested.clear()
+            if self._closed:
                 return
             try:
                 connection = self._connect()
                 try:
-                    connection.execute(MOVE).fetchone()
+                    connection.execute(CHECKPOINT).fetchone()
                 finally:
                     connection.close()
                 self._finish()
-            except sqlite3.Error as error:  # a full disk, say: there will be another time
-                log.warning("the write-ahead log could not be moved: %s", error)
+            except sqlite3.Error as error:  # such as a full disk: the next request tries again
+                log.warning("the write-ahead log could not be checkpointed: %s", error)
 
     def close(self) -> None:
-        """End, after what is being done."""
-        self._end = True
-        self._wake.set()
+        """Stop after the running checkpoint."""
+        self._closed = True
+        self._requested.set()
         if self._thread is not None:
             self._thread.join()

@@ -108,7 +108,7 @@ def _of_log(store: Store, log: str, *, reset: bool) -> Iterator[LoggedChange]:
         if (skip := cast("EventSkipped | None", _decoded(entry))) is None:
             yield LoggedChange(entry.time, "damaged", position=entry.position)
         else:
-            yield LoggedChange(skip.time, "skip", position=skip.position, because=skip.because)
+            yield LoggedChange(skip.time, "skip", position=skip.position, because=skip.reason)
 
 
 def _decoded(entry: LogEntry) -> LogEvent | None:

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rankloop.errors import InvalidInput, NotFound, Words
+from rankloop.errors import InvalidInput, NotFound
 from rankloop.hosting.challenger_rebuild import ChallengerRebuild
-from rankloop.schema import Quarantine, RankerAnswer, RankRequest
-from rankloop.schema.service_settings import ServiceLimits
+from rankloop.schema import Quarantine, RankerAnswer
 from rankloop.serving import Item, Ranker
 
 
@@ -37,20 +36,6 @@ class HostedRanker:
     def quarantine(self) -> Quarantine | None:
         """Where and why it was set aside, if it was."""
         return self.set_aside or (None if self.held is None else self.held.quarantine)
-
-    def admit(self, asked: RankRequest, limits: ServiceLimits) -> None:
-        """Refuse a request that asks for more than one caller may, or a segment for which there is no room."""
-        for name, ids in (("candidates", asked.candidates), ("exclude", asked.exclude), ("order", asked.order)):
-            if ids is not None and len(ids) > limits.list:
-                raise InvalidInput(name, Words(f"a list of {len(ids)}"), f"a list of at most {limits.list}")
-        if asked.propensity > limits.draws:
-            raise InvalidInput("propensity", asked.propensity, f"at most {limits.draws} draws")
-        if self.ranker.has_segment(asked.segment):
-            return
-        there = self.ranker.segments()
-        if asked.segment not in there and len(there) >= limits.segments:
-            accepted = f"one of the {limits.segments} segments that this ranker has"
-            raise InvalidInput("segment", asked.segment, accepted)
 
     def answer(self) -> RankerAnswer:
         """The ranker, how far it is, and how it does."""

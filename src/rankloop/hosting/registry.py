@@ -125,7 +125,7 @@ class RankerRegistry:
                 if challenger is not None and learning_of(challenger) == learning_of(last.config):
                     challenger = settings  # the process ended between a switch and its note
                 settings = last.config
-            ranker = Ranker(LoggedConfig.of(settings), name=place, writer=self.writer)
+            ranker = Ranker(LoggedConfig.of(settings), name=place, writer=self.writer, limits=self.limits)
         except StoreUnavailable:
             raise
         except UnknownPolicy as error:
@@ -166,6 +166,16 @@ class RankerRegistry:
         if hosted is None:
             raise NotFound(f"ranker {name[:100]!r} does not exist.")
         return hosted
+
+    def ranker(self, name: str) -> Ranker:
+        """Return the ranker of a name; `NotFound` if there is none, `Quarantined` if it does not serve."""
+        hosted = self._hosted.get(name)
+        if hosted is None:
+            raise NotFound(f"ranker {name[:100]!r} does not exist.")
+        ranker = hosted.held
+        if ranker is None or hosted.set_aside is not None:
+            return hosted.ranker  # raises the error of the quarantine
+        return ranker
 
     def config(self, name: str, given: Mapping[str, object], kind: type[RankerConfig] = RankerConfig) -> RankerConfig:
         """Check a ranker's name and settings, new ones unless they are of a log that is there."""
@@ -238,7 +248,10 @@ class RankerRegistry:
         place = name if free else f"{name}#{secrets.token_hex(6)}"
         self._used.add(place)
         return HostedRanker(
-            name, place, config.plain(), Ranker(config, name=place, writer=self.writer, by=by, after=after)
+            name,
+            place,
+            config.plain(),
+            Ranker(config, name=place, writer=self.writer, limits=self.limits, by=by, after=after),
         )
 
     def _reset(self, before: HostedRanker, config: RankerConfig, by: str | None) -> HostedRanker:
@@ -251,7 +264,7 @@ class RankerRegistry:
             if old is not None and (old.dim, old.coverage) == (config.dim, config.coverage):
                 same = (old.objective == "amount") == (config.objective == "amount")
                 made.ranker.put_items(
-                    [one if same and made.ranker.suits(one) else replace(one, prior=None) for one in items]
+                    [one if same and made.ranker.accepts_prior(one) else replace(one, prior=None) for one in items]
                 )
             self._drop(before)  # a rebuild that went on could write a later note
             self._remember(made, by)
@@ -339,7 +352,7 @@ class RankerRegistry:
         """Add or change items of a ranker."""
         made = [Item.of(item, f"items[{i}]") for i, item in enumerate(items)]
         with self._changing_items(name) as hosted:
-            there = hosted.ranker.room([item.id for item in made])
+            there = hosted.ranker.columns_with([item.id for item in made])
             if there > self.limits.items:
                 raise InvalidInput("items", Words(f"{there} items in all"), f"at most {self.limits.items}")
             hosted.ranker.put_items(made)
@@ -362,7 +375,7 @@ class RankerRegistry:
 
     def _note(self, kind: str, name: str, body: Mapping[str, object]) -> None:
         entry = LogEntry(kind, "", name, time.time(), json.dumps(body).encode())
-        self.writer.submit(RESERVED, entry, positions).result()
+        self.writer.submit(RESERVED, entry, None, positions).result()
 
     def close(self) -> None:
         """Keep states, write what is waiting, let go of the log."""

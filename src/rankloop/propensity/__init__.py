@@ -1,7 +1,7 @@
 """Propensities: the probability that a policy shows a list, exact where it has a closed form."""
 
 from rankloop.propensity.list_distribution import DETERMINISTIC, EXACT, MONTE_CARLO, ListDistribution
-from rankloop.propensity.propensity import ONLY, HasListDistribution, Propensity, estimate, of
+from rankloop.propensity.propensity import ONLY, HasListDistribution, Propensity, closed_form, estimate, of
 
 __all__ = [
     "DETERMINISTIC",
@@ -11,6 +11,7 @@ __all__ = [
     "HasListDistribution",
     "ListDistribution",
     "Propensity",
+    "closed_form",
     "estimate",
     "of",
 ]

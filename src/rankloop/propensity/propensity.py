@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from rankloop.errors import InvalidInput
-from rankloop.propensity.closed_forms import CERTAIN
+from rankloop.propensity.closed_forms import CERTAIN, ListProbabilities
 from rankloop.propensity.list_distribution import DETERMINISTIC, EXACT, MONTE_CARLO, ListDistribution, SupportsDecide
 from rankloop.schema import PropensityAnswer
 from rankloop.types import Decision, FloatArray
@@ -73,8 +73,11 @@ def of(
     if len(decision.items) != 1:
         raise InvalidInput("decision.items", len(decision.items), "the list of one learner")
     found = (policy.list_distribution() if lists is None else lists).probability(state, decision)
-    if found is None:
-        return None
+    return None if found is None else closed_form(found)
+
+
+def closed_form(found: ListProbabilities) -> Propensity:
+    """Return the propensity of a list whose probabilities have a closed form."""
     if found is CERTAIN:
         return ONLY
     whole = float(found.prefix[-1]) if found.prefix.size else 1.0

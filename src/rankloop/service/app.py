@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,12 +14,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
+from starlette.types import Lifespan
 
 from rankloop.errors import RankloopError
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service import dashboard, endpoints, openapi, problems, routes
-from rankloop.service.metrics import Metrics
+from rankloop.service.metrics import MeasuredRequests
 from rankloop.service.problems import RequestRefused
 from rankloop.service.service import Service
 from rankloop.version import __version__
@@ -37,7 +35,6 @@ def create_app(settings: ServiceSettings) -> FastAPI:
 
     @asynccontextmanager
     async def until_the_end(app: FastAPI) -> AsyncIterator[None]:
-        service.answers_in(asyncio.get_running_loop())
         yield
         service.close()
 
@@ -56,16 +53,17 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
         telemetry=SILENT,
     )
     app.state.service = service
-    often: dict[str, endpoints.Endpoint] = {}
-    for path, answer in zip(openapi.HOT, (endpoints.rank, endpoints.feedback), strict=True):
+    visits: dict[str, endpoints.Endpoint] = {}
+    for path, answer in zip(openapi.VISITS, (endpoints.rank, endpoints.feedback), strict=True):
         endpoint: Any = endpoints.Endpoint(service, path, answer)
-        often[answer.__name__] = endpoint
+        visits[answer.__name__] = endpoint
         app.router.routes.append(Route(path, endpoint, methods=["POST"], name=answer.__name__))
     for router in (routes.of_rankers, routes.of_replacing, routes.of_items, routes.of_decisions, routes.of_health):
         app.include_router(router(service))
     app.router.routes.extend(dashboard.routes())
     _tell_problems(app)
-    app.add_middleware(RequestMiddleware, metrics=service.metrics, often=often)
+    app.add_middleware(endpoints.VisitRoutes, endpoints=visits)
+    app.add_middleware(MeasuredRequests, metrics=service.metrics)
     if service.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -113,46 +111,3 @@ def _tell_problems(app: FastAPI) -> None:
         return problems.response(
             RequestRefused(422, f"{field} is not acceptable: {first['msg'].lower()}.", field=field)
         )
-
-
-class RequestMiddleware:
-    """Measures every request, answers for errors that nobody expected, and knows the way of the two that come often.
-
-    Those would find their route by themselves; matching the patterns of all routes costs as much as answering.
-    """
-
-    def __init__(self, app: ASGIApp, metrics: Metrics, often: dict[str, endpoints.Endpoint]) -> None:
-        self._app, self._metrics, self._often = app, metrics, often
-
-    def _find(self, scope: Scope) -> ASGIApp:
-        if scope["method"] == "POST":
-            steps = scope["path"].split("/")
-            if len(steps) == 5 and steps[4] in self._often and steps[1] == "v1" and steps[2] == "rankers":
-                scope["path_params"] = {"name": steps[3]}
-                scope["endpoint"] = self._often[steps[4]]
-                return self._often[steps[4]]
-        return self._app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, and look at what comes back."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        start, status = time.perf_counter(), 0
-
-        async def note(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self._find(scope)(scope, receive, note)
-        except Exception:
-            log.exception("a request failed")
-            if status:
-                raise
-            await problems.internal()(scope, receive, note)
-        finally:
-            route: Any = scope.get("route") or scope.get("endpoint")
-            self._metrics.answered(getattr(route, "path", "other"), status, time.perf_counter() - start)

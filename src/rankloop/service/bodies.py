@@ -1,4 +1,4 @@
-"""Bodies of requests and answers: bounded, JSON, decoded into the form that the code wants."""
+"""Bodies of requests and answers: bounded JSON."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ T = TypeVar("T")
 encode = msgspec.json.Encoder().encode
 
 
-async def read(headers: Mapping[bytes, bytes], receive: Receive, most: int) -> bytes:
-    """The whole body, as long as it is JSON and not too large."""
+async def read(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
+    """Return the body of a request, if it is JSON and has at most `limit` bytes."""
     media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media != b"application/json":
-        # A form of another site's page cannot say so: what a browser sends unasked is refused here.
+        # A form on another site's page cannot send this type, so this refuses cross-site requests of browsers.
         raise RequestRefused(415, "accepted: a body with the header 'Content-Type: application/json'.")
-    told = headers.get(b"content-length", b"")
-    if told.isdigit() and (len(told) > 15 or int(told) > most):
-        raise _too_large(most)
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and (len(length) > 15 or int(length) > limit):
+        raise _too_large(limit)
     message = await receive()
     body: bytes = message.get("body", b"")
-    while message.get("more_body", False) and len(body) <= most:
+    while message.get("more_body", False) and len(body) <= limit:
         message = await receive()
         body += message.get("body", b"")
-    if len(body) > most:
-        raise _too_large(most)
+    if len(body) > limit:
+        raise _too_large(limit)
     return body
 
 
-def _too_large(most: int) -> RequestRefused:
-    return RequestRefused(413, f"the body is too large; accepted: at most {most} bytes.")
+def _too_large(limit: int) -> RequestRefused:
+    return RequestRefused(413, f"the body is too large; accepted: at most {limit} bytes.")
 
 
 def decode(decoder: Callable[[bytes], T], body: bytes) -> T:
-    """The body as the decoder reads it."""
+    """Return the decoded body, or refuse the request."""
     try:
         return decoder(body)
     except msgspec.ValidationError as error:
@@ -54,28 +54,28 @@ def decode(decoder: Callable[[bytes], T], body: bytes) -> T:
         raise RequestRefused(400, "the body is nested too deeply.") from None
 
 
-def at_most(field: str, given: Sized | None, most: int) -> None:
-    """Refuse a list that is too long."""
-    if given is not None and len(given) > most:
-        raise InvalidInput(field, Words(f"a list of {len(given)}"), f"a list of at most {most}")
+def at_most(field: str, given: Sized | None, limit: int) -> None:
+    """Refuse a list with more than `limit` entries."""
+    if given is not None and len(given) > limit:
+        raise InvalidInput(field, Words(f"a list of {len(given)}"), f"a list of at most {limit}")
 
 
-def no_more(query: bytes, known: Collection[str]) -> None:
-    """Refuse parameters of the address that nobody reads, and those given twice."""
+def refuse_parameters(query: bytes, known: Collection[str] = ()) -> None:
+    """Refuse query parameters that are unknown or given twice."""
     if not query:
         return
     seen: set[str] = set()
     for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name not in known or name in seen:
-            accepted = ", each once" if known else ""
+            once = ", each once" if known else ""
             raise RequestRefused(
                 422,
-                f"the parameter {name[:100]!r} is not acceptable; accepted: {', '.join(known) or 'none'}{accepted}.",
+                f"the parameter {name[:100]!r} is not acceptable; accepted: {', '.join(known) or 'none'}{once}.",
                 field=name[:100],
             )
         seen.add(name)
 
 
 def answer(value: object, status: int = 200) -> Response:
-    """A JSON answer."""
+    """Return a JSON response."""
     return Response(encode(value), status, media_type="application/json")

@@ -1,46 +1,46 @@
-"""The two routes of every visit: rank and feedback. They wait for their commit without stopping the loop."""
+"""The two endpoints of every visit, rank and feedback: admit, read, decode, submit, answer."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 
 from anyio.to_thread import run_sync
 from msgspec import Struct
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rankloop.errors import RankloopError
-from rankloop.hosting.hosted_ranker import HostedRanker
 from rankloop.schema import Decoder, FeedbackEvent, RankAnswer, RankRequest, Receipt
 from rankloop.service import bodies
 from rankloop.service.problems import UNCOMPUTABLE, RequestRefused, internal, refused, response, uncomputable
 from rankloop.service.service import Service
+from rankloop.serving import Ranker
 
+MAX_IDS_ON_LOOP = 1000
+"""Longer lists of ids are read in another thread, so that they do not hold up the event loop."""
 log = logging.getLogger("rankloop.service")
-_rank_body, _feedback_body = Decoder(RankRequest), Decoder(FeedbackEvent)
+_decode_rank, _decode_feedback = Decoder(RankRequest), Decoder(FeedbackEvent)
 
-Answers = Callable[[Service, HostedRanker, bytes], Awaitable[Struct]]
-"""What answers the body of a request to a ranker."""
+Answers = Callable[[Service, str, bytes], Awaitable[Struct]]
+"""Answers the body of a request to the ranker of a name."""
 
 
 class Endpoint:
-    """An ASGI endpoint for one of them: admit, read, answer, or say why not."""
+    """An ASGI endpoint."""
 
     def __init__(self, service: Service, path: str, answers: Answers) -> None:
         self.path, self._service, self._answers = path, service, answers
-        self._role = answers.__name__  # rank or feedback, as the function
+        self._role = answers.__name__  # rank or feedback
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         service = self._service
         try:
-            service.guard.admit(headers, self._role)
-            bodies.no_more(scope["query_string"], ())
-            hosted = service.rankers.find(scope["path_params"]["name"])
+            service.access.admit(headers, self._role)
+            bodies.refuse_parameters(scope["query_string"])
             body = await bodies.read(headers, receive, service.limits.body)
-            made = bodies.encode(await self._answers(service, hosted, body))
+            answer = bodies.encode(await self._answers(service, scope["path_params"]["name"], body))
         except RequestRefused as error:
             await response(error)(scope, receive, send)
             return
@@ -54,38 +54,58 @@ class Endpoint:
             log.exception("a request failed")
             await internal()(scope, receive, send)
             return
-        told_headers = [(b"content-length", b"%d" % len(made)), (b"content-type", b"application/json")]
-        await send({"type": "http.response.start", "status": 200, "headers": told_headers})
-        await send({"type": "http.response.body", "body": made})
+        answer_headers = [(b"content-length", b"%d" % len(answer)), (b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": answer_headers})
+        await send({"type": "http.response.body", "body": answer})
 
 
-async def rank(service: Service, hosted: HostedRanker, body: bytes) -> RankAnswer:
-    """Decide a list; wait for its commit where the ranker says so."""
-    asked = bodies.decode(_rank_body, body)
-    hosted.admit(asked, service.limits)
-    # Draws for a propensity take their time, and so do thousands of candidates and a look into the log for an id.
-    slow = asked.propensity > 0 or asked.decision is not None
-    slow = slow or max(len(ids or ()) for ids in (asked.candidates, asked.exclude, asked.order)) > 1000
-    decide = hosted.ranker.submit_rank
-    ranking, kept = await run_sync(decide, asked) if slow else decide(asked)
-    if kept is not None:
-        await service.bridge.wait(kept)
+class VisitRoutes:
+    """Routes rank and feedback, and passes on all other requests.
+
+    The framework would route both as well, by matching the patterns of all its routes one after the other.
+    """
+
+    def __init__(self, app: ASGIApp, endpoints: dict[str, Endpoint]) -> None:
+        self._app, self._endpoints = app, endpoints
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass on."""
+        if scope["type"] == "http" and scope["method"] == "POST":
+            steps = scope["path"].split("/")
+            if len(steps) == 5 and steps[4] in self._endpoints and steps[1] == "v1" and steps[2] == "rankers":
+                scope["path_params"] = {"name": steps[3]}
+                endpoint = scope["endpoint"] = self._endpoints[steps[4]]
+                await endpoint(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+async def rank(service: Service, name: str, body: bytes) -> RankAnswer:
+    """Decide a list; wait for its commit if the ranker is configured so."""
+    ranker = service.rankers.ranker(name)
+    request = bodies.decode(_decode_rank, body)
+    # Draws for a propensity take long, and a decision id is looked up in the log.
+    slow = request.propensity > 0 or request.decision is not None
+    slow = slow or max(len(ids or ()) for ids in (request.candidates, request.exclude, request.order)) > MAX_IDS_ON_LOOP
+    ranking, commit = await run_sync(ranker.submit_rank, request) if slow else ranker.submit_rank(request)
+    if commit is not None:
+        await commit
     if not ranking.repeated:
-        service.metrics.listed(hosted.name)
+        service.metrics.count_decision(name)
     return ranking.answer()
 
 
-async def feedback(service: Service, hosted: HostedRanker, body: bytes) -> Receipt:
-    """Tell what happened and wait until that is in the log."""
-    told = bodies.decode(_feedback_body, body)
-    # What is no longer open must be looked up in the log: not on the loop's thread.
-    near = hosted.ranker.is_near(told.decision)
-    soon = tell(hosted, told) if near else await run_sync(tell, hosted, told)
-    receipt = await service.bridge.wait(soon)
-    service.metrics.told(hosted.name, receipt.status)
+async def feedback(service: Service, name: str, body: bytes) -> Receipt:
+    """Submit feedback and wait until it is committed and applied."""
+    ranker = service.rankers.ranker(name)
+    receipt = await submit_feedback(ranker, bodies.decode(_decode_feedback, body))
+    service.metrics.count_feedback(name, receipt.status)
     return receipt
 
 
-def tell(hosted: HostedRanker, told: FeedbackEvent) -> Future[Receipt]:
-    """Hand feedback to its ranker."""
-    return hosted.ranker.submit_feedback(told)
+async def submit_feedback(ranker: Ranker, event: FeedbackEvent) -> Receipt:
+    """Submit feedback and wait until it is committed and applied."""
+    decision = ranker.recent_decision(event.decision)
+    if decision is None:  # it must be looked up in the log, which may take long
+        decision = await run_sync(ranker.find_decision, event.decision)
+    return await ranker.submit_feedback(event, decision)

@@ -81,7 +81,7 @@ def _json(kind: type) -> dict[str, dict[str, dict[str, str]]]:
     return {"application/json": {"schema": {"$ref": WHERE + kind.__name__}}}
 
 
-HOT = {
+VISITS = {
     "/v1/rankers/{name}/rank": ("rank", "Decide a list", RankRequest, RankAnswer, (404, 409)),
     "/v1/rankers/{name}/feedback": (
         "feedback",
@@ -97,7 +97,7 @@ def document(app: FastAPI) -> dict[str, object]:
     """The whole document."""
     made = get_openapi(title="rankloop", version=__version__, openapi_version="3.1.0", routes=app.routes)
     paths: dict[str, object] = {}
-    for path, (id, summary, body, answer, statuses) in HOT.items():
+    for path, (id, summary, body, answer, statuses) in VISITS.items():
         told = described(*statuses, body=body, answer=answer)
         responses = {str(code): response for code, response in told["responses"].items()}
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -16,13 +15,13 @@ from starlette.responses import Response
 from rankloop.analytics.decision_history import DecisionHistory
 from rankloop.analytics.diagnosis import Diagnosis
 from rankloop.errors import NotFound, RankloopError
+from rankloop.eventlog.writer import Commit
 from rankloop.hosting.challenger_rebuild import ChallengerStatus
 from rankloop.hosting.change_history import ChangeHistory, changes
-from rankloop.hosting.hosted_ranker import HostedRanker
 from rankloop.schema import Decoder, FeedbackEvent, Item, ItemBody, RankerAnswer, RankerSettings, Receipt
 from rankloop.schema.answers import BulkAnswer, BulkAnswers, RankersAnswer
 from rankloop.schema.request_bodies import BulkFeedback, ItemPage, ItemsBody, Withdrawal
-from rankloop.service import answers, bodies, endpoints
+from rankloop.service import answers, bodies
 from rankloop.service.auth import AccessControl
 from rankloop.service.metrics import MEDIA
 from rankloop.service.openapi import described
@@ -30,6 +29,7 @@ from rankloop.service.problems import UNCOMPUTABLE, RequestRefused, refused, unc
 from rankloop.service.readiness import ReadinessProbe
 from rankloop.service.response_cache import ResponseCache
 from rankloop.service.service import Service
+from rankloop.serving import Ranker
 
 T = TypeVar("T")
 Fields = dict[str, object]
@@ -45,12 +45,12 @@ Points = Annotated[int, Query(ge=1, le=1_000)]
 Age = Annotated[float, Query(ge=0, le=60, allow_inf_nan=False, description="seconds that the answer may be old")]
 
 
-def needs(guard: AccessControl, role: str | None, *query: str) -> Dependency:
+def needs(access: AccessControl, role: str | None, *query: str) -> Dependency:
     """Let in only keys with a role, if one is needed, and no parameters but these."""
 
     async def admit(request: Request) -> None:
-        request.state.by = None if role is None else guard.admit(dict(request.scope["headers"]), role)
-        bodies.no_more(request.scope["query_string"], query)
+        request.state.by = None if role is None else access.admit(dict(request.scope["headers"]), role)
+        bodies.refuse_parameters(request.scope["query_string"], query)
 
     return Dependency(admit)
 
@@ -69,7 +69,7 @@ def of_rankers(service: Service) -> APIRouter:
     """Rankers: list, show, create or replace, delete."""
     router, rankers = APIRouter(tags=["rankers"]), service.rankers
     config_given = given(_fields, service.limits.body)
-    reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
+    reads, administers = needs(service.access, "read"), needs(service.access, "admin")
 
     @router.get("/v1/rankers", dependencies=[reads], **described(answer=RankersAnswer))
     def list_rankers() -> Response:
@@ -128,7 +128,7 @@ def of_replacing(service: Service) -> APIRouter:
     """Another policy: rebuild it from the log, compare, switch, switch back."""
     router, rankers = APIRouter(tags=["replacing"]), service.rankers
     config_given = given(_fields, service.limits.body)
-    reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
+    reads, administers = needs(service.access, "read"), needs(service.access, "admin")
 
     @router.put(
         "/v1/rankers/{name}/challenger",
@@ -162,9 +162,9 @@ def of_replacing(service: Service) -> APIRouter:
 def of_items(service: Service) -> APIRouter:
     """Items of a ranker."""
     router, rankers, most = APIRouter(tags=["items"]), service.rankers, service.limits.body
-    pages = needs(service.guard, "read", "limit", "offset")
+    pages = needs(service.access, "read", "limit", "offset")
     items_given, item_given = given(Decoder(ItemsBody), most), given(Decoder(ItemBody), most)
-    reads, administers = needs(service.guard, "read"), needs(service.guard, "admin")
+    reads, administers = needs(service.access, "read"), needs(service.access, "admin")
 
     @router.get("/v1/rankers/{name}/items", dependencies=[pages], **described(404, answer=ItemPage))
     def list_items(name: str, limit: Limit = 1000, offset: Offset = 0) -> Response:
@@ -210,9 +210,9 @@ def of_items(service: Service) -> APIRouter:
 def of_decisions(service: Service) -> APIRouter:
     """What became of decisions, one by one and together."""
     router, rankers, most = APIRouter(tags=["decisions"]), service.rankers, service.limits.body
-    pages = needs(service.guard, "read", "segment", "sort", "order", "search", "hours", "limit", "offset", "age")
+    pages = needs(service.access, "read", "segment", "sort", "order", "search", "hours", "limit", "offset", "age")
     events_given, decision_given = given(Decoder(BulkFeedback), most), given(Decoder(Withdrawal), most)
-    reads, tells = needs(service.guard, "read"), needs(service.guard, "feedback")
+    reads, tells = needs(service.access, "read"), needs(service.access, "feedback")
     watched = ResponseCache()
 
     @router.post(
@@ -224,8 +224,8 @@ def of_decisions(service: Service) -> APIRouter:
         """Feedback for many lists; each is taken or refused by itself."""
         bodies.at_most("events", body.events, service.limits.bulk)
         hosted = rankers.find(name)
-        handed = await run_sync(lambda: [(told, _handed(hosted, told)) for told in body.events])
-        results = [await _settled(service, hosted, *one) for one in handed]
+        submitted = await run_sync(_submit_all, hosted.ranker, body.events)
+        results = [await _bulk_answer(service, name, *one) for one in submitted]
         if results and all(one.status == "unavailable" for one in results):
             raise RequestRefused(
                 503, results[0].problem or "the log cannot be written now.", headers={"Retry-After": "1"}
@@ -278,7 +278,7 @@ def of_decisions(service: Service) -> APIRouter:
 
     @router.get(
         "/v1/rankers/{name}/overview",
-        dependencies=[needs(service.guard, "read", "hours", "points")],
+        dependencies=[needs(service.access, "read", "hours", "points")],
         **described(404, answer=answers.OverviewAnswer),
     )
     async def overview(request: Request, name: str, hours: Hours = 2.0, points: Points = 120) -> Response:
@@ -298,7 +298,7 @@ def of_decisions(service: Service) -> APIRouter:
 
     @router.get(
         "/v1/rankers/{name}/slots",
-        dependencies=[needs(service.guard, "read", "limit", "age")],
+        dependencies=[needs(service.access, "read", "limit", "age")],
         **described(404, answer=answers.SlotCountsAnswer),
     )
     def slot_counts(request: Request, name: str, limit: Limit = 50, age: Age = 0.0) -> Response:
@@ -320,35 +320,42 @@ def of_decisions(service: Service) -> APIRouter:
     return router
 
 
-def _handed(hosted: HostedRanker, told: FeedbackEvent) -> Future[Receipt]:
-    """What feedback becomes; where it is refused at once, a future that has failed."""
-    try:
-        return endpoints.tell(hosted, told)
-    except (RequestRefused, RankloopError, *UNCOMPUTABLE) as error:
-        soon: Future[Receipt] = Future()
-        soon.set_exception(error)
-        return soon
+Submitted = Commit[Receipt] | Exception
+"""The commit of an event, or why it was refused."""
 
 
-async def _settled(service: Service, hosted: HostedRanker, told: FeedbackEvent, soon: Future[Receipt]) -> BulkAnswer:
+def _submit_all(ranker: Ranker, events: Sequence[FeedbackEvent]) -> list[tuple[FeedbackEvent, Submitted]]:
+    """Submit events in their order."""
+    submitted: list[tuple[FeedbackEvent, Submitted]] = []
+    for event in events:
+        try:
+            commit: Submitted = ranker.submit_feedback(event, ranker.find_decision(event.decision))
+        except (RankloopError, *UNCOMPUTABLE) as error:
+            commit = error
+        submitted.append((event, commit))
+    return submitted
+
+
+async def _bulk_answer(service: Service, name: str, event: FeedbackEvent, submitted: Submitted) -> BulkAnswer:
+    """Wait for one event of many; one that is refused says so in its own answer."""
     try:
-        receipt = await service.bridge.wait(soon)
-    except RequestRefused as error:
-        why = error
+        if isinstance(submitted, Exception):
+            raise submitted
+        receipt = await submitted
     except RankloopError as error:
         why = refused(error)
     except UNCOMPUTABLE:
         why = uncomputable()
     else:
-        service.metrics.told(hosted.name, receipt.status)
+        service.metrics.count_feedback(name, receipt.status)
         return BulkAnswer(receipt.decision, receipt.status)
-    return BulkAnswer(told.decision, "unavailable" if why.status == 503 else "refused", why.detail)
+    return BulkAnswer(event.decision, "unavailable" if why.status == 503 else "refused", why.detail)
 
 
 def _may_read(service: Service, request: Request) -> bool:
     """Whether a caller of an open route may see names: every caller where no keys are needed."""
     try:
-        service.guard.admit(dict(request.scope["headers"]), "read")
+        service.access.admit(dict(request.scope["headers"]), "read")
     except RequestRefused:
         return False
     return True
@@ -356,7 +363,7 @@ def _may_read(service: Service, request: Request) -> bool:
 
 def of_health(service: Service) -> APIRouter:
     """Whether it lives, whether it can work, and numbers."""
-    router, open_to_all = APIRouter(tags=["health"]), needs(service.guard, None)
+    router, open_to_all = APIRouter(tags=["health"]), needs(service.access, None)
     readiness = ReadinessProbe(service.rankers)
 
     @router.get(
@@ -384,7 +391,7 @@ def of_health(service: Service) -> APIRouter:
             )
         return bodies.answer(answers.ReadinessAnswer("ok", aside))
 
-    @router.get("/metrics", dependencies=[needs(service.guard, "read")], **described(text=True))
+    @router.get("/metrics", dependencies=[needs(service.access, "read")], **described(text=True))
     def metrics() -> Response:
         """For Prometheus."""
         return Response(service.metrics.text(), headers={"Content-Type": MEDIA})

@@ -1,4 +1,4 @@
-"""The learners of a ranker: a row of one batch for each segment, columns for each item."""
+"""The learners of a ranker: one batch state with a row for each segment and columns for each item."""
 
 from __future__ import annotations
 
@@ -19,45 +19,44 @@ from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import ItemTable
 from rankloop.types import Decision, FloatArray, IntArray, Request, Rows
 
-Believe = Callable[[LearnerState, Request, int, float, float], None]
+ChangePrior = Callable[[LearnerState, Request, int, float, float], None]
 G = TypeVar("G", bound=np.generic)
 
 
 class Lesson(NamedTuple):
-    """A list and what its slots were worth, [k]."""
+    """A settled decision to learn from."""
 
-    shown: DecisionMade
-    outcome: FloatArray
-    position: int  # in the log, of what settled it
+    event: DecisionMade
+    outcome: FloatArray  # [k]
+    position: int  # log position of the event that settled it
 
 
 class Learners:
-    """State of all segments; rows and columns double when they are taken."""
+    """The states of all segments; rows and columns double when they are used up."""
 
     def __init__(self, config: RankerConfig, table: ItemTable) -> None:
         self._config, self._table = config, table
-        self.segments: dict[str, int] = {}
-        self.items, self._there = table.capacity, (len(table), len(table.ids))
+        self.segments: dict[str, int] = {}  # rows by segment
+        self.items, self._present = table.capacity, (len(table), len(table.ids))
         self._rows = 1
-        self._built()
-        self.fresh: LearnerState = self.policy.init(1)  # one who has seen nobody, but knows what other rankers said
+        self._build()
+        self.fresh: LearnerState = self.policy.init(1)  # a new segment: no feedback, only the priors of items
         self.state: LearnerState = self.policy.init(1)
 
-    def _built(self) -> None:
-        self.policy: RankingPolicy[LearnerState] = self._config.build(self.items, self._table.prices, *self._there)
+    def _build(self) -> None:
+        """Build the policy for the items as they are now."""
+        self.policy: RankingPolicy[LearnerState] = self._config.build(self.items, self._table.prices, *self._present)
         self.greedy = self.policy.greedy()
         self.lists = self.policy.list_distribution()
-        self._checks_rows, self._quick = self.policy.checks_rows, True
+        self._binary, self._checks_rows, self._batches = self.policy.binary, self.policy.checks_rows, True
         self._views: dict[int, LearnerState] = {}
-        self._usual: dict[tuple[int, bool], Request] = {}
-        self._one_model: Rows | None = None  # of any list, where there is one model for all slots of all lists
+        self._requests: dict[tuple[int, bool], Request] = {}  # without context, by k and whether only enabled items
+        self._one_model: Rows | None = None  # of any list, if all slots of all lists feed one model
 
-    def outcome(self, told: FloatArray) -> FloatArray:
-        """What the policy learns from, [k]: where only clicks teach, anything but 0 is a click, and one click only."""
-        return (told != 0.0).astype(np.float64) if self.policy.binary else told
+    # Segments
 
     def row(self, segment: str) -> int:
-        """The row of a segment, a new one where it was not seen before."""
+        """Return the row of a segment, a new one for a new segment."""
         at = self.segments.get(segment)
         if at is None:
             at = self.segments[segment] = len(self.segments)
@@ -68,11 +67,11 @@ class Learners:
                 self._rows *= 2
                 self._views.clear()
             self.view(at).assign(dict(self.fresh.arrays()))
-            self._localise(self.view(at), segment)
+            self._apply_segment_priors(self.view(at), segment)
         return at
 
-    def _localise(self, state: LearnerState, segment: str) -> None:
-        """Put what other rankers say of items in a segment in the place of what they say in general."""
+    def _apply_segment_priors(self, state: LearnerState, segment: str) -> None:
+        """Replace the general priors of items by those of a segment, where items have some."""
         request = None
         for column, prior in self._table.priors.items():
             if segment in prior.segments and self.policy.takes_priors:
@@ -84,166 +83,191 @@ class Learners:
                     self.policy.believe(state, request, column, one.score, one.strength)
 
     def view(self, row: int) -> LearnerState:
-        """One learner, sharing memory with the rest."""
-        kept = self._views.get(row)
-        if kept is None:
-            kept = self._views[row] = self.state.view(slice(row, row + 1))
-        return kept
+        """Return one learner, which shares memory with the batch."""
+        view = self._views.get(row)
+        if view is None:
+            view = self._views[row] = self.state.view(slice(row, row + 1))
+        return view
 
     def of(self, segment: str) -> LearnerState:
-        """The learner of a segment; one who has seen nobody where there is none yet."""
+        """Return the learner of a segment; a fresh one if the segment has none."""
         row = self.segments.get(segment)
         if row is not None:
             return self.view(row)
         if not any(segment in prior.segments for prior in self._table.priors.values()):
             return self.fresh
         new = self.fresh.copy()
-        self._localise(new, segment)
+        self._apply_segment_priors(new, segment)
         return new
 
+    # Requests
+
     def request(self, k: int, context: FloatArray | None, learners: int = 1, **more: Array | None) -> Request:
-        """A question about the items as they are now; context is [learners, dx]."""
+        """Return a request for k of the items as they are now; context is [learners, dx]."""
         table = self._table
-        known: dict[str, Array | None] = {
+        arrays: dict[str, Array | None] = {
             "features": table.features,
             "coverage": table.coverage,
             "context": context,
             **more,
         }
-        return Request.trusted(learners, table.capacity, k, **known)
+        return Request.trusted(learners, table.capacity, k, **arrays)
 
-    def usual(self, k: int, *, enabled: bool = True) -> Request:
-        """A question without context about all items, or all enabled ones: the same until there are more."""
-        kept = self._usual.get((k, enabled))
-        if kept is None:
-            allowed = self._table.enabled if enabled else None
-            kept = self._usual[k, enabled] = self.request(k, None, allowed=allowed)
-        return kept
+    def enabled_request(self, k: int, context: FloatArray | None) -> Request:
+        """Return a request for k of the enabled items; without a context it is cached until items are added."""
+        if context is not None:
+            return self.request(k, context, allowed=self._table.enabled)
+        request = self._requests.get((k, True))
+        if request is None:
+            request = self._requests[k, True] = self.request(k, None, allowed=self._table.enabled)
+        return request
 
-    def check(self, shown: DecisionMade, outcome: FloatArray) -> None:
-        """Refuse an outcome [k] of a list from which `learn` could not learn; what was learned so far has no say.
+    def _any_request(self, k: int) -> Request:
+        """Return a request of one learner for k of all items, enabled or not."""
+        request = self._requests.get((k, False))
+        if request is None:
+            request = self._requests[k, False] = self.request(k, None)
+        return request
 
-        It changes nothing, what is kept for the next time included: any thread may call it while another learns.
+    # Learning
+
+    def outcome(self, given: FloatArray) -> FloatArray:
+        """Return what the policy learns from, [k]: 0 or 1 where it learns from clicks, the values otherwise."""
+        return (given != 0.0).astype(np.float64) if self._binary else given
+
+    def check(self, event: DecisionMade, outcome: FloatArray) -> None:
+        """Refuse an outcome [k] that `learn` could not learn from, whatever was learned so far.
+
+        It changes nothing, caches included: any thread may call it while another one learns.
         """
-        if self.policy.binary and not ((outcome == 0.0) | (outcome == 1.0)).all():
+        if self._binary and not ((outcome == 0.0) | (outcome == 1.0)).all():
             raise Unsupported("this ranker's policy learns from clicks, not values; report clicked slots or items.")
-        if not self._checks_rows:  # the caller's outcome is of this list, and of numbers that can be
+        if not self._checks_rows:  # the outcome was already read against this list
             return
-        lists, x = shown.items[None, :], None if shown.x is None else self._laid_out(shown.x)[None]
-        request = self.request(len(shown.items), None if shown.context is None else shown.context[None, :])
-        decision = Decision(lists, self._scored_rows(request, lists, x), request)
-        self.policy.check(decision, self._kept(outcome[None, :]))
+        lists, x = event.items[None, :], None if event.x is None else self._current_layout(event.x)[None]
+        request = self.request(len(event.items), None if event.context is None else event.context[None, :])
+        decision = Decision(lists, self._rows_of(request, lists, x), request)
+        self.policy.check(decision, self._logged_clicks(outcome[None, :]))
 
     def learn(self, lessons: Sequence[Lesson]) -> None:
-        """Take in lists of one segment in their order, each [k] with what its slots were worth."""
-        row = self.row(lessons[0].shown.segment)
-        view = self.view(row)
-        for _, group in groupby(lessons, key=lambda lesson: len(lesson.shown.items)):
+        """Learn from decisions of one segment in their order."""
+        view = self.view(self.row(lessons[0].event.segment))
+        if len(lessons) == 1:
+            event, outcome, _ = lessons[0]
+            self.policy.update(view, self.decision([event]), self._logged_clicks(outcome[None, :]))
+            return
+        for _, group in groupby(lessons, key=lambda lesson: len(lesson.event.items)):
             alike = list(group)
-            if len(alike) > 1 and self._catch_up(view, alike):
+            if len(alike) > 1 and self._learn_batch(view, alike):
                 continue
-            for shown, outcome, _ in alike:
-                self.policy.update(view, self.decision([shown]), self._kept(outcome[None, :]))
+            for event, outcome, _ in alike:
+                self.policy.update(view, self.decision([event]), self._logged_clicks(outcome[None, :]))
 
-    def _catch_up(self, view: LearnerState, lessons: Sequence[Lesson]) -> bool:
-        """Lists of one length in one step, where the policy has a quick way."""
-        if not self._quick:
+    def _learn_batch(self, view: LearnerState, lessons: Sequence[Lesson]) -> bool:
+        """Learn from lists of one length in one step, if the policy can."""
+        if not self._batches:
             return False
-        lists, outcomes, _ = zip(*lessons, strict=True)
-        self._quick = self.policy.catch_up(view, self.decision(lists), self.policy.feedback.keep(_stacked(outcomes)))
-        return self._quick
+        events, outcomes, _ = zip(*lessons, strict=True)
+        clicks = self.policy.feedback.keep(_stacked(outcomes))
+        self._batches = self.policy.catch_up(view, self.decision(events), clicks)
+        return self._batches
 
-    def _kept(self, clicks: FloatArray) -> FloatArray:
-        """What the policy's log keeps of one list: all of it, where there is no more than one click."""
+    def _logged_clicks(self, clicks: FloatArray) -> FloatArray:
+        """Return the clicks [1, k] that a log of the policy's kind would have: all, if there is at most one."""
         return clicks if np.count_nonzero(clicks) <= 1 else self.policy.feedback.keep(clicks)
 
-    def scored(self, shown: DecisionMade) -> DecisionMade:
-        """A list of another policy, its rows as this one would have scored them: with the items as they are now."""
-        lists = shown.items[None, :]
-        request = self.request(len(shown.items), None if shown.context is None else shown.context[None, :])
-        made = self.policy.adopt(request, lists)
-        return replace(shown, x=None if made.rows.x is None else np.array(made.rows.x[0]))
+    def scored(self, event: DecisionMade) -> DecisionMade:
+        """Return a decision of another policy with the rows of this one, for the items as they are now."""
+        request = self.request(len(event.items), None if event.context is None else event.context[None, :])
+        decision = self.policy.adopt(request, event.items[None, :])
+        return replace(event, x=None if decision.rows.x is None else np.array(decision.rows.x[0]))
 
-    def decision(self, shown: Sequence[DecisionMade]) -> Decision:
-        """Lists as they were decided: their rows as they were scored. A list for each, as if for T learners."""
-        lists = _stacked([one.items for one in shown])
+    def decision(self, events: Sequence[DecisionMade]) -> Decision:
+        """Return logged decisions as a batch, one list [k] for each, with their rows as they were scored."""
+        lists = _stacked([one.items for one in events])
         context = (
-            None if shown[0].context is None else _stacked([one.context for one in shown if one.context is not None])
+            None if events[0].context is None else _stacked([one.context for one in events if one.context is not None])
         )
-        k, T = lists.shape[1], len(shown)
-        x = None if shown[0].x is None else _stacked([self._laid_out(one.x) for one in shown if one.x is not None])
-        # Whatever is enabled now: what was listed then may not be.
-        request = self.usual(k, enabled=False) if context is None and T == 1 else self.request(k, context, learners=T)
-        rows = self._scored_rows(request, lists, x)
-        self._one_model = rows if rows.is_shared else None
+        k, T = lists.shape[1], len(events)
+        x = (
+            None
+            if events[0].x is None
+            else _stacked([self._current_layout(one.x) for one in events if one.x is not None])
+        )
+        # Items that were listed then may be disabled now.
+        request = self._any_request(k) if context is None and T == 1 else self.request(k, context, learners=T)
+        rows = self._rows_of(request, lists, x)
+        if x is not None and self._one_model is None and rows.is_shared:
+            self._one_model = rows
         return Decision(lists, rows, request)
 
-    def _scored_rows(self, request: Request, lists: IntArray, x: FloatArray | None) -> Rows:
-        """Rows of lists [T, k] with the features that they were scored with, if they had any."""
+    def _rows_of(self, request: Request, lists: IntArray, x: FloatArray | None) -> Rows:
+        """Return the rows of lists [T, k] with the features x that they were scored with, if they had any."""
         if x is not None and self._one_model is not None:
             return Rows(self._one_model.model, x)
         rows = self.policy.rows_of_lists(request, lists)
         return rows if x is None else Rows(rows.model, x)
 
-    def _laid_out(self, x: FloatArray) -> FloatArray:
-        """Rows [k, d] of a list, which may have been decided when there was room for fewer items."""
+    def _current_layout(self, x: FloatArray) -> FloatArray:
+        """Return rows [k, d] in today's layout; they may have been scored when there was room for fewer items."""
         layout = self.policy.layout(x.shape[-1])
         return x if layout is None else layout.moved(x)
 
-    def predict(self, shown: DecisionMade) -> FloatArray | None:
-        """Probability of a click in each slot of a list [k] by what its segment knows now; None without estimates."""
-        found = self.policy.predict(self.of(shown.segment), self.decision([shown]))
-        return None if found is None else found[0]
+    def predict(self, event: DecisionMade) -> FloatArray | None:
+        """Return the probability of a click in each slot [k], or None where the policy has no estimates."""
+        clicks = self.policy.predict(self.of(event.segment), self.decision([event]))
+        return None if clicks is None else clicks[0]
+
+    # Items and their priors
 
     def follow(self) -> None:
-        """Make room for items that the table has got room for; some policies also care how many there are."""
+        """Make room for the items of the table; some policies also depend on how many there are."""
         grown = self._table.capacity != self.items
-        there = len(self._table), len(self._table.ids)
-        if grown or there != self._there:
-            self.items, self._there = self._table.capacity, there
-            self._built()
+        present = len(self._table), len(self._table.ids)
+        if grown or present != self._present:
+            self.items, self._present = self._table.capacity, present
+            self._build()
         if grown:
             self.state, self.fresh = self.policy.grow(self.state), self.policy.grow(self.fresh)
 
     def believe(self, column: int, prior: Prior) -> None:
-        """Learn what another ranker says of an item, in every segment and those to come.
-
-        Not where the policy takes no priors, or learns from clicks and the score is an amount.
-        """
+        """Apply the prior of an item in every segment and in those to come, if the policy takes priors."""
         if self.policy.takes_priors:
-            self._in_all(self.policy.believe, column, prior)
+            self._in_all_segments(self.policy.believe, column, prior)
 
     def disbelieve(self, column: int, prior: Prior) -> None:
         """Take back what `believe` did with the same arguments and the same features."""
         if self.policy.replaces_priors:
-            self._in_all(self.policy.disbelieve, column, prior)
+            self._in_all_segments(self.policy.disbelieve, column, prior)
 
-    def _in_all(self, how: Believe, column: int, prior: Prior) -> None:
+    def _in_all_segments(self, change: ChangePrior, column: int, prior: Prior) -> None:
         request = self.request(self._config.slots, self._no_context())
         for segment, state in self._all():
             one = prior.in_segment(segment)
             if self._is_outcome(one.score):
-                how(state, request, column, one.score, one.strength)
+                change(state, request, column, one.score, one.strength)
 
     def _is_outcome(self, score: float) -> bool:
-        return not self.policy.binary or 0.0 <= score <= 1.0
+        """Return whether a score is a possible outcome: a policy that learns from clicks takes no amounts."""
+        return not self._binary or 0.0 <= score <= 1.0
 
     def _all(self) -> Iterator[tuple[str | None, LearnerState]]:
-        """Every learner with its segment, and the one that those to come start from."""
         yield None, self.fresh
         yield from ((segment, self.view(row)) for segment, row in self.segments.items())
 
     def _no_context(self) -> FloatArray | None:
         return None if self._config.context is None else np.zeros((1, self._config.context))
 
+    # Snapshots
+
     def arrays(self) -> dict[str, Array]:
-        """State of the segments in use, and their names."""
+        """Return the state of the segments in use, and their names."""
         used = self.state.view(slice(0, max(1, len(self.segments)))).copy()
         fresh = {f"fresh.{name}": array for name, array in self.fresh.copy().arrays()}
         return dict(used.arrays()) | fresh | {"segments": np.array(list(self.segments), dtype=np.str_)}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what `arrays` gave; the table is restored before."""
+        """Restore what `arrays` returned; the item table is restored before."""
         self.follow()
         names: Sequence[str] = [str(name) for name in arrays["segments"]]
         self.segments = {name: i for i, name in enumerate(names)}
@@ -252,10 +276,10 @@ class Learners:
         self.state = self.policy.init(self._rows)
         self._views.clear()
         used = self.state.view(slice(0, max(1, len(names))))
-        own = {name: array for name, array in arrays.items() if name != "segments"}
-        used.assign({name: array for name, array in own.items() if not name.startswith("fresh.")})
+        states = {name: array for name, array in arrays.items() if name != "segments"}
+        used.assign({name: array for name, array in states.items() if not name.startswith("fresh.")})
         self.fresh = self.policy.init(1)
-        self.fresh.assign({n.removeprefix("fresh."): array for n, array in own.items() if n.startswith("fresh.")})
+        self.fresh.assign({n.removeprefix("fresh."): array for n, array in states.items() if n.startswith("fresh.")})
 
 
 def _stacked(arrays: Sequence[NDArray[G]]) -> NDArray[G]:

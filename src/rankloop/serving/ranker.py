@@ -1,4 +1,4 @@
-"""`Ranker`: rank, feedback, learn, lose nothing."""
+"""`Ranker`: rank, take feedback, learn, and lose nothing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import secrets
 import threading
 import time as clocks
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from rankloop.errors import InvalidInput, RankloopError
+from rankloop.errors import InvalidInput, RankloopError, UnknownDecision
 from rankloop.eventlog import MemoryStore, SqliteStore, Store, Writer
 from rankloop.eventlog.events import (
     CannotReplay,
@@ -25,21 +24,18 @@ from rankloop.eventlog.events import (
     LogEvent,
     WindowClosed,
     Withdrawn,
+    decode_as,
 )
-from rankloop.math import numerics
-from rankloop.propensity import estimate
+from rankloop.eventlog.writer import Commit
 from rankloop.schema import FeedbackEvent, Item, ItemFields, Quarantine, RankRequest, Receipt
-from rankloop.serving import feedback_event, idempotency, rank_request, rollout, snapshots
+from rankloop.schema.service_settings import ServiceLimits
+from rankloop.serving import guardrail, idempotency, rank_request, snapshots
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.configuration import CommitFollower, ConfigurableRanker
-from rankloop.serving.decision_rng import PROPENSITY_STREAM, DecisionRng, rng_of_decision
-from rankloop.serving.guardrail import trips
+from rankloop.serving.configuration import ConfigurableRanker
+from rankloop.serving.decide import DecisionRng, Stamp, decide
 from rankloop.serving.item_table import check_prior, fit
-from rankloop.serving.rank_request import PolicyRequest
-from rankloop.serving.ranking import Ranking, exploration
-from rankloop.serving.replica import Replica
-from rankloop.types import EMPTY, Decision, FloatArray
-from rankloop.version import __version__
+from rankloop.serving.ranking import Ranking
+from rankloop.types import EMPTY, FloatArray
 
 Clock = Callable[[], float]
 
@@ -47,8 +43,8 @@ Clock = Callable[[], float]
 class Ranker(ConfigurableRanker):
     """One ranker: its items, learners, open decisions and log. Any thread may call it.
 
-    Everything that changes it is kept in the log first and applied after, in one order: the state is what the log
-    says, and a replay of the log gives the same state.
+    Every change is committed to the log first and applied afterwards, in one order: the state is a function of the
+    log, and a replay of the log gives the same state.
 
     >>> ranker = Ranker(RankerConfig.of({"policy": "cascade-ucb1", "slots": 2}))
     >>> ranker.put_items([{"id": "a"}, {"id": "b"}, {"id": "c"}])
@@ -65,34 +61,34 @@ class Ranker(ConfigurableRanker):
         store: Store | None = None,
         writer: Writer | None = None,
         clock: Clock = clocks.time,
+        limits: ServiceLimits | None = None,
         by: str | None = None,
         after: int = 0,
     ) -> None:
-        self.name, self._clock = name, clock
+        self.name, self._clock, self._limits = name, clock, limits
         self.store: Store = store if store is not None else writer.store if writer is not None else MemoryStore()
-        self._own_writer = writer is None
+        self._owns_writer = writer is None
         self._lock = threading.RLock()
-        self._numbered = DecisionRng()
-        self._unkept = {}
-        self._committed = CommitFollower(self._unkept, self._promote)
-        self._repeats = idempotency.IdempotentDecisions()
+        self._rng = DecisionRng()
+        self._uncommitted = {}
+        self._idempotent = idempotency.IdempotentDecisions()
         self._replica = snapshots.start(config, self.store, name)
         self._challenger = None
-        self.quarantine: Quarantine | None = None  # why it answers no more, if it does not
-        self._drawn = self._replica.decided  # number of the last decision made, which may not have been kept
+        self.quarantine: Quarantine | None = None  # why it serves no more, if it does not
+        self._number = self._replica.decided  # of the last decision, which may be uncommitted
         self._configuring = threading.Lock()
         self._writer = Writer(self.store) if writer is None else writer
         self._configure(config, by, after)
 
     @classmethod
     def open(cls, path: str | Path, config: RankerConfig, *, name: str = "ranker", clock: Clock = clocks.time) -> Self:
-        """A ranker whose log is an SQLite file, as it was when the file was last written."""
+        """Open a ranker whose log is an SQLite file, in the state of the log's last event."""
         return cls(config, name=name, store=SqliteStore(path), clock=clock)
 
     # Items
 
     def put_items(self, items: Sequence[Item | ItemFields]) -> None:
-        """Add items, or change those that are there: all of them, or none."""
+        """Add items, or change existing ones: all of them, or none."""
         made = tuple(Item.of(item, f"items[{i}]") for i, item in enumerate(items))
         for i, item in enumerate(made):
             fit(item, f"items[{i}]", self.config)
@@ -101,15 +97,15 @@ class Ranker(ConfigurableRanker):
             table.check(made)
             for i, item in enumerate(made):
                 check_prior(f"items[{i}].prior", item, table.prior(item.id), self._replica.learners.policy)
-        self._keep(ItemsPut(self._clock(), made)).result()
+        self._submit(ItemsPut(self._clock(), made)).result()
 
     def remove_items(self, ids: Sequence[str]) -> None:
-        """List these no more; feedback that is still on its way settles, and an id that comes back starts anew."""
+        """Stop listing items; their late feedback still settles, and an id that is put again is a new item."""
         with self._lock:
             self._replica.items.columns("ids", ids)
-        self._keep(ItemsRemoved(self._clock(), tuple(ids))).result()
+        self._submit(ItemsRemoved(self._clock(), tuple(ids))).result()
 
-    # Lists
+    # Decisions
 
     def rank(
         self,
@@ -127,8 +123,8 @@ class Ranker(ConfigurableRanker):
         strict: bool = False,
         decision: str | None = None,
     ) -> Ranking:
-        """Decide a list; `schema.RankRequest` says what each of the options is."""
-        asked = RankRequest(
+        """Decide a list; `schema.RankRequest` describes the options."""
+        request = RankRequest(
             k=k,
             budget=budget,
             context=context,
@@ -142,109 +138,70 @@ class Ranker(ConfigurableRanker):
             strict=strict,
             decision=decision,
         )
-        ranking, kept = self.submit_rank(asked)
-        if kept is not None:
-            kept.result()
+        ranking, commit = self.submit_rank(request)
+        if commit is not None:
+            commit.result()
         return ranking
 
-    def submit_rank(self, asked: RankRequest) -> tuple[Ranking, Future[Receipt | None] | None]:
-        """Decide a list; and what to wait for before it is shown, where lists are answered only when kept.
+    def submit_rank(self, request: RankRequest) -> tuple[Ranking, Commit[Receipt | None] | None]:
+        """Decide a list; return it with the commit to wait for before it may be shown, if there is one.
 
-        Otherwise the list is in the log within milliseconds, and in any case before its feedback: after a crash in
-        between, feedback for it is refused.
+        Without a commit, the decision is in the log within milliseconds, and in any case before its feedback. If the
+        process crashes in between, feedback for it is refused.
         """
-        id = asked.decision
+        id = request.decision
         if id is None:
-            return self._rank(None, None, asked)
-        request = idempotency.fingerprint(asked)
-        with self._repeats.turn(id):
-            shown, kept = self._repeats.awaited(id) or (self._made(id), None)
-            if shown is None:
-                return self._rank(id, request, asked)
-        return idempotency.answer(shown, request, self._replica.items.ids), kept
+            return self._rank(request, None, None)
+        fingerprint = idempotency.fingerprint(request)
+        with self._idempotent.lock(id):
+            event, commit = self._idempotent.awaited(id) or (self._logged_decision(id), None)
+            if event is None:
+                return self._rank(request, id, fingerprint)
+        return idempotency.repeat(event, fingerprint, self._replica.items.ids), commit
 
     def _rank(
-        self, id: str | None, request: str | None, asked: RankRequest
-    ) -> tuple[Ranking, Future[Receipt | None] | None]:
+        self, request: RankRequest, id: str | None, fingerprint: str | None
+    ) -> tuple[Ranking, Commit[Receipt | None] | None]:
         now = self._clock()
-        # Reading entropy of the operating system can block, so it is done before the lock is taken.
+        # Reading entropy from the operating system can block, so it is done before the lock is taken.
         id = _new_id(now) if id is None else id
         with self._lock:
-            self._serves()
-            replica, config = self._replica, self.config
-            question = rank_request.read(config, replica.items, replica.learners, asked)
-            number = max(self._drawn, replica.decided) + 1
-            shown, ranking = self._decide(replica, question, number, id, now)
-            self._drawn = number
-            shown.asked = idempotency.noted(request, question.ignored)
+            self._require_serving()
+            replica = self._replica
+            config = replica.config
+            if self._limits is not None:
+                self._check_limits(request, self._limits)
+            wanted = rank_request.read(config, replica.items, replica.learners, request, fingerprint)
+            number = max(self._number, replica.decided) + 1
+            withheld = config.explore_daily is not None and self._explored_today(now) >= config.explore_daily
+            stamp, rng = Stamp(id, number, now), self._rng(config.seed, number)
+            event, ranking = decide(replica, self.name, wanted, stamp, rng, withheld=withheld)
+            self._number = number
             if config.commit == "all":
-                return ranking, self._repeats.wait_for(shown, self._keep(shown))
-            self._unkept[shown.id] = shown
+                commit = self._submit(event)
+                if fingerprint is not None:
+                    self._idempotent.track(event, commit)
+                return ranking, commit
+            self._uncommitted[id] = event
             try:
-                self._writer.post(self.name, shown.entry(), self._apply, shown)
+                self._writer.post(self.name, event.entry(), event, self._apply)
             except BaseException:
-                del self._unkept[shown.id]
+                del self._uncommitted[id]
                 raise
             return ranking, None
 
-    def _decide(
-        self, replica: Replica, asked: PolicyRequest, number: int, id: str, now: float
-    ) -> tuple[DecisionMade, Ranking]:
-        config, learners = self.config, replica.learners
-        state, request = learners.of(asked.segment), asked.request
-        who = id if asked.visitor is None else asked.visitor
-        control = rollout.is_control(config, self.name, who, replica.guardrail_tripped is not None)
-        own = rollout.own_order(asked, replica.items) if control else None
-        seed = (config.seed, number)
-        proposed, explored, withheld, likely = None, False, False, None
-        if own is None or config.mode == "shadow":
-            withheld = config.explore_daily is not None and self._explored(now) >= config.explore_daily
-            decision, explored, likely = rollout.decide(replica, config, asked, self._numbered(*seed), withheld)
-        if own is not None:
-            proposed = decision.items[0] if config.mode == "shadow" else None
-            rows = learners.policy.adopt(request, own[None, :]).rows
-            decision = Decision(own[None, :], rows, request)
-        reasons = None if control else learners.policy.explain(state, learners.fresh, decision)
-        scores = None if decision.scores is None else decision.scores[0]
-        shares = [None] * request.k if control else exploration(decision.items[0], scores, reasons, asked.pinned)
-        if control:
-            likely = None
-        elif likely is None and asked.draws:
-            likely = estimate(learners.policy, state, decision, rng_of_decision(*seed, PROPENSITY_STREAM), asked.draws)
-        judged = [share for share in shares if share is not None]
-        x = decision.rows.x
-        shown = DecisionMade(
-            time=now,
-            id=id,
-            number=number,
-            segment=asked.segment,
-            items=decision.items[0],
-            x=None if x is None else x[0] if x.shape[0] == 1 else np.broadcast_to(x, (1, *x.shape[1:]))[0],
-            context=None if request.context is None else request.context[0],
-            scores=scores,
-            pinned=asked.pinned,
-            propensity=likely,
-            policy=config.policy,
-            version=__version__,
-            seed=config.seed,
-            group="control" if control else "treatment",
-            visitor=asked.visitor,
-            why=reasons,
-            proposed=proposed,
-            allowed=np.packbits(request.allowed) if asked.chosen and request.allowed is not None else None,
-            exploring=sum(judged),
-            judged=len(judged),
-            explored=explored and not control,  # a proposal that is not shown explores nothing
-            position=replica.position,
-            config=replica.version,
-            numerics=numerics.version(),
-            withheld=withheld,
-        )
-        return shown, Ranking(shown, replica.items.ids, shares, asked.ignored)
+    def _check_limits(self, request: RankRequest, limits: ServiceLimits) -> None:
+        """Refuse a request that exceeds the limits of the service."""
+        rank_request.check_limits(request, limits)
+        if request.segment not in self._replica.learners.segments:
+            segments = self.segments()
+            if request.segment not in segments and len(segments) >= limits.segments:
+                accepted = f"one of the {limits.segments} segments that this ranker has"
+                raise InvalidInput("segment", request.segment, accepted)
 
-    def _explored(self, now: float) -> int:
-        """Lists of today that exploring changed, those on their way to the log too."""
-        return self._replica.counters.explored_on(now) + sum(shown.explored for shown in self._unkept.values())
+    def _explored_today(self, now: float) -> int:
+        """Return the number of today's lists that exploration changed, uncommitted ones included."""
+        return self._replica.counters.explored_on(now) + sum(one.explored for one in self._uncommitted.values())
 
     # Feedback
 
@@ -260,142 +217,173 @@ class Ranker(ConfigurableRanker):
         final: bool = False,
         regret: float | None = None,
     ) -> Receipt:
-        """Tell what happened to a list; `schema.FeedbackEvent` says what each of the options is."""
-        told = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
-        return self.submit_feedback(told, waits=True).result()
+        """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
+        given = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
+        return self.submit_feedback(given, self.find_decision(decision)).result()
 
-    def submit_feedback(self, told: FeedbackEvent, *, waits: bool = False) -> Future[Receipt]:
-        """Tell what happened to a list; the future has a receipt once that is in the log.
+    def submit_feedback(self, given: FeedbackEvent, decision: DecisionMade) -> Commit[Receipt]:
+        """Submit feedback; the commit has its receipt once it is in the log and applied.
 
         Args:
-            told: what happened.
-            waits: the caller will wait for the future at once, and may write the log meanwhile.
+            given: the feedback event.
+            decision: its decision, from `recent_decision` or `find_decision`.
         """
-        shown = self._find(told.decision)
-        replica = self._replica
-        known = replica.items.ids
-        outcome = feedback_event.read([None if at == EMPTY else known[at] for at in shown.items.tolist()], told)
-        self._check(replica, shown, outcome)
-        event = told.event or ""
-        happened = FeedbackReceived(self._clock(), event, shown.id, outcome, told.final, told.regret)
-        kept: Future[Any] = self._keep(happened, lambda: self._again(event, shown.id), waits=waits)
-        return kept
+        ids = self._replica.items.ids
+        listed = [None if column == EMPTY else ids[column] for column in decision.items.tolist()]
+        outcome = np.array(given.by_slot(listed), dtype=np.float64)
+        self._check(decision, outcome)
+        event = FeedbackReceived(self._clock(), given.event or "", decision.id, outcome, given.final, given.regret)
+        return self._submit(event, lambda: self._duplicate_of(event.event, decision.id))
 
-    def _check(self, replica: Replica, shown: DecisionMade, outcome: FloatArray) -> None:
-        """Refuse, before anything is committed, what the policy that decided could not learn from.
+    def _check(self, decision: DecisionMade, outcome: FloatArray) -> None:
+        """Refuse, before anything is committed, an outcome that the policy which decided could not learn from.
 
-        Other policies convert the outcomes of its lists. Where that policy is gone, nothing is refused.
+        Other policies convert outcomes. If the policy that decided is gone, nothing is refused.
         """
-        deciders = (one for one in (replica, self._challenger) if one is not None and not one.is_foreign(shown))
-        decider = next(deciders, None)
-        if decider is None:
-            return
+        decider = self._replica
+        if decider.is_foreign(decision):
+            if self._challenger is None or self._challenger.is_foreign(decision):
+                return
+            decider = self._challenger
         try:
-            decider.learners.check(shown, outcome)
+            decider.learners.check(decision, outcome)
         except RankloopError:
-            with self._lock:  # items may have come just now; what is refused again is refused
-                decider.learners.check(shown, outcome)
+            with self._lock:  # items may have been added meanwhile; a second refusal is final
+                decider.learners.check(decision, outcome)
 
-    def _again(self, event: str, decision: str) -> Receipt:
-        """The answer to an event that was told before."""
-        kept = self.store.find(self.name, FeedbackReceived.kind, event)
-        if kept is not None and kept.subject != decision:
+    def _duplicate_of(self, event: str, decision: str) -> Receipt:
+        """Return the receipt of an event that was committed before."""
+        first = self.store.find(self.name, FeedbackReceived.kind, event)
+        if first is not None and first.subject != decision:
             raise InvalidInput("event", event, "an id that no feedback for another decision had")
         return Receipt(decision, "duplicate")
 
     def withdraw(self, decision: str) -> Receipt:
-        """The list was never shown: nothing is learned from it. Too late where it was learned from already."""
-        shown = self._find(decision)
-        kept: Future[Any] = self._keep(Withdrawn(self._clock(), shown.id), lambda: Receipt(shown.id, "duplicate"))
-        receipt: Receipt = kept.result()
+        """Withdraw a decision whose list was never shown; it is too late after the policy has learned from it."""
+        id = self.find_decision(decision).id
+        receipt: Receipt = self._submit(Withdrawn(self._clock(), id), lambda: Receipt(id, "duplicate")).result()
         return receipt
 
+    # Looking up decisions
+
+    def recent_decision(self, id: str) -> DecisionMade | None:
+        """Return a decision that is open or uncommitted; None if only the log may have it.
+
+        This takes no lock: a decision is open before it stops being uncommitted.
+        """
+        uncommitted = self._uncommitted.get(id)
+        if uncommitted is not None:
+            return uncommitted
+        decision = self._replica.open_decisions.get(id)
+        return None if decision is None else decision.event
+
+    def find_decision(self, id: str) -> DecisionMade:
+        """Return a decision, open or settled; this may read the log."""
+        # A lone surrogate cannot be looked up in a store.
+        event = self._logged_decision(id) if id.isprintable() else None
+        if event is None:
+            raise UnknownDecision(f"decision {id!r} is not one that this ranker made.")
+        return event
+
+    def _logged_decision(self, id: str) -> DecisionMade | None:
+        recent = self.recent_decision(id)
+        if recent is not None:
+            return recent
+        entry = self.store.find(self.name, DecisionMade.kind, id)
+        if entry is None:
+            return None
+        if entry.position in self._replica.skipped:
+            raise UnknownDecision(f"decision {id!r} was excluded from the log.")
+        return decode_as(DecisionMade, entry)
+
+    # Scheduled work
+
     def tick(self) -> int:
-        """Close the windows that have run out, look at the guard; how many windows there were."""
+        """Close the feedback windows that have ended and evaluate the guardrail; return the number of windows."""
         if self.quarantine is not None:
             return 0
         now = self._clock()
         with self._lock:
-            # What is on its way to the log is there before the entry that closes it.
-            due = self._replica.open_decisions.due(now, self._unkept.values())
-            trips = self._trips()
+            # Uncommitted decisions are in the log before the event that closes them.
+            due = self._replica.open_decisions.due(now, self._uncommitted.values())
+            tripped = self._guardrail_reason()
         if due:
-            self._keep(WindowClosed(now, due)).result()
-        if trips is not None:
-            self._keep(GuardrailTripped(now, trips)).result()
+            self._submit(WindowClosed(now, due)).result()
+        if tripped is not None:
+            self._submit(GuardrailTripped(now, tripped)).result()
         return len(due)
 
-    def _trips(self) -> str | None:
-        """Why the guard must fall back now, if it must."""
-        guard, (policy, control) = self.config.guardrail, self._replica.guardrail_counts
-        if guard is None or self._replica.guardrail_tripped is not None or not trips(guard, policy, control):
+    def _guardrail_reason(self) -> str | None:
+        """Return why the guardrail trips now, if it does."""
+        rule, (treatment, control) = self._replica.config.guardrail, self._replica.guardrail_counts
+        if rule is None or self._replica.guardrail_tripped is not None:
             return None
-        p, q = policy[1] / policy[0], control[1] / control[0]
-        return (
-            f"click-through {p:.4f} of {policy[0]:.0f} lists is credibly more than {guard.drop:.0%} below "
-            f"control's {q:.4f} of {control[0]:.0f}"
-        )
+        return guardrail.reason(rule, treatment, control) if guardrail.trips(rule, treatment, control) else None
 
     def reset_guardrail(self, why: str = "by hand") -> None:
-        """Let the policy decide again after the guard fell back."""
-        self._keep(GuardrailReset(self._clock(), why)).result()
+        """Let the policy decide again after the guardrail was tripped."""
+        self._submit(GuardrailReset(self._clock(), why)).result()
 
     # Log and state
 
-    def _serves(self) -> None:
-        """Refuse where it is quarantined."""
+    def _require_serving(self) -> None:
+        """Refuse if the ranker is quarantined."""
         if self.quarantine is not None:
             raise self.quarantine.error()
 
-    def _keep(
-        self, record: LogEvent, known: Callable[[], Receipt] | None = None, *, waits: bool = False
-    ) -> Future[Receipt | None]:
-        self._serves()
-        apply, light = self._apply, record.light
-        return self._writer.submit(self.name, record.entry(), apply, record, known, waits=waits, light=light)
+    def _submit(self, event: LogEvent, duplicate: Callable[[], Receipt] | None = None) -> Commit[Any]:
+        """Submit an event to the writer; feedback and withdrawals have a receipt."""
+        self._require_serving()
+        return self._writer.submit(self.name, event.entry(), event, self._apply, duplicate)
 
-    def _apply(self, kept: Sequence[tuple[int, LogEvent]]) -> list[Receipt | None]:
-        """Become what is in the log now."""
+    def _apply(self, events: Sequence[tuple[int, LogEvent]]) -> list[Receipt | None]:
+        """Apply committed events to the state and to the challenger; quarantine the ranker if that fails."""
         with self._lock:
-            self._serves()
+            self._require_serving()
+            version = self._replica.version
             try:
-                told = self._replica.apply_all(kept)
-                self._challenger = self._followed(kept)
-                for _, record in kept:
-                    record.dispatch(self._committed)
+                receipts = self._replica.apply_all(events)
+                if self._challenger is not None:
+                    self._challenger = self._followed(self._challenger, events)
+                if self._replica.version != version:
+                    self._promote_if_configured()
             except CannotReplay as error:
                 raise self._quarantined(error) from error
             except Exception as error:
                 raise self._quarantined(CannotReplay(self._replica.position, "last", error)) from error
-            return told
+            if self._uncommitted:
+                for _, event in events:
+                    if event.opens is not None:
+                        self._uncommitted.pop(event.opens, None)
+            return receipts
 
     def _quarantined(self, cause: CannotReplay) -> RankloopError:
-        """Answer no more; the error that says so."""
+        """Stop serving, and return the error that says so."""
         self.quarantine = Quarantine(cause.position, cause.reason)
         return self.quarantine.error()
 
     def flush(self) -> None:
-        """Wait until all lists that were answered are in the log."""
+        """Wait until all decisions are in the log."""
         self._writer.flush()
 
     def snapshot(self) -> int:
-        """Keep the state, so that a start need not replay the whole log; the position that it is of."""
+        """Save the state, so that the next start replays only the rest of the log; return its log position."""
         with self._lock:
-            self._serves()
-            taken = snapshots.take(self._replica)
+            self._require_serving()
+            copy = snapshots.take(self._replica)
             challenger = None if self._challenger is None else snapshots.take(self._challenger)
-        self.store.save_snapshot(self.name, snapshots.packed(taken))
+        self.store.save_snapshot(self.name, snapshots.packed(copy))
         if challenger is not None:
-            self.store.save_snapshot(snapshots.place(self.name, challenger=True), snapshots.packed(challenger))
-        return taken.position
+            self.store.save_snapshot(snapshots.name_of(self.name, challenger=True), snapshots.packed(challenger))
+        return copy.position
 
     def close(self) -> None:
-        """Write what is waiting and let go of the log."""
-        if self._own_writer:
+        """Write what is queued and release the log."""
+        if self._owns_writer:
             self._writer.close()
             self.store.close()
 
 
 def _new_id(now: float) -> str:
-    """Nobody can guess it; it begins with the time, so that neighbours in time are neighbours in an index."""
+    """Return an id that cannot be guessed; it starts with the time, so that an index stays compact."""
     return f"{int(1000 * now):011x}{secrets.token_urlsafe(9)}"

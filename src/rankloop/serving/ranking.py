@@ -1,4 +1,4 @@
-"""What a ranker answers: a list with its reasons, and a receipt for feedback."""
+"""A decided list as callers see it: the items in order, and why each of them is in its slot."""
 
 from __future__ import annotations
 
@@ -12,87 +12,87 @@ from rankloop.types import EMPTY, FloatArray, IntArray
 
 
 class Ranking:
-    """A decided list."""
+    """The answer to a rank request."""
 
-    __slots__ = ("_ids", "_listed", "_shares", "ignored", "repeated", "shown")
+    __slots__ = ("_ids", "_items", "_shares", "event", "ignored", "repeated")
 
     def __init__(
         self,
-        shown: DecisionMade,
+        event: DecisionMade,
         ids: Sequence[str],
         shares: Sequence[float | None] | None = None,
         ignored: tuple[str, ...] = (),
         repeated: bool = False,
     ) -> None:
-        self.shown, self._ids, self._shares = shown, ids, shares
-        self.ignored = ignored  # ids of the request that said nothing: of no item, or of one that may not be listed
-        self.repeated = repeated  # decided before, and answered again to a caller who brought its id
-        self._listed: tuple[RankedItem, ...] | None = None
+        self.event, self._ids, self._shares = event, ids, shares
+        self.ignored = ignored  # ids of the request that had no effect: unknown items, or items that may not be listed
+        self.repeated = repeated  # an idempotent retry: the decision was made before
+        self._items: tuple[RankedItem, ...] | None = None
 
     @property
     def id(self) -> str:
-        """Of the decision."""
-        return self.shown.id
+        """The id of the decision."""
+        return self.event.id
 
     @property
     def segment(self) -> str:
-        """Whose learner decided."""
-        return self.shown.segment
+        """The segment whose learner decided."""
+        return self.event.segment
 
     @property
     def policy(self) -> str:
-        """That decided."""
-        return self.shown.policy
+        """The id of the policy."""
+        return self.event.policy
 
     @property
     def group(self) -> str:
-        """`policy`, or `control`: the caller's order, or the default order."""
-        return self.shown.group
+        """`treatment`, or `control`: the caller's order, or the default order."""
+        return self.event.group
 
     @property
     def propensity(self) -> Propensity | None:
-        """How likely the list was, where that is known."""
-        return self.shown.propensity
+        """The probability of the list, where it is known."""
+        return self.event.propensity
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The items in order."""
-        return tuple(self._ids[column] for column in self.shown.items.tolist() if column != EMPTY)
+        """The ids of the items in order."""
+        return tuple(self._ids[column] for column in self.event.items.tolist() if column != EMPTY)
 
     @property
     def items(self) -> tuple[RankedItem, ...]:
-        """The places that hold something, and why."""
-        if self._listed is None:
-            shares = self._shares
+        """The items in order, each with the reason for its slot."""
+        if self._items is None:
+            event, shares = self.event, self._shares
             if shares is None:
-                shares = exploration(self.shown.items, self.shown.scores, self.shown.why, self.shown.pinned)
-            self._listed = _places(self.shown, self._ids, shares)
-        return self._listed
+                shares = exploration_shares(event.items, event.scores, event.why, event.pinned)
+            self._items = _ranked_items(event, self._ids, shares)
+        return self._items
 
     def answer(self) -> RankAnswer:
-        """The list as it is told to a caller who is elsewhere."""
-        likely = self.propensity
-        told = None if likely is None else likely.answer()
-        return RankAnswer(self.id, self.segment, self.policy, self.group, self.items, told, self.ignored)
+        """Return the list as it is sent to a client."""
+        event, likely = self.event, self.event.propensity
+        sent = None if likely is None else likely.answer()
+        return RankAnswer(event.id, event.segment, event.policy, event.group, self.items, sent, self.ignored)
 
 
-def _places(shown: DecisionMade, ids: Sequence[str], shares: Sequence[float | None]) -> tuple[RankedItem, ...]:
-    slots = shown.items.tolist()
-    nothing = [None] * len(slots)
-    scores = nothing if shown.scores is None else shown.scores.tolist()
-    estimates, widths, priors = [nothing] * 3 if shown.why is None else shown.why.tolist()
-    usual = "control" if shown.group == "control" else "random" if shown.scores is None else "ranked"
+def _ranked_items(event: DecisionMade, ids: Sequence[str], shares: Sequence[float | None]) -> tuple[RankedItem, ...]:
+    columns = event.items.tolist()
+    unknown = [None] * len(columns)
+    scores = unknown if event.scores is None else event.scores.tolist()
+    estimates, widths, priors = [unknown] * 3 if event.why is None else event.why.tolist()
+    rule = "control" if event.group == "control" else "random" if event.scores is None else "ranked"
     return tuple(
         RankedItem(
             ids[column],
-            "pinned" if slot in shown.pinned and usual != "control" else usual,
+            "pinned" if slot in event.pinned and rule != "control" else rule,
             _finite(scores[slot]),
             _finite(estimates[slot]),
             _finite(widths[slot]),
             _finite(priors[slot]),
-            None if usual == "control" else shares[slot],
+            None if rule == "control" else shares[slot],
         )
-        for slot, column in enumerate(slots)
+        for slot, column in enumerate(columns)
         if column != EMPTY
     )
 
@@ -101,29 +101,29 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and -math.inf < value < math.inf else None
 
 
-def exploration(
+def exploration_shares(
     items: IntArray, scores: FloatArray | None, why: FloatArray | None, pinned: Sequence[int] = ()
 ) -> list[float | None]:
-    """How much of each place's score is exploring: |score - estimate| beside |estimate|.
+    """Return the share of each slot's score that is exploration, |s - e| / (|s - e| + |e|) for score s and estimate e.
 
-    All of it where a place is random, nothing where it is pinned; None where the policy has no estimate, and in
-    empty slots.
+    It is 1 where the slot is random or the item was never observed, 0 where it is pinned, and None in an empty slot
+    and where the policy has no estimate.
     """
-    slots = items.tolist()
+    columns = items.tolist()
     if scores is None:
-        return [None if column == EMPTY else 0.0 if at in pinned else 1.0 for at, column in enumerate(slots)]
+        return [None if column == EMPTY else 0.0 if slot in pinned else 1.0 for slot, column in enumerate(columns)]
     if why is None:
-        return [0.0 if at in pinned else None for at in range(len(slots))]
-    found: list[float | None] = []
-    for at, (column, score, estimate) in enumerate(zip(slots, scores.tolist(), why[0].tolist(), strict=True)):
+        return [0.0 if slot in pinned else None for slot in range(len(columns))]
+    shares: list[float | None] = []
+    for slot, (column, score, estimate) in enumerate(zip(columns, scores.tolist(), why[0].tolist(), strict=True)):
         if column == EMPTY or estimate != estimate:
-            found.append(None)
-        elif at in pinned:
-            found.append(0.0)
-        elif math.isinf(score):  # beyond all numbers: nobody has seen it
-            found.append(1.0)
+            shares.append(None)
+        elif slot in pinned:
+            shares.append(0.0)
+        elif math.isinf(score):
+            shares.append(1.0)
         else:
             added = abs(score - estimate)
             whole = added + abs(estimate)
-            found.append(added / whole if whole > 0 else 0.0)
-    return found
+            shares.append(added / whole if whole > 0 else 0.0)
+    return shares

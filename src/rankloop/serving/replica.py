@@ -1,4 +1,4 @@
-"""What a log says: the state of one ranker, entry after entry."""
+"""The state of one ranker as a function of its log."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from rankloop import catalogue
 from rankloop.analytics.click_assumptions import ClickAssumptions
 from rankloop.analytics.counters import Counters
+from rankloop.analytics.ranker_state import Witness
 from rankloop.errors import RankloopError
 from rankloop.eventlog.events import (
     CannotReplay,
     ConfigChanged,
     DecisionMade,
-    EventFollower,
     FeedbackReceived,
     GuardrailReset,
     GuardrailTripped,
@@ -28,134 +28,83 @@ from rankloop.eventlog.events import (
     decode,
     decode_all,
 )
+from rankloop.eventlog.followers import EventFollower
 from rankloop.eventlog.open_decisions import OpenDecision, OpenDecisions
 from rankloop.eventlog.store import LogEntry
 from rankloop.schema import Item, Prior, Receipt
 from rankloop.serving.config import ChallengerConfig, RankerConfig, learning_of
 from rankloop.serving.item_table import ItemTable
 from rankloop.serving.learners import Learners, Lesson
-from rankloop.types import FloatArray
 
-TOGETHER = 2000
-"""Entries of a replay that are taken in at once."""
-CHANGES = 100
-"""Changes of settings that are remembered."""
+MAX_PAGE_ENTRIES = 2000
+"""Entries that a replay decodes and applies at once."""
+MAX_CONFIG_MARKERS = 100
+"""Changes of the configuration that charts can show."""
 
 
 class Replica(EventFollower[Receipt]):
-    """Items, learners, open decisions and counts after the entries of a log up to a position.
+    """Items, learners, open decisions and counters after the events of a log up to a position.
 
-    Only `apply`, `apply_all` and `follow` change it, and only by what records say: equal logs give equal replicas, bit
-    for bit.
+    Only `apply`, `apply_all` and `follow` change it, and only by what events say: equal logs give equal replicas, bit
+    for bit. Applying an event that was checked before its commit never fails.
     """
 
     def __init__(self, config: RankerConfig, skipped: Collection[int] = ()) -> None:
         self.config, self.skipped = config, frozenset(skipped)  # positions that an operator has excluded
-        self.version = 0  # of the configuration; 0 before the log has said any
-        self.own: set[int] = set()  # versions under which this policy decided, with these settings of learning
-        self.settings: Mapping[str, Any] = {}  # as the log has said last, also where another policy decides
-        self.changes: list[tuple[float, str]] = []  # when the settings or the guard changed, and how
+        self.version = 0  # of the configuration; 0 before the log has one
+        self.own_versions: set[int] = set()  # under which this policy decided with these settings of learning
+        self.settings: Mapping[str, Any] = {}  # the last ones of the log, also where another policy decides
+        self.changes: list[tuple[float, str]] = []  # when the settings or the guardrail changed, and how
         self.items = ItemTable(config.dim, config.coverage)
         self.learners = Learners(config, self.items)
         self.open_decisions = OpenDecisions(config.window)
         self.counters = Counters(config.slots, self.items.capacity)
-        self.guardrail_tripped: str | None = None  # why the guard fell back to the control order, if it did
-        self.guardrail_counts = [
-            [0.0, 0.0],
-            [0.0, 0.0],
-        ]  # settled and clicked lists of both groups since the guard stands
-        self.rejected_prior: str | None = None  # why the policy does not believe what the log says of an item, if so
+        self.guardrail_tripped: str | None = None  # the reason, if the guardrail fell back to the control ranking
+        self.guardrail_counts = [[0.0, 0.0], [0.0, 0.0]]  # settled and clicked lists of both groups since the reset
+        self.rejected_prior: str | None = None  # why the policy cannot take a prior that the log has, if so
         self.decided = 0  # number of the last decision
         self.position = 0  # of the last entry
-        self.witness: Callable[[DecisionMade, FloatArray], None] | None = (
-            None  # sees lists before they are learned from
-        )
-        self._later: dict[str, list[Lesson]] | None = None  # lessons of a replay by segment, not taken in yet
+        self.witness: Witness | None = None  # sees outcomes before the policy learns from them
+        self._deferred: dict[str, list[Lesson]] | None = None  # lessons of a replay by segment, not learned yet
 
-    def apply(self, record: LogEvent) -> Receipt | None:
-        """Become what one more record says."""
-        return record.dispatch(self)
+    # Applying events
 
-    def on_decision(self, record: DecisionMade) -> None:
-        """The list is open, and counted."""
-        self.decided = max(self.decided, record.number)
-        self.learners.row(record.segment)
-        self.open_decisions.add(self.learners.scored(record) if self.is_foreign(record) else record)
-        self.counters.listed(record)
+    def apply(self, event: LogEvent) -> Receipt | None:
+        """Apply one event."""
+        method: Callable[[LogEvent], Receipt | None] = getattr(self, event.handler)
+        return method(event)
 
-    def on_items_removed(self, record: ItemsRemoved) -> None:
-        """What was believed of the items is taken back."""
-        for id in record.ids:
-            self._believe(id, self.learners.disbelieve)
-        self.items.remove(record.ids)
-        self.learners.follow()
+    def apply_all(self, events: Sequence[tuple[int, LogEvent]]) -> list[Receipt | None]:
+        """Apply (position, event) pairs: the result of one by one, with the lessons of a segment learned together."""
+        if len(events) == 1:
+            self.position = events[0][0]
+            return [self.apply(events[0][1])]
+        receipts: list[Receipt | None] = []
+        self._deferred = {}
+        try:
+            for position, event in events:
+                if event.changes_items:
+                    self._learn_deferred()
+                self.position = position
+                receipts.append(self.apply(event))
+            self._learn_deferred()
+        finally:
+            self._deferred = None
+        return receipts
 
-    def on_window_closed(self, record: WindowClosed) -> None:
-        """The decisions settle with what is known of them."""
-        for id in record.decisions:
-            self._close(self.open_decisions.pop(id))
-
-    def on_guardrail_tripped(self, event: GuardrailTripped) -> None:
-        """Fall back to the control ranking."""
-        self._reset_guardrail(event.time, event.reason, f"guardrail tripped: {event.reason}")
-
-    def on_guardrail_reset(self, event: GuardrailReset) -> None:
-        """Let the policy decide again."""
-        self._reset_guardrail(event.time, None, f"guardrail reset: {event.reason}")
-
-    def _reset_guardrail(self, time: float, tripped: str | None, label: str) -> None:
-        """Compare both groups from the beginning again."""
-        self.guardrail_tripped, self.guardrail_counts = tripped, [[0.0, 0.0], [0.0, 0.0]]
-        self._note(time, label)
-
-    def on_config_changed(self, record: ConfigChanged) -> None:
-        """Go on with other settings; what is learned, and how, stays this replica's own."""
-        first = self.version == 0
-        self.version, self.settings = record.version, record.config
-        if learning_of(record.config) == self.config.learning():
-            self.own.add(record.version)
-        self.config = self.config.adjusted_as(record.config)
-        self.open_decisions.window = self.config.window
-        if not first:
-            self._note(record.time, ", ".join(f"{name}: {value}" for name, value in record.changed.items()))
-
-    def _note(self, time: float, label: str) -> None:
-        self.changes = [*self.changes[1 - CHANGES :], (time, label)]
-
-    def is_foreign(self, shown: DecisionMade) -> bool:
-        """Whether another policy decided, or this one with other parameters: its rows may be others."""
-        if shown.config and self.version:
-            return shown.config not in self.own
-        return bool(shown.policy) and shown.policy != self.config.policy
-
-    def follow(self, entries: Iterable[LogEntry], until: int | None = None, page: int = TOGETHER) -> None:
-        """Apply entries, up to a position if one is given: the same as one by one, and quicker, so many at once."""
+    def follow(self, entries: Iterable[LogEntry], until: int | None = None, page: int = MAX_PAGE_ENTRIES) -> None:
+        """Apply entries page by page, up to a position if one is given."""
         wanted = entries if until is None else takewhile(lambda entry: entry.position <= until, entries)
         left = iter(wanted)
-        while some := list(islice(left, page)):
-            read = [entry for entry in some if entry.position not in self.skipped]
-            records = decode_all(read)
-            self.apply_all([(entry.position, record) for entry, record in zip(read, records, strict=True)])
-            self.position = some[-1].position
-            self.open_decisions.part(entry.key for entry in read if entry.kind == DecisionMade.kind)
-
-    def apply_all(self, kept: Sequence[tuple[int, LogEvent]]) -> list[Receipt | None]:
-        """Apply records, each after its position: what one by one would give, with lessons of a segment together."""
-        told: list[Receipt | None] = []
-        self._later = {}
-        try:
-            for position, record in kept:
-                if record.changes_items:
-                    self._catch_up()
-                self.position = position
-                told.append(self.apply(record))
-            self._catch_up()
-        finally:
-            self._later = None
-        return told
+        while block := list(islice(left, page)):
+            applied = [entry for entry in block if entry.position not in self.skipped]
+            events = decode_all(applied)
+            self.apply_all([(entry.position, event) for entry, event in zip(applied, events, strict=True)])
+            self.position = block[-1].position
+            self.open_decisions.detach(entry.key for entry in applied if entry.kind == DecisionMade.kind)
 
     def apply_carefully(self, entries: Iterable[LogEntry]) -> None:
-        """Apply entries one by one, and say which of them cannot be applied."""
+        """Apply entries one by one, and raise CannotReplay at the first that cannot be applied."""
         for entry in entries:
             try:
                 if entry.position not in self.skipped:
@@ -166,102 +115,159 @@ class Replica(EventFollower[Receipt]):
                 raise CannotReplay(entry.position, entry.kind, error) from error
             self.position = entry.position
 
-    def _catch_up(self) -> None:
-        for lessons in (self._later or {}).values():
+    def _learn_deferred(self) -> None:
+        for lessons in (self._deferred or {}).values():
             try:
                 self.learners.learn(lessons)
             except Exception as error:
                 raise CannotReplay(lessons[0].position, "feedback", error) from error
-        self._later = {}
+        self._deferred = {}
 
-    def on_feedback(self, record: FeedbackReceived) -> Receipt:
-        """The outcome is taken in, and learned from where nothing more will come."""
-        waiting = self.open_decisions.get(record.decision)
-        if waiting is None:
+    # Decisions and feedback
+
+    def on_decision(self, event: DecisionMade) -> None:
+        """Open the decision and count it."""
+        self.decided = max(self.decided, event.number)
+        self.learners.row(event.segment)
+        scored = self.learners.scored(event) if self.is_foreign(event) else event
+        self.open_decisions[event.id] = OpenDecision(scored)
+        self.counters.listed(event)
+
+    def on_feedback(self, event: FeedbackReceived) -> Receipt:
+        """Add the outcome to its decision, and settle the decision if nothing more can come."""
+        decision = self.open_decisions.get(event.decision)
+        if decision is None:
             self.counters.late += 1
-            return Receipt(record.decision, "late")
-        if waiting.outcome is None:
-            self.counters.told(waiting.shown, record.time)
-        waiting.add(record.outcome, record.regret, self.config.aggregate)
-        if record.final or self.config.aggregate == "earliest":
-            self.open_decisions.pop(record.decision)
-            return Receipt(record.decision, self._settle(waiting))
-        return Receipt(record.decision, "pending")
+            return Receipt(event.decision, "late")
+        if decision.outcome is None:
+            self.counters.told(decision.event, event.time)
+        aggregate = self.config.aggregate
+        decision.outcome = event.combined(decision.outcome, aggregate)
+        decision.regret = event.regret if decision.regret is None else decision.regret
+        if event.final or aggregate == "earliest":
+            del self.open_decisions[event.decision]
+            return Receipt(event.decision, self._settle(decision))
+        return Receipt(event.decision, "pending")
 
-    def _close(self, waiting: OpenDecision | None) -> None:
-        if waiting is None:
-            return
-        self.counters.closed += 1
-        if waiting.outcome is not None or self.config.on_close == "nothing":
-            self._settle(waiting)
+    def on_window_closed(self, event: WindowClosed) -> None:
+        """Settle the decisions with the feedback received so far."""
+        for id in event.decisions:
+            decision = self.open_decisions.pop(id, None)
+            if decision is not None:
+                self.counters.closed += 1
+                if decision.outcome is not None or self.config.on_close == "nothing":
+                    self._settle(decision)
 
-    def on_withdrawn(self, record: Withdrawn) -> Receipt:
-        """Nothing is learned from the list."""
-        waiting = self.open_decisions.pop(record.decision)
-        if waiting is None:
-            return Receipt(record.decision, "late")
+    def on_withdrawn(self, event: Withdrawn) -> Receipt:
+        """Close the decision without learning from it."""
+        if self.open_decisions.pop(event.decision, None) is None:
+            return Receipt(event.decision, "late")
         self.counters.withdrawn += 1
-        return Receipt(record.decision, "withdrawn")
+        return Receipt(event.decision, "withdrawn")
 
-    def _settle(self, waiting: OpenDecision) -> str:
-        """The outcome of a list is known: count it, and learn from it where that is possible."""
-        shown = waiting.shown
-        told = np.zeros(len(shown.items)) if waiting.outcome is None else waiting.outcome
-        outcome = self.learners.outcome(told)
-        clicked = self.counters.settled(shown, outcome, waiting.regret)
-        control = shown.group == "control"
-        watched = self.guardrail_counts[1 if control else 0]
-        watched[0] += 1.0
-        watched[1] += clicked
+    def _settle(self, decision: OpenDecision) -> str:
+        """Count the outcome of a decision and learn from it where that is possible; return the status."""
+        event = decision.event
+        outcome = np.zeros(len(event.items)) if decision.outcome is None else decision.outcome
+        outcome = self.learners.outcome(outcome)
+        clicked = self.counters.settled(event, outcome, decision.regret)
+        control = event.group == "control"
+        counts = self.guardrail_counts[1 if control else 0]
+        counts[0] += 1.0
+        counts[1] += clicked
         if self.witness is not None:
-            self.witness(shown, outcome)
-        if (control or self.is_foreign(shown)) and not self.learners.policy.learns_off_policy:
+            self.witness(event, outcome)
+        if (control or self.is_foreign(event)) and not self.learners.policy.learns_off_policy:
             return "ignored"
-        lesson = Lesson(shown, outcome, self.position)
-        if self._later is None:
+        lesson = Lesson(event, outcome, self.position)
+        if self._deferred is None:
             self.learners.learn([lesson])
         else:
-            self._later.setdefault(shown.segment, []).append(lesson)
+            self._deferred.setdefault(event.segment, []).append(lesson)
         return "learned"
 
-    def on_items_put(self, record: ItemsPut) -> None:
-        """The table has the items, the learners have room for them and believe what is said of them."""
-        items = record.items
-        changed = [item for item in items if self._prior_changes(item)]
+    def is_foreign(self, event: DecisionMade) -> bool:
+        """Return whether another policy decided, or this one with other parameters: its rows may differ."""
+        if event.config and self.version:
+            return event.config not in self.own_versions
+        return bool(event.policy) and event.policy != self.config.policy
+
+    # Items
+
+    def on_items_put(self, event: ItemsPut) -> None:
+        """Put the items into the table, and apply the priors that changed."""
+        changed = [item for item in event.items if self._prior_changes(item)]
         for item in changed:
-            self._believe(item.id, self.learners.disbelieve)  # with the features that it was believed with
-        self.items.put(items)
+            self._with_prior(item.id, self.learners.disbelieve)  # with the features that it was applied with
+        self.items.put(event.items)
         self.learners.follow()
         self.counters.grow(self.items.capacity)
         for item in changed:
-            self._believe(item.id, self.learners.believe)
+            self._with_prior(item.id, self.learners.believe)
+
+    def on_items_removed(self, event: ItemsRemoved) -> None:
+        """Take back the priors of the items and remove them."""
+        for id in event.ids:
+            self._with_prior(id, self.learners.disbelieve)
+        self.items.remove(event.ids)
+        self.learners.follow()
 
     def _prior_changes(self, item: Item) -> bool:
-        """Whether what is believed of an item before the first click changes, or the features that stand for it."""
-        at = self.items.column.get(item.id) if self.items.has(item.id) else None
+        """Return whether the prior of an item changes, or the features that it applies to."""
+        at = self.items.column.get(item.id)
         before = None if at is None else self.items.priors.get(at)
         policy = self.learners.policy
         if policy.takes_priors and not policy.replaces_priors:
-            # The deciding policy refuses these before the commit; applying never refuses, and a challenger is given up.
+            # The deciding policy refuses these before the commit; applying never fails, so a challenger is discarded.
             if before is not None and item.prior not in (None, before):
                 self.rejected_prior = f"{self.config.policy} cannot take back the prior that {item.id!r} had before."
             elif item.prior is not None and item.prior.segments and item.prior.strength:
-                self.rejected_prior = f"{self.config.policy} cannot believe another prior of {item.id!r} in a segment."
+                self.rejected_prior = f"{self.config.policy} cannot take another prior of {item.id!r} in a segment."
             if before is not None:
                 return False
         if before is None or item.prior not in (None, before):
             return item.prior is not None
         return item.features != self.items.get(item.id).features
 
-    def _believe(self, id: str, how: Callable[[int, Prior], None]) -> None:
-        """Believe what another ranker said of an item, if anything, or take it back."""
-        at = self.items.column.get(id) if self.items.has(id) else None
+    def _with_prior(self, id: str, how: Callable[[int, Prior], None]) -> None:
+        at = self.items.column.get(id)
         prior = None if at is None else self.items.priors.get(at)
         if at is not None and prior is not None:
             how(at, prior)
 
+    # Configuration and guardrail
+
+    def on_config_changed(self, event: ConfigChanged) -> None:
+        """Go on with other settings; what is learned, and how, stays this replica's own."""
+        first = self.version == 0
+        self.version, self.settings = event.version, event.config
+        if learning_of(event.config) == self.config.learning():
+            self.own_versions.add(event.version)
+        self.config = self.config.adjusted_as(event.config)
+        self.open_decisions.window = self.config.window
+        if not first:
+            self._mark(event.time, ", ".join(f"{name}: {value}" for name, value in event.changed.items()))
+
+    def on_guardrail_tripped(self, event: GuardrailTripped) -> None:
+        """Fall back to the control ranking."""
+        self._restart_guardrail(event.time, event.reason, f"guardrail tripped: {event.reason}")
+
+    def on_guardrail_reset(self, event: GuardrailReset) -> None:
+        """Let the policy decide again."""
+        self._restart_guardrail(event.time, None, f"guardrail reset: {event.reason}")
+
+    def _restart_guardrail(self, time: float, tripped: str | None, label: str) -> None:
+        """Compare both groups from the beginning again."""
+        self.guardrail_tripped, self.guardrail_counts = tripped, [[0.0, 0.0], [0.0, 0.0]]
+        self._mark(time, label)
+
+    def _mark(self, time: float, label: str) -> None:
+        self.changes = [*self.changes[1 - MAX_CONFIG_MARKERS :], (time, label)]
+
+    # Reading
+
     def counts(self) -> dict[str, int]:
-        """How large it is, and how far."""
+        """Return the number of items, segments, decisions and open decisions, and the log position."""
         return {
             "items": len(self.items),
             "segments": len(self.learners.segments),
@@ -276,11 +282,11 @@ class Replica(EventFollower[Receipt]):
         feedback = policy.feedback.name
 
         def accepts(changed: Mapping[str, object]) -> bool:
-            kept = config.as_mapping()
+            settings = config.as_mapping()
             if "policy" in changed:
-                kept.pop("params", None)
+                settings.pop("params", None)
             try:
-                ChallengerConfig.of({**kept, **changed})
+                ChallengerConfig.of({**settings, **changed})
             except RankloopError:
                 return False
             return True

@@ -22,9 +22,9 @@ from rankloop.eventlog.events import (
 )
 from rankloop.eventlog.store import LogEntry, Store
 from rankloop.math import numerics
-from rankloop.serving import rollout, snapshots
+from rankloop.serving import snapshots
 from rankloop.serving.config import LoggedConfig, RankerConfig, learning_of
-from rankloop.serving.decision_rng import rng_of_decision
+from rankloop.serving.decide import in_control_group, policy_list, rng_of_decision
 from rankloop.serving.rank_request import PolicyRequest
 from rankloop.serving.replica import Replica
 from rankloop.types import EMPTY, FloatArray, IntArray
@@ -135,7 +135,7 @@ def _lists(store: Store, log: str, page: int = 1000) -> Iterator[tuple[int, Deci
 
 def _decoded(entries: list[LogEntry]) -> Iterator[tuple[int, DecisionMade]]:
     for entry, shown in zip(entries, decode_all_as(DecisionMade, entries), strict=True):
-        yield entry.position, shown.alone()
+        yield entry.position, shown.detached()
 
 
 def _compare(replica: Replica, shown: DecisionMade, log: str, found: VerifiedLists) -> None:
@@ -146,12 +146,10 @@ def _compare(replica: Replica, shown: DecisionMade, log: str, found: VerifiedLis
         found.differ(f"{words}: configuration {shown.config}, the log says {replica.version} there")
         return
     who = shown.id if shown.visitor is None else shown.visitor
-    control = rollout.is_control(replica.config, log, who, replica.guardrail_tripped is not None)
-    asked = _asked(replica, shown, there)
-    decision, _, _ = rollout.decide(
-        replica, replica.config, asked, rng_of_decision(shown.seed, shown.number), shown.withheld
-    )
-    again, scores = decision.items[0], decision.scores
+    control = in_control_group(replica.config, log, who, tripped=replica.guardrail_tripped is not None)
+    state, rng = replica.learners.of(shown.segment), rng_of_decision(shown.seed, shown.number)
+    made = policy_list(replica, state, _asked(replica, shown, there), rng, withheld=shown.withheld).decision
+    again, scores = made.items[0], made.scores
     same = np.array_equal(again, there) and control == (shown.group == "control")
     ours, theirs = (None if scores is None else scores[0]), shown.scores
     if shown.proposed is None:
@@ -237,7 +235,7 @@ def _state(replica: Replica) -> dict[str, Array]:
     taken = snapshots.packed(snapshots.take(replica))
     with np.load(io.BytesIO(taken.body), allow_pickle=False) as arrays:
         found = {name: arrays[name] for name in arrays.files}
-    head = json.loads(str(found.pop("head")))
+    head = json.loads(str(found.pop("header")))
     return found | {name: np.array(json.dumps(value)) for name, value in head.items()}
 
 

@@ -1,0 +1,203 @@
+"""One decision: which group the visitor is in, which list is shown, and why. `verification` decides the same again."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop import propensity
+from rankloop.eventlog.events import DecisionMade
+from rankloop.math import numerics
+from rankloop.propensity import Propensity
+from rankloop.ranking_policy import LearnerState
+from rankloop.serving.config import RankerConfig
+from rankloop.serving.item_table import ItemTable
+from rankloop.serving.learners import Learners
+from rankloop.serving.rank_request import PolicyRequest
+from rankloop.serving.ranking import Ranking, exploration_shares
+from rankloop.serving.replica import Replica
+from rankloop.types import EMPTY, BoolArray, Decision, IntArray
+from rankloop.version import __version__
+
+FIRST_BLOCK_COLUMNS = 256
+"""Columns of the default order that are searched first for items that may be listed."""
+PROPENSITY_STREAM = 1
+"""Stream of the draws that estimate a propensity; the list itself is drawn from stream 0 of its decision."""
+
+
+class Stamp(NamedTuple):
+    """What identifies a decision."""
+
+    id: str
+    number: int  # from 1; the random numbers follow from it
+    time: float
+
+
+class PolicyList(NamedTuple):
+    """The list of the policy."""
+
+    decision: Decision
+    explored: bool  # exploration changed the list, where that is checked
+    propensity: Propensity | None  # where it has a closed form
+
+
+def decide(
+    replica: Replica, log: str, request: PolicyRequest, stamp: Stamp, rng: np.random.Generator, *, withheld: bool
+) -> tuple[DecisionMade, Ranking]:
+    """Decide a list and explain it.
+
+    Args:
+        replica: the ranker's state, which is only read.
+        log: the name of the ranker's log, which salts the assignment of visitors to groups.
+        request: what to rank.
+        stamp: id, number and time of the decision.
+        rng: the random numbers of the decision, `rng_of_decision(seed, number)`.
+        withheld: today's exploration is spent, so the list must be the one estimated to be best.
+    """
+    config, learners = replica.config, replica.learners
+    visitor = stamp.id if request.visitor is None else request.visitor
+    control = in_control_group(config, log, visitor, tripped=replica.guardrail_tripped is not None)
+    shadow = config.mode == "shadow"
+    state = learners.of(request.segment)
+    made: PolicyList | None = None
+    if not control or shadow:
+        made = policy_list(replica, state, request, rng, withheld=withheld)
+    if made is None or control:
+        shown = learners.policy.adopt(request.request, control_list(request, replica.items)[None, :])
+        reasons, scores, likely = None, None, None
+        shares: list[float | None] = [None] * request.request.k
+    else:
+        shown, likely = made.decision, made.propensity
+        reasons = learners.policy.explain(state, learners.fresh, shown)
+        scores = None if shown.scores is None else shown.scores[0]
+        shares = exploration_shares(shown.items[0], scores, reasons, request.pinned)
+        if likely is None and request.draws:
+            draws = rng_of_decision(config.seed, stamp.number, PROPENSITY_STREAM)
+            likely = propensity.estimate(learners.policy, state, shown, draws, request.draws)
+    x, context, allowed = shown.rows.x, request.request.context, request.request.allowed
+    explained = [share for share in shares if share is not None]
+    event = DecisionMade(
+        time=stamp.time,
+        id=stamp.id,
+        number=stamp.number,
+        segment=request.segment,
+        items=shown.items[0],
+        x=None if x is None else x[0] if x.shape[0] == 1 else np.broadcast_to(x, (1, *x.shape[1:]))[0],
+        context=None if context is None else context[0],
+        scores=scores,
+        pinned=request.pinned,
+        propensity=likely,
+        policy=config.policy,
+        version=__version__,
+        seed=config.seed,
+        group="control" if control else "treatment",
+        visitor=request.visitor,
+        why=reasons,
+        proposed=made.decision.items[0] if made is not None and control else None,
+        allowed=np.packbits(allowed) if request.chosen and allowed is not None else None,
+        exploring=sum(explained),
+        judged=len(explained),
+        explored=made is not None and made.explored and not control,  # a list that is not shown explores nothing
+        position=replica.position,
+        config=replica.version,
+        numerics=numerics.version(),
+        withheld=withheld and made is not None,
+        asked=request.fingerprint,
+    )
+    return event, Ranking(event, replica.items.ids, shares, request.ignored)
+
+
+def in_control_group(config: RankerConfig, log: str, visitor: str, *, tripped: bool) -> bool:
+    """Return whether a visitor sees the control ranking: always the same answer for the same visitor."""
+    if config.mode == "shadow" or tripped:
+        return True
+    return config.traffic < 1.0 and traffic_bucket(log, visitor) >= config.traffic
+
+
+def traffic_bucket(log: str, visitor: str) -> float:
+    """Return the number in [0, 1) that a visitor of a ranker hashes to."""
+    # A ranker that was reset has a log of another name, name#…, and the same visitors.
+    digest = hashlib.blake2b(f"{log.partition('#')[0]}\0{visitor}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) / 2.0**64
+
+
+def policy_list(
+    replica: Replica, state: LearnerState, request: PolicyRequest, rng: np.random.Generator, *, withheld: bool
+) -> PolicyList:
+    """Return the policy's list, within the limits of exploration that the configuration sets."""
+    config, learners, wanted = replica.config, replica.learners, request.request
+    policy, greedy = learners.policy, learners.greedy
+    if greedy is None or (config.explore_from == 0 and config.explore_daily is None):
+        decision = policy.decide(state, wanted, rng)
+        return PolicyList(decision, False, _closed_form(learners, state, decision))
+    best = greedy.decide(state, wanted, rng)
+    if withheld:
+        return PolicyList(best, False, propensity.of(greedy, state, best))
+    if config.explore_from:
+        pinned = np.full(wanted.k, EMPTY, dtype=np.int64) if wanted.pinned is None else wanted.pinned.copy()
+        pinned[: config.explore_from] = best.items[0, : config.explore_from]
+        wanted = replace(wanted, pinned=pinned)
+    decision = policy.decide(state, wanted, rng)
+    changed = not np.array_equal(decision.items, best.items)
+    return PolicyList(decision, changed, _closed_form(learners, state, decision))
+
+
+def _closed_form(learners: Learners, state: LearnerState, decision: Decision) -> Propensity | None:
+    """Return the propensity of a list where it has a closed form."""
+    found = learners.lists.probability(state, decision)
+    return None if found is None else propensity.closed_form(found)
+
+
+def control_list(request: PolicyRequest, items: ItemTable) -> IntArray:
+    """Return the list [k] of the control group: the caller's order, else the default order around the pinned items.
+
+    Slots are EMPTY where there are too few items.
+    """
+    if request.order is not None:
+        return request.order
+    wanted = request.request
+    slots = np.full(wanted.k, EMPTY, dtype=np.int64) if wanted.pinned is None else wanted.pinned.copy()
+    allowed = items.enabled if wanted.allowed is None else wanted.allowed
+    if request.pinned:
+        allowed = allowed.copy()
+        allowed[slots[slots != EMPTY]] = False
+    free = np.flatnonzero(slots == EMPTY)
+    listed = _first_allowed(items.default_order, allowed, len(free))
+    slots[free[: len(listed)]] = listed
+    return slots
+
+
+def _first_allowed(order: IntArray, allowed: BoolArray, n: int) -> IntArray:
+    """Return the first n columns of an order that may be listed, without searching all of a long order."""
+    size = FIRST_BLOCK_COLUMNS + n
+    while True:
+        block = order[:size]
+        listed = block[allowed[block]]
+        if len(listed) >= n or size >= len(order):
+            return listed[:n]
+        size *= 8
+
+
+def rng_of_decision(seed: int, number: int, stream: int = 0) -> np.random.Generator:
+    """Return the random numbers of a decision, from a counter-based RNG: any decision's, at any time."""
+    return np.random.Generator(np.random.Philox(key=[seed, number], counter=[0, 0, 0, stream]))
+
+
+class DecisionRng:
+    """`rng_of_decision` with one generator that is repositioned: a tenth of the time, for one thread."""
+
+    def __init__(self) -> None:
+        self._bits = np.random.Philox(key=0)
+        self._rng = np.random.Generator(self._bits)
+        self._state: Any = self._bits.state
+        self._key, self._counter = self._state["state"]["key"], self._state["state"]["counter"]
+
+    def __call__(self, seed: int, number: int) -> np.random.Generator:
+        """Return the random numbers of a decision; they are valid until the next call."""
+        self._counter[:] = 0
+        self._key[:] = seed, number
+        self._bits.state = self._state
+        return self._rng
