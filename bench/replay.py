@@ -37,9 +37,10 @@ def visits() -> list[LogEvent]:
 
 def longer(first: list[LogEvent], decisions: int) -> Iterator[LogEvent]:
     """The same visits again and again, as new decisions."""
-    yield first[0]
+    start = len(first) - 2 * REAL  # the configuration and the items come first
+    yield from first[:start]
     for number in range(decisions):
-        shown, happened = first[1 + 2 * (number % REAL) :][:2]
+        shown, happened = first[start + 2 * (number % REAL) :][:2]
         if not isinstance(shown, DecisionMade) or not isinstance(happened, FeedbackReceived):
             raise TypeError("visits are a list and what happened to it")
         id = f"decision-{number}"

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop.errors import InvalidInput
-from rankloop.eventlog import codec
 from rankloop.eventlog import events as module
 from rankloop.eventlog.events import (
     KINDS,
@@ -202,16 +201,6 @@ def test_an_item_that_an_older_version_accepted_is_replayed_and_shown() -> None:
     assert decode(record.entry()) == record
     with pytest.raises(InvalidInput, match=r"^item.price is "):
         Item.of(item.as_mapping())
-
-
-def test_many_items_are_not_remembered_with_the_heads() -> None:
-    """A head is read once where it comes again; that of a large catalogue does not, and would fill the memory."""
-    many = ItemsPut(1.0, tuple(Item(f"item-{i}", features=(0.5, float(i))) for i in range(1000)))
-    before = codec._cached_parse.cache_info().currsize
-    for _ in range(3):
-        assert decode(many.entry()) == many
-        assert decode_all([many.entry(), GuardrailTripped(2.0, "x" * 5000).entry()])[0] == many
-    assert codec._cached_parse.cache_info().currsize == before
 
 
 @given(lists())

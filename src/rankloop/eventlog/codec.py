@@ -2,7 +2,7 @@
 
 The header describes what follows, in this order: `#` maps the names of numbers to their `struct` formats, `` lists the
 arrays and texts with name, type and shape (a text has type `s`), `v` is the version of the format. All other fields of
-the header are values of their own. Most entries share their header with others, so headers are cached.
+the header are values of their own.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from numpy.typing import NDArray
 
 from rankloop.eventlog.format_history import FORMAT, upgraded_header
 
-MAX_CACHED_HEADERS, MAX_CACHED_HEADER_BYTES = 2048, 4096
-"""Size of the caches; longer headers, such as those of many items, do not repeat."""
 TEXT = "s"
-Fixed = tuple[tuple[str, Any], ...]
 Formats = tuple[tuple[str, str], ...]
 Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
 Values = tuple[Any, ...]
@@ -36,12 +33,6 @@ def header(fixed: Mapping[str, object], formats: Formats = (), shapes: Shapes = 
     what = {"#": dict(formats)} if formats else {}
     line = _json({"v": FORMAT, **fixed, **what, "": shapes}).encode()
     return line + b" " * (-(len(line) + 1) % 8) + b"\n"
-
-
-@lru_cache(MAX_CACHED_HEADERS)
-def cached_header(fixed: Fixed, formats: Formats, shapes: Shapes) -> bytes:
-    """Return a header that is likely to repeat; its values are hashable."""
-    return header(dict(fixed), formats, shapes)
 
 
 @lru_cache
@@ -63,7 +54,7 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """A header that was parsed. Equal headers are the same object while they are cached."""
+    """A header that was parsed."""
 
     fixed: Mapping[str, Any]
     names: tuple[str, ...]  # of the numbers, then of the arrays and texts
@@ -75,43 +66,47 @@ class Header:
 def unpack(body: bytes) -> tuple[Header, Values]:
     """Return the header and the values that follow it; arrays are views of the bytes."""
     end = body.index(b"\n") + 1
-    known = _cached_parse(body[:end]) if end <= MAX_CACHED_HEADER_BYTES else _parse_header(body[:end])
+    parsed = _parse_header(body[:end])
+    return parsed, _values(parsed, body, end)
+
+
+def _values(parsed: Header, body: bytes, end: int) -> Values:
+    """Return the values that follow a header of `end` bytes."""
     # Slices of one array over all words take half the time of one array each.
-    whole = np.frombuffer(body, np.float64, known.words, end) if known.words else None
-    found: list[Any] = []
-    for _, type, shape, start, stop, words in known.parts:
-        if words is not None and whole is not None:
-            array: NDArray[Any] = whole[words] if type == "d" else whole[words].view(np.int64)
+    block = np.frombuffer(body, np.float64, parsed.words, end) if parsed.words else None
+    values: list[Any] = []
+    for _, type, shape, start, stop, words in parsed.parts:
+        if words is not None and block is not None:
+            array: NDArray[Any] = block[words] if type == "d" else block[words].view(np.int64)
         elif type == TEXT:
-            found.append(body[end + start : end + stop].decode())
+            values.append(body[end + start : end + stop].decode())
             continue
         else:
             array = np.frombuffer(body, type, math.prod(shape), end + start)
-        found.append(array if len(shape) == 1 else array.reshape(shape))
-    return known, (*known.numbers.unpack_from(body, end), *found)
+        values.append(array if len(shape) == 1 else array.reshape(shape))
+    return (*parsed.numbers.unpack_from(body, end), *values)
 
 
 def unpack_all(bodies: Sequence[bytes]) -> list[tuple[Header, Values]]:
-    """Do as `unpack` for many bodies, in half the time; arrays are views of one block."""
+    """Do as `unpack` for many bodies in half the time: equal headers are parsed once, arrays share one block."""
     alike: dict[tuple[bytes, int], list[int]] = {}
     for i, body in enumerate(bodies):
         alike.setdefault((body[: body.index(b"\n") + 1], len(body)), []).append(i)
     unpacked: list[Any] = [None] * len(bodies)
     for (line, length), which in alike.items():
-        n, end = len(which), len(line)
-        known = _cached_parse(line) if end <= MAX_CACHED_HEADER_BYTES else None
-        if known is None or length % 8 or not known.parts or any(part.words is None for part in known.parts):
+        n, end, parsed = len(which), len(line), _parse_header(line)
+        if length % 8 or not parsed.parts or any(part.words is None for part in parsed.parts):
             for i in which:
-                unpacked[i] = unpack(bodies[i])
+                unpacked[i] = parsed, _values(parsed, bodies[i], end)
             continue
         block = np.frombuffer(b"".join([bodies[i] for i in which])).reshape(n, length // 8)[:, end // 8 :]
         columns = [
             (block[:, part.words] if part.type == "d" else block[:, part.words].view(np.int64)).reshape(n, *part.shape)
-            for part in known.parts
+            for part in parsed.parts
         ]
-        read = known.numbers.unpack_from
+        read = parsed.numbers.unpack_from
         for i, arrays in zip(which, zip(*columns, strict=True), strict=True):
-            unpacked[i] = known, read(bodies[i], end) + arrays
+            unpacked[i] = parsed, read(bodies[i], end) + arrays
     return unpacked
 
 
@@ -133,6 +128,3 @@ def _parse_header(line: bytes) -> Header:
         last = at // 8 if aligned else last
     names = (*formats, *(part.name for part in parts))
     return Header(upgraded_header(fixed, version), names, packed, tuple(parts), last)
-
-
-_cached_parse = lru_cache(MAX_CACHED_HEADERS)(_parse_header)

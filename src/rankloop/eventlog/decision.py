@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.eventlog.codec import MAX_CACHED_HEADERS, TEXT, Fixed, Formats, Header, Values, cached_header, numbers
+from rankloop.eventlog.codec import TEXT, Formats, Header, Values, header, numbers
 from rankloop.eventlog.event import LogEvent
 from rankloop.eventlog.store import LogEntry
 from rankloop.propensity import Propensity
@@ -30,6 +30,8 @@ NUMBERS = (
     ("withheld", "?3x"),
 )
 """Fields that are packed as numbers, with their `struct` formats."""
+MAX_CACHED_GETTERS = 64
+"""Headers of a page of entries; `decode_all` parses equal headers once, so that they are the same object."""
 PROPENSITY_ARRAYS = ("prefix", "slot", "prefix_error", "slot_error")
 """Fields of a propensity that are arrays."""
 
@@ -92,25 +94,25 @@ class DecisionMade(LogEvent):
 
 def _packed(event: DecisionMade) -> bytes:
     """Return the body of the entry."""
-    fixed: Fixed = (
-        ("segment", event.segment),
-        ("policy", event.policy),
-        ("version", event.version),
-        ("seed", event.seed),
-        ("config", event.config),
-        ("numerics", event.numerics),
-    )
+    fixed: dict[str, object] = {
+        "segment": event.segment,
+        "policy": event.policy,
+        "version": event.version,
+        "seed": event.seed,
+        "config": event.config,
+        "numerics": event.numerics,
+    }
     if event.pinned:
-        fixed += (("pinned", event.pinned),)
+        fixed["pinned"] = event.pinned
     if event.group != "treatment":
-        fixed += (("group", event.group),)
+        fixed["group"] = event.group
     formats: Formats = NUMBERS
     counted = (event.number, event.position, event.exploring, event.judged, event.explored, event.withheld)
     values: tuple[float, ...] = counted
     arrays = [(name, array) for name in ARRAYS if (array := getattr(event, name)) is not None]
     likely = event.propensity
     if likely is not None:
-        fixed += (("kind", likely.kind), ("draws", likely.draws))
+        fixed |= {"kind": likely.kind, "draws": likely.draws}
         known = [(name, value) for name in ("list", "list_error") if (value := getattr(likely, name)) is not None]
         formats += tuple((name, "d") for name, _ in known)
         values += tuple(value for _, value in known)
@@ -121,10 +123,10 @@ def _packed(event: DecisionMade) -> bytes:
         if (text := getattr(event, name)) is not None:
             parts.append(text.encode())
             shapes += ((name, TEXT, (len(parts[-1]),)),)
-    return b"".join([cached_header(fixed, formats, shapes), numbers(formats).pack(*values), *parts])
+    return b"".join([header(fixed, formats, shapes), numbers(formats).pack(*values), *parts])
 
 
-@lru_cache(MAX_CACHED_HEADERS)
+@lru_cache(MAX_CACHED_GETTERS)
 def _field_getter(header: Header) -> tuple[Values, Callable[[Values], Values]]:
     """Return the values that decisions with this header share, and a getter for the fields of `DecisionMade`."""
     shared: dict[str, Any] = {field.name: field.default for field in fields(DecisionMade)} | dict(header.fixed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 from rankloop.errors import RankloopError
-from rankloop.eventlog.codec import Formats, Header, Values, cached_header, header, numbers, unpack, unpack_all
+from rankloop.eventlog.codec import Formats, Header, Values, header, numbers, unpack, unpack_all
 from rankloop.eventlog.decision import DecisionMade as DecisionMade
 from rankloop.eventlog.event import LogEvent as LogEvent
 from rankloop.eventlog.format_history import upgraded_kind
@@ -85,7 +85,7 @@ class FeedbackReceived(LogEvent):
         """Return an entry whose key is the event id."""
         formats: Formats = () if self.regret is None else (("regret", "d"),)
         outcome = self.outcome
-        start = cached_header((("final", self.final),), formats, (("outcome", outcome.dtype.char, outcome.shape),))
+        start = header({"final": self.final}, formats, (("outcome", outcome.dtype.char, outcome.shape),))
         regret = b"" if self.regret is None else numbers(formats).pack(self.regret)
         return LogEntry(self.kind, self.event, self.decision, self.time, start + regret + outcome.tobytes())
 

@@ -4,7 +4,7 @@
 |---|---|
 | 1 | first format |
 | 2 | decisions record the state they were made from |
-| 3 | events have their current kinds; a decision records its `group` instead of its `arm` |
+| 3 | current kinds of events; `group` of a decision instead of `arm`; setting `guardrail` instead of `guard` |
 
 Kinds are renamed in place by a migration of the store, since they are part of its keys. Everything else is converted
 when an event is read.
@@ -13,6 +13,7 @@ when an event is read.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 FORMAT = 3
 """Version of the events that this version writes."""
@@ -33,14 +34,25 @@ GROUPS = {"policy": "treatment", "control": "control"}
 """Values of `arm` in format 2, as values of `group`."""
 
 
-def upgraded_header(fixed: dict[str, object], version: int) -> dict[str, object]:
+def upgraded_header(fixed: dict[str, Any], version: int) -> dict[str, Any]:
     """Return the fields of an event's header as the current format has them."""
-    if version < 3 and "arm" in fixed:
-        fixed["group"] = GROUPS[str(fixed.pop("arm"))]
+    if version < 3:
+        if "arm" in fixed:
+            fixed["group"] = GROUPS[fixed.pop("arm")]
+        fixed |= {name: upgraded_settings(fixed[name]) for name in ("config", "changed") if "changed" in fixed}
     return fixed
 
 
-def upgraded_kind(kind: str, fixed: Mapping[str, object]) -> str:
+def upgraded_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a ranker's settings with the names of the current format."""
+    if "guard" not in settings:
+        return dict(settings)
+    guard = settings["guard"]
+    renamed = None if guard is None else {"min_lists" if name == "least" else name: guard[name] for name in guard}
+    return {name: value for name, value in settings.items() if name != "guard"} | {"guardrail": renamed}
+
+
+def upgraded_kind(kind: str, fixed: Mapping[str, Any]) -> str:
     """Return the current kind of an event; the guardrail had one kind for two events in format 2."""
     if kind == "guarded":
         return "guardrail-tripped" if fixed["tripped"] else "guardrail-reset"

@@ -21,6 +21,7 @@ from rankloop.errors import Conflict, InvalidInput, NotFound, Words, closest
 from rankloop.eventlog import LogEntry, Store, StoreUnavailable, Writer
 from rankloop.eventlog.address import is_database, open_store
 from rankloop.eventlog.events import CannotReplay, ConfigChanged, decode
+from rankloop.eventlog.format_history import upgraded_settings
 from rankloop.eventlog.writer import positions
 from rankloop.hosting.challenger_rebuild import ChallengerRebuild, ChallengerStatus
 from rankloop.hosting.change_history import DELETED, PUT, RESERVED
@@ -101,8 +102,11 @@ class RankerRegistry:
                 try:
                     body = json.loads(entry.body)
                     self._used.add(body["log"])
+                    challenger = body.get("challenger", body.get("other"))
                     there[entry.subject] = RegistryEntry(
-                        body["log"], body["config"], body.get("challenger", body.get("other"))
+                        body["log"],
+                        upgraded_settings(body["config"]),
+                        None if challenger is None else upgraded_settings(challenger),
                     )
                 except (ValueError, KeyError, TypeError) as error:
                     why = Quarantine(entry.position, f"its entry cannot be read ({error})")
