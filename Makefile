@@ -42,11 +42,11 @@ lint: $(READY)  ## Style, types, layers, generated pages and the counts of decis
 	$(BIN)/python -m tools.generate --check
 	$(BIN)/python -m tools.type_decisions --quiet --most 7 --most-any 17
 
-generate: $(READY)  ## Regenerate what the catalogue drives: the README's table, docs/reference/policies.md, tables of other pages
+generate: $(READY)  ## Rewrite what follows from the code: docs/reference, tables of other pages, the site's list of pages
 	$(BIN)/python -m tools.generate
 
-docs: generate  ## The documentation as a site in site/
-	$(BIN)/mkdocs build --strict --quiet
+docs: generate  ## Build the documentation as a site in site/; a broken link fails
+	$(BIN)/zensical build --strict --clean
 
 bench: $(READY)  ## Ratios measured side by side on this machine
 	$(BIN)/python -m bench
@@ -56,7 +56,7 @@ bench-long: $(READY)  ## A quarter of an hour: a log of a million decisions, and
 	$(BIN)/python -m bench.service 300
 
 clean:
-	rm -rf $(VENV) results site build dist
+	rm -rf $(VENV) .cache results site build dist
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rankloop needs Python 3.11 or newer; say which with PYTHON=...")'
