@@ -51,9 +51,8 @@ def _command(prog: str, help: str, of: argparse.ArgumentParser) -> Iterator[str]
     yield from (f"{'##' if prog.count(' ') == 1 else '###'} {prog}", "")
     text = of.description or help
     yield from (sentence(escaped(_expanded(text, of, {}))), "")
-    if _is_group(of):
-        return
-    yield from ("```text", _synopsis(prog, of), "```", "")
+    if not _is_group(of):
+        yield from ("```text", _synopsis(prog, of), "```", "")
     yield from _options(of)
 
 
@@ -64,7 +63,7 @@ def _options(of: argparse.ArgumentParser) -> list[str]:
             continue
         names = ", ".join(code(option) for option in action.option_strings) or code(_value(action))
         value = code(_value(action)) if action.option_strings and action.nargs != 0 else ""
-        needed = "required" if action.required else ""
+        needed = "required" if action.required and action.nargs not in ("?", "*") else ""
         repeated = "repeatable" if isinstance(action, argparse._AppendAction) else ""
         note = ", ".join(filter(None, (needed, repeated)))
         text = sentence(escaped(_expanded(action.help or "", of, vars(action))))

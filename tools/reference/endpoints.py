@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import httpx
@@ -38,6 +39,7 @@ class Endpoint:
         return re.sub(r"[^\w\s-]", "", self.title.lower()).replace(" ", "-")
 
 
+@cache
 def endpoints() -> tuple[list[Endpoint], Schema]:
     """Return all endpoints of the service and the schemas of their bodies and answers."""
     with application() as app:

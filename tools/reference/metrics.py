@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from tools.reference.markdown import code, escaped, page, sentence, table
 from tools.reference.service import application
@@ -26,6 +27,7 @@ class DescribedMetric:
         return tuple(self.name + suffix for suffix in SUFFIXES.get(self.type, ("",)))
 
 
+@cache
 def metrics() -> list[DescribedMetric]:
     """Return all metrics of a service, by name."""
     with application() as app:
