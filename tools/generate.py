@@ -14,7 +14,7 @@ from pathlib import Path
 from tools import trace_request
 from tools.reference import navigation
 from tools.reference.api import api_page, parts_page
-from tools.reference.catalogue import policies_page, propensities, worlds
+from tools.reference.catalogue import drift_example, policies_page, propensities, worlds
 from tools.reference.cli import cli_page
 from tools.reference.endpoints import endpoints_page
 from tools.reference.events import events_page
@@ -33,11 +33,12 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/settings.md": settings_page,
 }
 """Pages that are generated as a whole."""
-BLOCKS: dict[str, tuple[str, Callable[[], list[str]]]] = {
-    "docs/reference/worlds.md": ("worlds", worlds),
-    "docs/explanation/propensity.md": ("propensities", propensities),
-    "docs/explanation/architecture.md": ("walk", trace_request.markdown),
-}
+BLOCKS: tuple[tuple[str, str, Callable[[], list[str]]], ...] = (
+    ("docs/reference/worlds.md", "worlds", worlds),
+    ("docs/reference/worlds.md", "drift", drift_example),
+    ("docs/explanation/propensity.md", "propensities", propensities),
+    ("docs/explanation/architecture.md", "walk", trace_request.markdown),
+)
 """Pages of which the lines between two marks are generated, where the marks are present."""
 
 
@@ -52,8 +53,8 @@ def between(text: str, start: str, end: str, lines: Callable[[], list[str]]) -> 
 def generated() -> dict[str, str]:
     """Return every generated file, by its path, as it should be."""
     files = {name: make() for name, make in PAGES.items()}
-    for name, (mark, lines) in BLOCKS.items():
-        text = (ROOT / name).read_text("utf-8")
+    for name, mark, lines in BLOCKS:
+        text = files.get(name) or (ROOT / name).read_text("utf-8")
         files[name] = between(text, f"<!-- {mark}:start -->", f"<!-- {mark}:end -->", lines)
     config = (ROOT / "zensical.toml").read_text("utf-8")
     pages = navigation.navigation(ROOT / "docs", [ROOT / name for name in PAGES])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 from rankloop import catalogue
 from rankloop.catalogue.setting_use import EVERYTHING
 from rankloop.cli.catalogue import describe
 from rankloop.worlds import KINDS
 from tools.reference.markdown import page, table
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def policies_page() -> str:
@@ -28,6 +31,11 @@ def worlds() -> list[str]:
     for kind, make in KINDS.items():
         lines += [f"## {kind}", "", "```text", inspect.getdoc(make) or "", "```", ""]
     return lines
+
+
+def drift_example() -> list[str]:
+    """Return the example of a non-stationary world, for docs/reference/worlds.md."""
+    return ["", "```yaml", (EXAMPLES / "drift.yaml").read_text(encoding="utf-8").rstrip("\n"), "```", ""]
 
 
 def propensities() -> list[str]:
