@@ -12,7 +12,7 @@ import inspect
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -26,6 +26,7 @@ from rankloop.errors import RankloopError
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.app import create_app
 from rankloop.service.service import Service
+from rankloop.serving import Ranker
 
 PACKAGE = str(Path(rankloop.__file__).parent) + "/"
 SUSPENDABLE = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
@@ -82,7 +83,8 @@ class Recorder:
     def __init__(self) -> None:
         self._walk: Walk | None = None
         self._suspended: set[FrameType] = set()  # coroutines that were entered: to resume one is no call
-        self._root: CodeType = Recorder.trace.__code__
+        self._request: CodeType = Recorder._send.__code__
+        self._ours: CodeType = Recorder.trace.__code__
 
     def start(self) -> None:
         """Profile this thread and those that are started from now on."""
@@ -104,31 +106,34 @@ class Recorder:
                 return
             self._suspended.add(frame)
         call = (code.co_filename[len(PACKAGE) :], code.co_qualname.replace(".<locals>", ""))
-        if self._is_requested(sys._getframe(1)):  # compiled functions pass a frame without callers
+        callers = set(_callers(sys._getframe(1)))  # compiled functions pass a frame without callers
+        if self._request in callers:
             walk.request.append(call)
-            return
-        thread = threading.current_thread().name
-        if not any(word in thread for word in PERIODIC):
-            walk.background.setdefault(thread, []).append(call)
+        elif self._ours not in callers and not any(word in threading.current_thread().name for word in PERIODIC):
+            walk.background.setdefault(threading.current_thread().name, []).append(call)
 
-    def _is_requested(self, frame: FrameType | None) -> bool:
-        """Return whether the call comes from the traced request itself, not from a thread or a callback."""
-        while frame is not None:
-            if frame.f_code is self._root:
-                return True
-            frame = frame.f_back
-        return False
+    async def _send(self, client: httpx.AsyncClient, path: str, body: dict[str, object]) -> None:
+        (await client.post(path, json=body)).raise_for_status()
 
-    async def trace(self, walk: Walk, client: httpx.AsyncClient, body: dict[str, object]) -> Walk:
-        """Return the walk of one request, with what it causes in the background."""
-        self._walk = walk
-        (await client.post(f"{RANKER}/{walk.title}", json=body)).raise_for_status()
+    async def trace(self, walk: Walk, client: httpx.AsyncClient, body: dict[str, object], ranker: Ranker) -> Walk:
+        """Return the walk of one request, with the commit and the application of its event in the background."""
+        position, self._walk = ranker.position, walk
+        await self._send(client, f"{RANKER}/{walk.title}", body)
+        while ranker.position == position:
+            await asyncio.sleep(QUIET_SECONDS)
         calls = -1
         while calls != (calls := len(walk.request) + sum(map(len, walk.background.values()))):
             await asyncio.sleep(QUIET_SECONDS)
         self._walk = None
         self._suspended.clear()
         return walk
+
+
+def _callers(frame: FrameType | None) -> Iterator[CodeType]:
+    """Yield the code of a frame and of all its callers."""
+    while frame is not None:
+        yield frame.f_code
+        frame = frame.f_back
 
 
 def trace(policy: str = "gts") -> tuple[Walk, Walk]:
@@ -153,12 +158,13 @@ async def _traced(app: FastAPI, policy: str, recorder: Recorder) -> tuple[Walk, 
             for _ in range(WARM_UP_VISITS):
                 decision = (await client.post(f"{RANKER}/rank", json={"k": 3})).json()["decision"]
                 await client.post(f"{RANKER}/feedback", json={"decision": decision, "clicked": [0]})
-            await _settle(service)
-            ranked = await recorder.trace(Walk("rank"), client, {"k": 3})
+            ranker = service.rankers.find("traced").ranker
+            await _settle(ranker)
+            ranked = await recorder.trace(Walk("rank"), client, {"k": 3}, ranker)
             decision = (await client.post(f"{RANKER}/rank", json={"k": 3})).json()["decision"]
-            await _settle(service)
+            await _settle(ranker)
             body: dict[str, object] = {"decision": decision, "clicked": [0]}
-            return ranked, await recorder.trace(Walk("feedback", waits=True), client, body)
+            return ranked, await recorder.trace(Walk("feedback", waits=True), client, body, ranker)
 
 
 def _put_ranker(service: Service, policy: str) -> dict[str, list[float]]:
@@ -172,9 +178,8 @@ def _put_ranker(service: Service, policy: str) -> dict[str, list[float]]:
         return {"features": [0.6, 0.8]}
 
 
-async def _settle(service: Service) -> None:
+async def _settle(ranker: Ranker) -> None:
     """Wait until everything is committed and applied; the loop stays free, since it applies."""
-    ranker = service.rankers.find("traced").ranker
     await asyncio.get_running_loop().run_in_executor(None, ranker.flush)
     await asyncio.sleep(QUIET_SECONDS)
 
