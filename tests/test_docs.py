@@ -45,6 +45,20 @@ def test_the_example_of_the_readme_prints_what_the_readme_says(
     assert output_after("README.md", code) in printed
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "tutorial").glob("*.md")), ids=lambda path: path.stem)
+def test_the_examples_of_a_tutorial_print_what_it_says(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those without a service; of a table only the head is compared, since it shows the speed of the machine."""
+    monkeypatch.chdir(tmp_path)
+    page = path.relative_to(ROOT).as_posix()
+    for code in blocks(page, "python"):
+        if "Client" not in code:
+            exec(compile(code, page, "exec"), {"__name__": page})
+            expected = output_after(page, code).split("\n")[0].split()
+            assert capsys.readouterr().out.split()[: len(expected)] == expected
+
+
 @pytest.mark.parametrize(
     ("page", "printed"),
     [
