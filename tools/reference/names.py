@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from starlette.routing import Route
+
 import rankloop
 from rankloop.cli.main import parser
 from rankloop.schema.service_settings import ServiceSettings
@@ -19,6 +21,7 @@ from rankloop.service.settings import PREFIX
 from tools.reference import api, cli
 from tools.reference.endpoints import endpoints
 from tools.reference.metrics import metrics
+from tools.reference.service import application
 from tools.reference.settings import service_variables
 from tools.reference.source import environment_variables
 
@@ -149,7 +152,9 @@ def targets() -> frozenset[str]:
 def routes() -> frozenset[tuple[str, str]]:
     """Return every method and path of the service, also those that are not in the OpenAPI document."""
     found = {(one.method, one.path) for one in endpoints()[0]}
-    return frozenset(found | {("GET", path) for path in ("/", "/dashboard", "/dashboard/", "/openapi.json")})
+    with application() as app:
+        plain = [route for route in app.routes if isinstance(route, Route)]
+    return frozenset(found | {(method, route.path) for route in plain for method in route.methods or ()})
 
 
 def is_route(method: str | None, path: str) -> bool:
