@@ -169,8 +169,6 @@ def _parts(module: ModuleType) -> Iterator[str]:
             rows.append((code(name), first_line(value)))
     names = {name for name, _ in interfaces}
     for name, value in interfaces:
-        yield from (
-            line.replace("#", "##", 1) if line.startswith("###") else line for line in _class(name, value, names)
-        )
+        yield from _class(name, value, names)
     if rows:
         yield from (*table(("class", "what it is"), rows), "")
