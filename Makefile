@@ -1,65 +1,71 @@
-# Verbs for people; CI calls the same ones. Every verb creates what it needs.
+# Targets for people; CI runs the same ones. Every target creates what it needs.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo tournament test fast kills faults fuzz soak check lint docs bench bench-long generate clean
+.PHONY: help demo tournament test fast kills faults fuzz soak check lint docs bench bench-long generate trace clean
 
-demo: $(READY)  ## The service with simulated visitors, and the address of its dashboard; Ctrl-C ends it
+help:  ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*##  */\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: $(READY)  ## Start the service with simulated visitors and print the address of its dashboard; Ctrl-C stops it
 	$(BIN)/rankloop demo
 
-tournament: $(READY)  ## A tournament of the cascade family: a table, and a figure in results/tournament
+tournament: $(READY)  ## Compare the policies of the cascade family: a table, and a figure in results/tournament
 	$(BIN)/rankloop simulate examples/tournament.yaml --out results/tournament
 
-test: $(READY)  ## All tests
+test: $(READY)  ## Run all tests
 	$(BIN)/python -m pytest -n auto -q
 
-fast: $(READY)  ## The tests that do not take their time
+fast: $(READY)  ## Run the tests that are not marked as slow
 	$(BIN)/python -m pytest -n auto -q -m "not slow"
 
-LONG := $(BIN)/python -m pytest -q --log-cli-level=INFO  # what was seen is told: docs/explanation/reliability.md has the last numbers
+LONG := $(BIN)/python -m pytest -q --log-cli-level=INFO  # prints the numbers that docs/explanation/reliability.md reports
 
-kills: $(READY)  ## Minutes: kill -9, 200 times in process and 50 times over HTTP
+kills: $(READY)  ## Kill the process with SIGKILL, 200 times in process and 50 times over HTTP (minutes)
 	RANKLOOP_KILLS=200 RANKLOOP_HTTP_KILLS=50 $(LONG) tests/test_crash.py tests/test_faults.py -k killed
 
-faults: $(READY)  ## Minutes: a database that stops, a full disk, a torn log, 20 times each
+faults: $(READY)  ## Stop the database, fill the disk and tear the log, 20 times each (minutes)
 	RANKLOOP_FAULTS=20 $(LONG) tests/test_faults.py -k "not killed"
 
-fuzz: $(READY)  ## Up to ten minutes: requests made from the OpenAPI document
+fuzz: $(READY)  ## Send requests generated from the OpenAPI document (up to ten minutes)
 	RANKLOOP_FUZZ=600 $(LONG) tests/test_service_fuzz.py
 
-soak: $(READY)  ## Half an hour: visitors at half of what the service can bear, then a replay
+soak: $(READY)  ## Run visitors at half of the service's capacity, then replay the log (half an hour)
 	$(BIN)/python -m bench.soak
 
-check: lint test  ## Everything that CI checks
+check: lint test  ## Run everything that CI checks, except the build of the site
 
-lint: $(READY)  ## Style, types, layers, generated pages and the counts of decisions by type and of Any
+lint: $(READY)  ## Check style, types, import contracts, generated pages, and the counts of type decisions and of Any
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.generate --check
-	$(BIN)/python -m tools.type_decisions --quiet --most 7 --most-any 17
+	$(BIN)/python -m tools.type_decisions --quiet --max 7 --max-any 17
 
-generate: $(READY)  ## Regenerate what the catalogue drives: the README's table, docs/reference/policies.md, tables of other pages
+generate: $(READY)  ## Rewrite what follows from the code: docs/reference, tables of other pages, the site's list of pages
 	$(BIN)/python -m tools.generate
 
-docs: generate  ## The documentation as a site in site/
-	$(BIN)/mkdocs build --strict --quiet
+docs: generate  ## Build the documentation as a site in site/; a broken link fails
+	$(BIN)/zensical build --strict --clean
 
-bench: $(READY)  ## Ratios measured side by side on this machine
+trace: $(READY)  ## Print the files and functions that one rank request and one feedback pass through
+	$(BIN)/python -m tools.trace_request
+
+bench: $(READY)  ## Measure ratios side by side on this machine
 	$(BIN)/python -m bench
 
-bench-long: $(READY)  ## A quarter of an hour: a log of a million decisions, and the service under half of its load for five minutes
+bench-long: $(READY)  ## Replay a log of a million decisions, then load the service for five minutes (a quarter of an hour)
 	$(BIN)/python -m bench.replay 1000000
 	$(BIN)/python -m bench.service 300
 
-clean:
-	rm -rf $(VENV) results site build dist
+clean:  ## Remove everything that the other targets created
+	rm -rf $(VENV) .cache results site build dist
 
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rankloop needs Python 3.11 or newer; say which with PYTHON=...")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rankloop needs Python 3.11 or newer; choose one with PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@

@@ -1,4 +1,4 @@
-"""The tool that counts decisions by type finds each kind of them, and nothing else."""
+"""The tool that counts type decisions finds each kind of them, and nothing else."""
 
 from __future__ import annotations
 
@@ -115,11 +115,11 @@ def test_a_package_is_counted_by_half(root: Path) -> None:
 def test_more_than_accepted_fails_with_a_sentence(
     most: int, status: int, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--root", str(root), "--most", str(most)]) == status
+    assert main(["--root", str(root), "--max", str(most)]) == status
     out, err = capsys.readouterr()
     assert "engine/a.py:2: isinstance: isinstance(x, int)" in out
-    assert "production: 2 decisions by type (2 isinstance)" in out
-    assert err.startswith("the production half has 2 decisions by type; accepted: at most 1." if status else "")
+    assert "production: 2 type decisions (2 isinstance)" in out
+    assert err.startswith("the production half has 2 type decisions; accepted: at most 1." if status else "")
     assert bool(err) == bool(status)
 
 
@@ -173,9 +173,9 @@ def test_more_signatures_with_any_than_accepted_fail_with_a_sentence(
     for name in ("a.py", "schema/b.py"):
         (tmp_path / name).write_text("def f(x: Any, y: Any) -> Any: ...\n")
     assert [found.line for found in package_with_any(tmp_path)] == [1, 1]
-    assert main(["--root", str(tmp_path), "--most-any", str(most)]) == status
+    assert main(["--root", str(tmp_path), "--max-any", str(most)]) == status
     out, err = capsys.readouterr()
     assert "a.py:1: Any in a signature: f" in out
     assert "signatures with Any: 2" in out
-    assert err.startswith("2 signatures have Any; accepted: at most 1." if status else "")
+    assert err.startswith("2 signatures contain Any; accepted: at most 1." if status else "")
     assert bool(err) == bool(status)

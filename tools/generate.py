@@ -1,4 +1,4 @@
-"""Write the pages that follow from the code: the README's table, docs/reference and others.
+"""Write what follows from the code: pages of docs/reference, tables inside other pages, the site's list of pages.
 
 python -m tools.generate          # write
 python -m tools.generate --check  # fail if anything is out of date
@@ -6,111 +6,73 @@ python -m tools.generate --check  # fail if anything is out of date
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from rankloop import catalogue
-from rankloop.catalogue.setting_use import EVERYTHING
-from rankloop.cli.catalogue import describe
-from rankloop.schema import FeedbackEvent, Guardrail, Item, Payload, Prior, RankerSettings, RankRequest, SegmentPrior
-from rankloop.schema.field_descriptions import described
-from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings, SnapshotSettings
-from rankloop.worlds import KINDS
+from tools import trace_request
+from tools.reference import navigation
+from tools.reference.api import api_page, parts_page
+from tools.reference.catalogue import drift_example, policies_page, propensities, worlds
+from tools.reference.cli import cli_page
+from tools.reference.endpoints import endpoints_page
+from tools.reference.events import events_page
+from tools.reference.metrics import metrics_page
+from tools.reference.settings import settings_page
 
 ROOT = Path(__file__).parent.parent
-
-
-def between(page: str, mark: str, rows: list[str]) -> str:
-    """A page with the lines between its marks renewed."""
-    start, end = f"<!-- {mark}:start -->", f"<!-- {mark}:end -->"
-    text = (ROOT / page).read_text(encoding="utf-8")
-    table = "\n".join([start, *rows, end])
-    return re.sub(f"{start}.*{end}", lambda _: table, text, flags=re.DOTALL)
-
-
-def readme() -> str:
-    """The README with its table of policies."""
-    rows = ["| id | paper | reads clicks as | what it does |", "|---|---|---|---|"]
-    rows += [f"| `{e.id}` | {e.paper} | {e.feedback} | {e.summary} |" for e in catalogue.entries()]
-    return between("README.md", "policies", rows)
-
-
-def propensity_page() -> str:
-    """The page of propensities with the kind of every policy's."""
-    rows = ["| policy | kind | where a tie decided | how a list comes about |", "|---|---|---|---|"]
-    for entry in catalogue.entries():
-        law = catalogue.build(entry.id, EVERYTHING).list_distribution()
-        rows.append(f"| `{entry.id}` | {law.kind} | {law.ties or '–'} | {law.why} |")
-    return between("docs/explanation/propensity.md", "propensities", rows)
-
-
-def policies_page() -> str:
-    """Every policy with formula, parameters and reference."""
-    parts = ["# Policies", "", "Generated from the catalogue: `rankloop policies ID` prints the same.", ""]
-    for entry in catalogue.entries():
-        parts += [f"## {entry.id}", "", "```text", describe(entry), "```", ""]
-    return "\n".join(parts)
-
-
-def worlds_page() -> str:
-    """The page of worlds with the fields of every kind."""
-    parts = [""]
-    for kind, make in KINDS.items():
-        parts += [f"## {kind}", "", "```text", inspect.getdoc(make) or "", "```", ""]
-    return between("docs/reference/worlds.md", "worlds", parts)
-
-
-SETTINGS: tuple[tuple[str, str, type[Payload]], ...] = (
-    ("A rank request", "`Ranker.rank`, `Client.rank`, `POST /v1/rankers/{name}/rank`.", RankRequest),
-    ("A feedback event", "`Ranker.feedback`, `Client.feedback`, `POST /v1/rankers/{name}/feedback`.", FeedbackEvent),
-    ("An item", "`Ranker.put_items`, `Client.put_items`, `PUT /v1/rankers/{name}/items`.", Item),
-    ("A prior", "The field `prior` of an item.", Prior),
-    ("A prior in a segment", "An entry of `segments` of a prior.", SegmentPrior),
-    ("The settings of a ranker", "`RankerConfig`, `PUT /v1/rankers/{name}`, `rankloop rankers`.", RankerSettings),
-    ("The settings of a service", "`rankloop serve --config`, and variables `RANKLOOP_…`.", ServiceSettings),
-    ("An API key", "An entry of `keys` of a service's settings.", ApiKey),
-    ("Limits", "The field `limits` of a service's settings.", ServiceLimits),
-    ("Snapshots", "The field `snapshots` of a service's settings.", SnapshotSettings),
-    ("A guardrail", "The field `guard` of a ranker's settings.", Guardrail),
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/reference/api.md": api_page,
+    "docs/reference/cli.md": cli_page,
+    "docs/reference/endpoints.md": endpoints_page,
+    "docs/reference/events.md": events_page,
+    "docs/reference/metrics.md": metrics_page,
+    "docs/reference/parts.md": parts_page,
+    "docs/reference/policies.md": policies_page,
+    "docs/reference/settings.md": settings_page,
+}
+"""Pages that are generated as a whole."""
+BLOCKS: tuple[tuple[str, str, Callable[[], list[str]]], ...] = (
+    ("docs/reference/worlds.md", "worlds", worlds),
+    ("docs/reference/worlds.md", "drift", drift_example),
+    ("docs/explanation/propensity.md", "propensities", propensities),
+    ("docs/explanation/architecture.md", "walk", trace_request.markdown),
 )
+"""Pages of which the lines between two marks are generated, where the marks are present."""
 
 
-def settings_page() -> str:
-    """Every field of every payload, with its type, its default, what is accepted and what it means."""
-    parts = [
-        "# Settings",
-        "",
-        "Generated from `rankloop.schema`. Every payload is checked in its constructor and where it",
-    ]
-    parts += ["is decoded, by the same rules in process, over HTTP and in settings files.", ""]
-    for title, where, kind in SETTINGS:
-        parts += [f"## {title}", "", (inspect.getdoc(kind) or "").split("\n")[0] + " " + where, ""]
-        parts += ["| field | type | default | accepted | meaning |", "|---|---|---|---|---|"]
-        for one in described(kind):
-            cells = (f"`{one.name}`", one.type, f"`{one.default}`", one.accepted, one.description)
-            parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        parts.append("")
-    return "\n".join(parts)
+def between(text: str, start: str, end: str, lines: Callable[[], list[str]]) -> str:
+    """Return a text with the lines between its marks renewed; a text without the marks is returned unchanged."""
+    if start not in text or end not in text:
+        return text
+    block = "\n".join([start, *lines(), end])
+    return re.sub(f"{re.escape(start)}.*{re.escape(end)}", lambda _: block, text, flags=re.DOTALL)
+
+
+def generated() -> dict[str, str]:
+    """Return every generated file, by its path, as it should be."""
+    files = {name: make() for name, make in PAGES.items()}
+    for name, mark, lines in BLOCKS:
+        text = files.get(name) or (ROOT / name).read_text("utf-8")
+        files[name] = between(text, f"<!-- {mark}:start -->", f"<!-- {mark}:end -->", lines)
+    config = (ROOT / "zensical.toml").read_text("utf-8")
+    pages = navigation.navigation(ROOT / "docs", [ROOT / name for name in PAGES])
+    return files | {"zensical.toml": between(config, "# nav:start", "# nav:end", lambda: pages)}
 
 
 def main() -> int:
-    """Write the pages, or with --check compare them."""
-    pages = {
-        "README.md": readme(),
-        "docs/reference/policies.md": policies_page(),
-        "docs/reference/worlds.md": worlds_page(),
-        "docs/explanation/propensity.md": propensity_page(),
-        "docs/reference/settings.md": settings_page(),
-    }
-    stale = [n for n, text in pages.items() if not (ROOT / n).exists() or (ROOT / n).read_text("utf-8") != text]
+    """Write the files, or with --check compare them; return the exit status."""
+    files = generated()
+    stale = [
+        name for name, text in files.items() if not (ROOT / name).exists() or (ROOT / name).read_text("utf-8") != text
+    ]
     if "--check" in sys.argv:
         for name in stale:
             print(f"{name} is out of date: run `make generate`.", file=sys.stderr)
         return 1 if stale else 0
     for name in stale:
-        (ROOT / name).write_text(pages[name], encoding="utf-8")
+        (ROOT / name).write_text(files[name], encoding="utf-8")
         print(f"wrote {name}")
     return 0
 

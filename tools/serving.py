@@ -1,4 +1,4 @@
-"""A service on this machine in a thread of this process, for tests and pictures."""
+"""Run a service in a thread of this process, for tests and screenshots."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from rankloop.service.app import create_app
 def serving(
     settings: ServiceSettings, *, port: int = 0, around: Callable[[ASGIApp], ASGIApp] | None = None
 ) -> Iterator[str]:
-    """Where a service with these settings listens, until the end of the block; a free port where none is given."""
+    """Yield the address of a service with these settings until the end of the block; port 0 chooses a free one."""
     app: ASGIApp = create_app(settings)
-    # Only of a socket that says it is TCP does asyncio know not to wait 40 ms for more to send.
+    # asyncio disables Nagle's algorithm (a delay of 40 ms) only on sockets whose protocol is explicitly TCP.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))

@@ -1,13 +1,13 @@
-"""Count the decisions by type of the package, places that ask what a value is instead of letting it answer, and `Any`.
+"""Count the places in the package that branch on the type of a value, and the signatures that contain `Any`.
 
-python -m tools.type_decisions                    # each with file and line, and the totals
-python -m tools.type_decisions --quiet --most 15  # the totals; fail if the production half has more than 15
-python -m tools.type_decisions --most-any 40      # fail if `Any` stands in more than 40 signatures
+python -m tools.type_decisions                   # every place with file and line, and the totals
+python -m tools.type_decisions --quiet --max 15  # the totals; fail if the production half has more than 15
+python -m tools.type_decisions --max-any 40      # fail if more than 40 signatures contain `Any`
 
 Counted are `isinstance` and `issubclass`, `hasattr`, `getattr` with a default, comparisons of `type(x)`, `match`
-statements with class patterns, dictionaries keyed by classes, lookups by `type(x)`, and `singledispatch`. What crosses
-an edge is checked in `schema/`, which is left out. A signature has `Any` where it stands in the annotation of an
-argument or of what is returned, also inside another type, in quotes, or by another name that the module gives it.
+statements with class patterns, dictionaries keyed by classes, lookups by `type(x)`, and `singledispatch`. The package
+`schema/` is excluded, because it validates untyped input. A signature contains `Any` if the annotation of a parameter
+or of the result does, also inside another type, in quotes, or under another name that the module gives it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-LEFT_OUT = {"schema"}
+EXCLUDED = {"schema"}
 LABORATORY = {"worlds", "simulator", "experiments", "datasets", "math"}
 EDGES = {"types.py", "state.py", "validate.py", "errors.py", "arrays.py", "files.py"}
 HALVES = ("production", "laboratory", "edges")
-"""The production half is all that is named nowhere else, so that a new folder belongs to it."""
+"""The production half is everything that the sets above do not name, so that a new folder belongs to it."""
 CAP_WORDS = re.compile(r"_?[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*")
 LOOKUPS = {"get", "pop", "setdefault"}
 
 
 @dataclass(frozen=True, order=True)
-class Found:
-    """One decision by type."""
+class Finding:
+    """A place in the source that is counted."""
 
     path: str
     line: int
@@ -46,35 +46,35 @@ class Found:
 
 
 def half_of(path: Path) -> str | None:
-    """To which half a file belongs, by its path below the package; None where it is left out."""
+    """Return the half to which a file belongs, by its path below the package; None if it is excluded."""
     first = path.parts[0]
-    if first in LEFT_OUT:
+    if first in EXCLUDED:
         return None
     return "laboratory" if first in LABORATORY else "edges" if first in EDGES else "production"
 
 
-def decisions(source: str, path: str = "<source>") -> list[Found]:
-    """All decisions by type of a module, in the order of its lines."""
+def decisions(source: str, path: str = "<source>") -> list[Finding]:
+    """Return all type decisions of a module, ordered by line."""
     tree = ast.parse(source)
     found = []
     for node, names in _walk(tree, Names(frozenset(_classes(tree)))):
         kind = _kind(node, names)
         if kind is not None:
             code = ast.unparse(node).splitlines()[0]
-            at: Any = node  # an expression or a statement: it has a place
+            at: Any = node  # an expression or a statement, which has a position
             found.append((at.lineno, at.col_offset, kind, code if len(code) <= 90 else f"{code[:89]}…"))
-    return [Found(path, line, kind, code) for line, _, kind, code in sorted(found)]
+    return [Finding(path, line, kind, code) for line, _, kind, code in sorted(found)]
 
 
 @dataclass(frozen=True)
 class Names:
-    """What names of a scope stand for: classes, and types of values (`kind = type(x)`)."""
+    """The names of a scope that stand for classes, or for types of values (`kind = type(x)`)."""
 
     classes: frozenset[str]
     types: frozenset[str] = frozenset()
 
     def is_type(self, node: ast.expr) -> bool:
-        """Whether an expression is `type(x)`, `x.__class__`, or a name for one of them."""
+        """Return whether an expression is `type(x)`, `x.__class__`, or a name for one of them."""
         match node:
             case ast.Call(func=ast.Name(id="type"), args=[_], keywords=[]) | ast.Attribute(attr="__class__"):
                 return True
@@ -83,7 +83,7 @@ class Names:
         return False
 
     def is_class(self, node: ast.expr) -> bool:
-        """Whether an expression is a class that the module defines or imports, also by way of a module, or a type."""
+        """Return whether an expression is a class that the module defines or imports, or a type."""
         match node:
             case ast.Name(id=name) if name in self.classes:
                 return True
@@ -92,7 +92,7 @@ class Names:
         return self.is_type(node)
 
     def within(self, scope: ast.AST) -> Names:
-        """The names inside a function, which may call a type by a name of its own."""
+        """Return the names inside a function, which may assign a type to a local name."""
         assigned: set[str] = set()
         for node in ast.walk(scope):
             match node:
@@ -102,7 +102,7 @@ class Names:
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """Names and what they are assigned, also several at once."""
+    """Yield names with the expressions assigned to them, also from tuples."""
     match target, value:
         case ast.Name(id=name), _:
             yield name, value
@@ -112,7 +112,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _classes(tree: ast.Module) -> Iterator[str]:
-    """Names in CapWords that a module defines as a class or imports."""
+    """Yield the names in CapWords that a module defines as a class or imports."""
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(name=name):
@@ -122,7 +122,7 @@ def _classes(tree: ast.Module) -> Iterator[str]:
 
 
 def _walk(node: ast.AST, names: Names) -> Iterator[tuple[ast.AST, Names]]:
-    """Every node below a node, with the names that it sees."""
+    """Yield every node below a node, with the names in its scope."""
     for child in ast.iter_child_nodes(node):
         inside = names.within(child) if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else names
         yield child, inside
@@ -130,7 +130,7 @@ def _walk(node: ast.AST, names: Names) -> Iterator[tuple[ast.AST, Names]]:
 
 
 def _kind(node: ast.AST, names: Names) -> str | None:
-    """What kind of decision a node is; None where it is none."""
+    """Return the kind of type decision that a node is; None if it is none."""
     match node:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass" | "hasattr" as name)):
             return name
@@ -155,8 +155,8 @@ def _kind(node: ast.AST, names: Names) -> str | None:
     return None
 
 
-def signatures_with_any(source: str, path: str = "<source>") -> list[Found]:
-    """All functions of a module whose signature has `Any`, in the order of their lines."""
+def signatures_with_any(source: str, path: str = "<source>") -> list[Finding]:
+    """Return all functions of a module whose signature contains `Any`, ordered by line."""
     tree = ast.parse(source)
     names = frozenset(_names_of_any(tree))
     found = []
@@ -166,12 +166,12 @@ def signatures_with_any(source: str, path: str = "<source>") -> list[Found]:
                 arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
                 annotations = [returns, *(one.annotation for one in arguments if one is not None)]
                 if any(one is not None and _has_any(one, names) for one in annotations):
-                    found.append(Found(path, node.lineno, "Any in a signature", node.name))
+                    found.append(Finding(path, node.lineno, "Any in a signature", node.name))
     return sorted(found)
 
 
 def _names_of_any(tree: ast.Module) -> Iterator[str]:
-    """`Any`, and what else a module calls it."""
+    """Yield `Any` and the other names that a module gives it."""
     yield "Any"
     for node in ast.walk(tree):
         match node:
@@ -197,15 +197,15 @@ def _has_any(annotation: ast.expr, names: frozenset[str]) -> bool:
 
 
 def _base(node: ast.expr) -> ast.expr:
-    """`type(x)` of `type(x).method`: to compare what a class has is to compare the class."""
+    """Return `type(x)` of `type(x).method`: comparing an attribute of a class is comparing the class."""
     while isinstance(node, ast.Attribute) and node.attr != "__class__":
         node = node.value
     return node
 
 
-def package(root: Path) -> dict[str, list[Found]]:
-    """The decisions of every module below a folder, by half."""
-    found: dict[str, list[Found]] = {half: [] for half in HALVES}
+def package(root: Path) -> dict[str, list[Finding]]:
+    """Return the type decisions of every module below a folder, by half."""
+    found: dict[str, list[Finding]] = {half: [] for half in HALVES}
     for path in sorted(root.rglob("*.py")):
         half = half_of(path.relative_to(root))
         if half is not None:
@@ -213,8 +213,8 @@ def package(root: Path) -> dict[str, list[Found]]:
     return found
 
 
-def package_with_any(root: Path) -> list[Found]:
-    """The signatures with `Any` of every module below a folder, those of the schema too."""
+def package_with_any(root: Path) -> list[Finding]:
+    """Return the signatures with `Any` of every module below a folder, including the schema."""
     paths = sorted(root.rglob("*.py"))
     return [one for path in paths for one in signatures_with_any(path.read_text(encoding="utf-8"), _name(path))]
 
@@ -223,20 +223,24 @@ def _name(path: Path) -> str:
     return (path.relative_to(ROOT) if path.is_relative_to(ROOT) else path).as_posix()
 
 
-def totals(found: dict[str, list[Found]]) -> Iterator[str]:
-    """A line for each half: how many decisions, and of which kinds."""
+def totals(found: dict[str, list[Finding]]) -> Iterator[str]:
+    """Yield one line per half: the number of type decisions, and their kinds."""
     for half, those in found.items():
         kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(one.kind for one in those).most_common())
-        yield f"{half}: {len(those)} decisions by type{f' ({kinds})' if kinds else ''}"
+        yield f"{half}: {len(those)} type decisions{f' ({kinds})' if kinds else ''}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print, and fail where there is more than there may be."""
-    parser = argparse.ArgumentParser(prog="python -m tools.type_decisions", description="Count decisions by type.")
-    parser.add_argument("--most", type=int, metavar="N", help="fail if the production half has more than N")
-    parser.add_argument("--most-any", type=int, metavar="N", help="fail if `Any` stands in more than N signatures")
-    parser.add_argument("--quiet", action="store_true", help="print the totals only")
-    parser.add_argument("--root", type=Path, default=ROOT / "src" / "rankloop", help="folder of the package")
+    """Print the counts; return 1 if one exceeds its limit."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.type_decisions", description="Count type decisions and signatures with Any."
+    )
+    parser.add_argument(
+        "--max", type=int, metavar="N", help="Fail if the production half has more than N type decisions."
+    )
+    parser.add_argument("--max-any", type=int, metavar="N", help="Fail if more than N signatures contain Any.")
+    parser.add_argument("--quiet", action="store_true", help="Print only the totals.")
+    parser.add_argument("--root", type=Path, default=ROOT / "src" / "rankloop", help="Folder of the package.")
     given = parser.parse_args(arguments)
     found, vague = package(given.root), package_with_any(given.root)
     if not given.quiet:
@@ -244,18 +248,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(*those, sep="\n", end="\n\n" if those else "")
     print(*totals(found), f"signatures with Any: {len(vague)}", sep="\n")
     count, wrong = len(found["production"]), []
-    if given.most is not None and count > given.most:
+    if given.max is not None and count > given.max:
         wrong.append(
-            f"the production half has {count} decisions by type; accepted: at most {given.most}. Let the part answer "
-            "for itself instead"
+            f"the production half has {count} type decisions; accepted: at most {given.max}. Give the part a "
+            "method instead"
         )
-    if given.most_any is not None and len(vague) > given.most_any:
+    if given.max_any is not None and len(vague) > given.max_any:
         wrong.append(
-            f"{len(vague)} signatures have Any; accepted: at most {given.most_any}. Say what a value is, or `object` "
-            "where it is only passed on"
+            f"{len(vague)} signatures contain Any; accepted: at most {given.max_any}. Name the type, or `object` "
+            "where the value is only passed on"
         )
     for sentence in wrong:
-        print(f"{sentence}; `python -m tools.type_decisions` names each of them.", file=sys.stderr)
+        print(f"{sentence}; `python -m tools.type_decisions` lists them.", file=sys.stderr)
     return 1 if wrong else 0
 
 
