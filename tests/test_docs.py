@@ -29,7 +29,7 @@ def blocks(page: str, language: str) -> list[str]:
 @pytest.mark.parametrize(
     ("page", "printed"),
     [
-        ("README.md", "of random's"),
+        ("docs/tutorial/compare-policies.md", "of random's"),
         ("docs/how-to/add-a-policy.md", "of random's"),
         ("docs/explanation/propensity.md", "exact [0.16666667 0.03333333 0.00833333]"),
     ],
@@ -93,8 +93,8 @@ def test_the_module_of_the_docs_is_used_by_its_ids(
     assert all(id in out for id in ("epsilon-greedy", "bold-gts", "epsilon = 0.05: a number in (0, 1]"))
 
 
-def test_the_readme_spec_is_valid() -> None:
-    (text,) = blocks("README.md", "yaml")
+def test_the_spec_of_the_tutorial_is_valid() -> None:
+    (text,) = blocks("docs/tutorial/compare-policies.md", "yaml")
     assert Spec.of(yaml.safe_load(text)).rounds == 10_000
 
 
