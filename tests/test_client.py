@@ -204,10 +204,12 @@ def test_serve_makes_keys(capsys: pytest.CaptureFixture[str]) -> None:
         command("serve", "--new-key", "shop:king")
 
 
-def test_the_five_minutes_of_the_documentation_run_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The README's commands with curl, then its Python, against the command itself; only the port differs."""
-    page = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8").split("## Five minutes", 1)[1]
-    shell, code = re.findall(r"```(?:sh|python)\n(.*?)```", page, re.DOTALL)[:2]
+def test_the_quickstart_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands and the Python of the page run against `rankloop serve`; its rankers survive a kill."""
+    name = "docs/tutorial/quickstart.md"
+    page = (Path(__file__).parents[1] / name).read_text(encoding="utf-8")
+    shell = "\n".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL))
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     monkeypatch.chdir(tmp_path)
@@ -215,21 +217,27 @@ def test_the_five_minutes_of_the_documentation_run_as_written(tmp_path: Path, mo
     with subprocess.Popen(serve, stderr=subprocess.DEVNULL) as server:
         try:
             _until_it_answers(port)
-            lines = shell.replace("\\\n", " ").replace("8080", str(port)).splitlines()
-            decision = ""
-            for line in lines:
+            decision, statuses = "", []
+            for line in shell.replace("\\\n", " ").replace("8080", str(port)).splitlines():
                 if line.startswith("curl"):
                     command = ["curl", "-sS", "--fail", *shlex.split(line.replace("THE-ID-FROM-ABOVE", decision))[1:]]
-                    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                    decision = json.loads(told)["decision"] if line.endswith("/rank") else decision
-                    assert told or "PUT" in line
+                    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                    assert answer or "PUT" in line
+                    decision = json.loads(answer)["decision"] if line.endswith("/rank") else decision
+                    statuses += [json.loads(answer)["status"]] if line.endswith("/feedback") else []
             assert decision
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said):
-                exec(compile(code.replace("8080", str(port)), "README.md", "exec"), {"__name__": "page"})
-            first, last = map(int, re.findall(r"(\d+) of the (?:first|last) 50", said.getvalue()))
-            assert last > first + 10, "it has learned"
-            assert said.getvalue().splitlines()[1] == "drink-7 is believed to be the best"
+            assert statuses == ["learned", "duplicate"]
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code.replace("8080", str(port)), name, "exec"), {"__name__": "page"})
+            assert f"```text\n{printed.getvalue()}```" in page
+        finally:
+            server.kill()
+    with subprocess.Popen(serve, stderr=subprocess.DEVNULL) as server:
+        try:
+            _until_it_answers(port)
+            with Client(f"http://127.0.0.1:{port}") as client:
+                assert {ranker.name: ranker.decisions for ranker in client.rankers()} == {"bar": 300, "shop": 1}
         finally:
             server.terminate()
 
