@@ -28,7 +28,7 @@ from rankloop.math.assignment import assign
 from rankloop.objective import Amount
 from rankloop.plan import Assignment, BestLength, BySlotBias, GreedyBySlot, Plan, Planner, TopK, Uniform
 from rankloop.policy import Policy, PolicyState
-from rankloop.propensity import DETERMINISTIC, EXACT, MONTE_CARLO, ONLY, Propensity, estimate, of
+from rankloop.propensity import DETERMINISTIC, EXACT, MONTE_CARLO, DETERMINISTIC_PROPENSITY, Propensity, estimate, of
 from rankloop.ranking_policy import RankingPolicy
 from rankloop.types import (
     EMPTY,
@@ -44,7 +44,7 @@ from rankloop.types import (
     Setting,
     SlotScore,
 )
-from rankloop.wrappers import RandomLists, When, before, with_chance
+from rankloop.wrappers import RandomLists, RandomListSchedule, before_round, with_probability
 
 MANY = 20_000
 """Decisions that a probability is compared with; it is off by more than 4 standard errors for one in 16,000."""
@@ -163,7 +163,7 @@ def assert_law(
             shows[j, row[j]] += value
     for row, one in found.items():
         if one.kind == DETERMINISTIC:
-            assert one is ONLY
+            assert one is DETERMINISTIC_PROPENSITY
             assert chance[row] == 1.0
             continue
         assert one.kind == EXACT
@@ -291,7 +291,7 @@ def test_ties_of_a_rule_without_chance_are_fair_draws(request: Request, estimate
         decision = policy.decide(state, request, rng(seed))
         likely = of(policy, state, decision)
         agree(likely, of(policy, state, policy.adopt(request, decision.items)))
-        assert (likely is ONLY) == (chance[tuple(decision.items[0].tolist())] == 1.0)
+        assert (likely is DETERMINISTIC_PROPENSITY) == (chance[tuple(decision.items[0].tolist())] == 1.0)
 
 
 @given(requests(), ESTIMATES, st.lists(FLOATS, min_size=K, max_size=K))
@@ -377,9 +377,9 @@ def test_epsilon_lists_are_mixtures(request: Request, estimates: list[float], ep
     expected = mixture(epsilon, even, own)
     assert_law(policy, state, request, expected)
     inner, _ = by_estimate(estimates)
-    wrapped: RankingPolicy[Any] = RandomLists(inner, with_chance(epsilon))
+    wrapped: RankingPolicy[Any] = RandomLists(inner, with_probability(epsilon))
     assert_law(wrapped, state, request, expected)
-    short: RankingPolicy[Any] = RandomLists(inner, with_chance(epsilon), any_length=True)
+    short: RankingPolicy[Any] = RandomLists(inner, with_probability(epsilon), any_length=True)
     assert_law(short, state, request, mixture(epsilon, every_length(request), own))
     for made, seed in product((policy, wrapped, short), range(5)):
         decision = made.decide(state, request, rng(seed))
@@ -391,7 +391,7 @@ def test_epsilon_lists_are_mixtures(request: Request, estimates: list[float], ep
 def test_a_warm_up_is_random_and_then_over(request: Request, any_length: bool) -> None:
     estimates = [0.1, 0.5, 0.3, 0.3, 0.2]
     inner, state = by_estimate(estimates)
-    policy = RandomLists(inner, before(3), any_length)
+    policy = RandomLists(inner, before_round(3), any_length)
     even = every_length(request) if any_length else every_ranking(request, [0.0] * L)
     assert_law(policy, state, request, even)
     state.t[0] = 3
@@ -417,11 +417,11 @@ def test_a_matching_is_the_only_one_if_no_other_is_as_good(gains: list[list[int]
 def test_a_matching_that_is_not_the_only_one_is_not_certain(whole: int) -> None:
     """Scores do not depend on the slot: any order of two items is as good, and so is any of two equal items."""
     for estimates, k, only in (([3.0, 2.0, 1.0], 1, True), ([3.0, 2.0, 1.0], 2, False), ([3.0, 3.0, 1.0], 1, False)):
-        policy, state = by_estimate(estimates, Assignment(Amount(), whole=whole))
+        policy, state = by_estimate(estimates, Assignment(Amount(), max_full_items=whole))
         decision = policy.decide(state, Request(1, 3, k), rng())
-        assert of(policy, state, decision) is (ONLY if only else None)
+        assert of(policy, state, decision) is (DETERMINISTIC_PROPENSITY if only else None)
         adopted = policy.adopt(Request(1, 3, k), decision.items)
-        assert of(policy, state, adopted) is (ONLY if only else None)
+        assert of(policy, state, adopted) is (DETERMINISTIC_PROPENSITY if only else None)
 
 
 @given(requests(), ESTIMATES)
@@ -429,7 +429,9 @@ def test_a_matching_that_is_not_the_only_one_is_not_certain(whole: int) -> None:
 def test_what_is_filled_slot_by_slot_is_certain_unless_it_ties(request: Request, estimates: list[float]) -> None:
     policy, state = by_estimate(estimates, GreedyBySlot())
     lists = every_ranking(request, estimates)
-    assert of(policy, state, policy.decide(state, request, rng())) is (ONLY if len(lists) == 1 else None)
+    assert of(policy, state, policy.decide(state, request, rng())) is (
+        DETERMINISTIC_PROPENSITY if len(lists) == 1 else None
+    )
     if len(lists) == 1:
         assert_law(policy, state, request, lists)
 
@@ -451,7 +453,7 @@ class OwnRule(Greedy):
         return state.mean
 
 
-class Sometimes(When):
+class Sometimes(RandomListSchedule):
     """Somebody's warm-up, who does not say how likely it is."""
 
     def __call__(self, t: IntArray, rng: np.random.Generator) -> BoolArray:
@@ -500,7 +502,9 @@ def test_counting_where_ties_decided_comes_to_the_exact_numbers() -> None:
     assert (np.abs(counted.slot - 1 / 3) < 4 * counted.slot_error).all()
     state.belief.exposure[0] = state.belief.shown[0] = [4.0, 4.0, 4.0]
     state.belief.clicks[0] = [3.0, 2.0, 1.0]
-    assert estimate(policy, state, policy.decide(state, Request(1, 3, 2), rng()), rng(71), 10) is ONLY
+    assert (
+        estimate(policy, state, policy.decide(state, Request(1, 3, 2), rng()), rng(71), 10) is DETERMINISTIC_PROPENSITY
+    )
 
 
 # ---------------------------------------------------------------------------- every policy of the catalogue
@@ -615,13 +619,13 @@ def test_a_list_that_is_kept_is_certain_and_one_that_cannot_be_is_not(id: str) -
     policy.learn(state, decision, [[0.0, 1.0, 0.0]])
     again = policy.decide(state, asked(), rng(1))
     assert (again.items == decision.items).all()
-    assert of(policy, state, again) is ONLY
+    assert of(policy, state, again) is DETERMINISTIC_PROPENSITY
     other = of(policy, state, policy.adopt(asked(), np.roll(decision.items, 1, axis=1)))
     assert other is not None
     assert (other.kind, other.list) == (EXACT, 0.0)
     without = np.arange(L) != decision.items[0, 0]
     new = policy.decide(state, asked(allowed=without), rng(2))
-    assert of(policy, state, new) is not ONLY  # of items that nobody has seen, any will do
+    assert of(policy, state, new) is not DETERMINISTIC_PROPENSITY  # of items that nobody has seen, any will do
 
 
 def test_equal_biases_of_a_policy_are_fair_draws() -> None:

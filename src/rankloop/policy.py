@@ -21,7 +21,7 @@ from rankloop.ownership import overridden
 from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
 from rankloop.propensity.list_distribution import ListDistribution, SupportsDecide
-from rankloop.ranking_policy import Collect, GreedyPolicy, LearnerState, RankingPolicy
+from rankloop.ranking_policy import BatchWrapper, GreedyPolicy, LearnerState, RankingPolicy
 from rankloop.state import State
 from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray, Read, Request, RowLayout, Rows, SlotScore
 
@@ -91,7 +91,11 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """Lists [B, k] for this request; the state is only read."""
         if request.learners != len(state.t):
             raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
-        items, scores, rivals = around_pins(self.plan, self.scores(state, request, rng), request, rng)
+        score = self.scores(state, request, rng)
+        if request.pinned is None:
+            items, scores, rivals = self.plan(score, request, rng)
+        else:
+            items, scores, rivals = around_pins(self.plan, score, request, rng)
         return Decision(items, self.design.pick(request, items), request, scores, rivals)
 
     def scores(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> SlotScore:
@@ -240,9 +244,9 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """What the exploration rule makes of the planner's closed forms."""
         return self.plan.list_distribution(self.explore, self)
 
-    def without_doubt(self) -> Policy[S] | None:
+    def without_exploration(self) -> Policy[S] | None:
         """As the exploration rule says."""
-        rule = self.explore.without_doubt()
+        rule = self.explore.without_exploration()
         return None if rule is None else self.with_rule(rule)
 
     def with_rule(self, rule: ExplorationRule[S]) -> Policy[S]:
@@ -270,13 +274,13 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
 
     def believe(self, state: PolicyState[S], request: Request, item: int, score: float, strength: float) -> None:
         """Pseudo-observations in every model that the item feeds."""
-        self.belief.believe(state.belief, self._alone(request, item), score, strength)
+        self.belief.believe(state.belief, self._list_of_item(request, item), score, strength)
 
     def disbelieve(self, state: PolicyState[S], request: Request, item: int, score: float, strength: float) -> None:
         """Take them back."""
-        self.belief.disbelieve(state.belief, self._alone(request, item), score, strength)
+        self.belief.disbelieve(state.belief, self._list_of_item(request, item), score, strength)
 
-    def _alone(self, request: Request, item: int) -> Decision:
+    def _list_of_item(self, request: Request, item: int) -> Decision:
         """A list that shows an item once for each model that it feeds."""
         lists = np.full((1, self.design.models_of_item(request.k)), item, dtype=np.int64)
         return Decision(lists, self.design.pick(request, lists), request)
@@ -290,9 +294,9 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """The same parts with another reading of clicks."""
         return replace(self, feedback=feedback)
 
-    def in_batches(self, collect: Collect) -> RankingPolicy[LearnerState]:
+    def in_batches(self, wrap: BatchWrapper) -> RankingPolicy[LearnerState]:
         """This composition, collected."""
-        return collect(self)
+        return wrap(self)
 
 
 def _name(part: object) -> str:

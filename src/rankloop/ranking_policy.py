@@ -57,7 +57,7 @@ class GreedyPolicy(Protocol[T_contra]):
         """What is random about them: ties."""
 
 
-class Collect(Protocol):
+class BatchWrapper(Protocol):
     """Makes a policy that learns from several rounds together of a composition, which learns from each."""
 
     def __call__(self, policy: Any, /) -> RankingPolicy[Any]:
@@ -175,7 +175,7 @@ class RankingPolicy(ABC, Generic[T]):
         """The policy without exploring; None where it has no estimates."""
         return None
 
-    def without_doubt(self) -> RankingPolicy[T] | None:
+    def without_exploration(self) -> RankingPolicy[T] | None:
         """The policy with its exploration turned down to nothing; None where it has no such knob."""
         return None
 
@@ -265,6 +265,6 @@ class RankingPolicy(ABC, Generic[T]):
         """The same policy that reads clicks in another way."""
         raise Unsupported("reads clicks in its own way only; leave out 'feedback'.")
 
-    def in_batches(self, collect: Collect) -> RankingPolicy[LearnerState]:
-        """The same policy that learns from several rounds together: `collect` wraps the composition inside."""
+    def in_batches(self, wrap: BatchWrapper) -> RankingPolicy[LearnerState]:
+        """The same policy that learns from several rounds together: `wrap` wraps the composition inside."""
         raise Unsupported("decides by itself when it learns; leave out 'every'.")

@@ -14,7 +14,7 @@ from rankloop.errors import MISSING, InvalidInput, Words, closest
 from rankloop.schema.accepted_values import interval, unknown_field, whole
 from rankloop.types import FloatArray
 
-LARGEST = sys.float_info.max
+MAX_FLOAT = sys.float_info.max
 
 
 def number(
@@ -29,7 +29,7 @@ def number(
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidInput(field, value, interval(low, high, open_low))
     # Comparing with the largest float, an integer of any size cannot overflow.
-    if not -LARGEST <= value <= LARGEST or not low <= value <= high or (open_low and value == low):
+    if not -MAX_FLOAT <= value <= MAX_FLOAT or not low <= value <= high or (open_low and value == low):
         raise InvalidInput(field, value, interval(low, high, open_low))
     return float(value)
 

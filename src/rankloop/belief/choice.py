@@ -16,7 +16,7 @@ from rankloop.types import Decision, Evidence, FloatArray
 Estimator = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 """(N, S, α to start from, λ to start from) -> (α, λ)."""
 
-START = 0.1
+START_ATTRACTION = 0.1
 """Attraction that a search starts from."""
 
 ESTIMATORS: dict[str, Estimator] = {"mle": mnl.fit_mle, "exclude": mnl.fit_exclude, "printed": mnl.fit_printed}
@@ -68,7 +68,7 @@ class ChoiceEstimates(Belief[ChoiceState]):
         ended = np.unique(b)
         N, S = state.N[ended], state.S[ended]
         # Newton starts from anywhere inside the box; a clicked item must not start at the floor.
-        near = np.maximum(state.alpha[ended], START), np.maximum(state.lam[ended], START)
+        near = np.maximum(state.alpha[ended], START_ATTRACTION), np.maximum(state.lam[ended], START_ATTRACTION)
         alpha, lam = self.estimator(N, S, *_start(self.estimator, *near))
         state.alpha[ended], state.lam[ended] = alpha, lam
         state.beta2[ended] = sensitivity(self.estimator, N, S, alpha, lam)
@@ -89,8 +89,8 @@ def sensitivity(estimator: Estimator, N: FloatArray, S: FloatArray, alpha: Float
     more = N[b]
     more[np.arange(len(b)), k, j] += 1.0
     start_a, start_l = alpha[b].copy(), lam[b].copy()
-    start_a[np.arange(len(b)), j] = np.maximum(start_a[np.arange(len(b)), j], START)
-    start_l[np.arange(len(b)), k] = np.maximum(start_l[np.arange(len(b)), k], START)
+    start_a[np.arange(len(b)), j] = np.maximum(start_a[np.arange(len(b)), j], START_ATTRACTION)
+    start_l[np.arange(len(b)), k] = np.maximum(start_l[np.arange(len(b)), k], START_ATTRACTION)
     shifted, _ = estimator(more, S[b], *_start(estimator, start_a, start_l))
     np.add.at(beta2, b, (alpha[b] - shifted) ** 2 * S[perturbed][:, None])
     return beta2
@@ -100,4 +100,4 @@ def _start(estimator: Estimator, alpha: FloatArray, lam: FloatArray) -> tuple[Fl
     """Where an estimator starts: the maximum of the likelihood near the last one, the others always alike."""
     if estimator is mnl.fit_mle:
         return alpha, lam
-    return np.full_like(alpha, START), np.ones_like(lam)
+    return np.full_like(alpha, START_ATTRACTION), np.ones_like(lam)

@@ -27,7 +27,7 @@ from rankloop.feedback import Cascade
 from rankloop.plan import BestLength, GreedyBySlot, TopK
 from rankloop.policy import Policy, PolicyState
 from rankloop.types import Setting
-from rankloop.wrappers import RandomLists, with_chance
+from rankloop.wrappers import RandomLists, with_probability
 
 Alpha = Annotated[float | Literal["theory"], NumberOr(Range(low=0.0), "theory")]
 
@@ -125,7 +125,7 @@ def eps_ind(
     d = setting.need_dim("eps-ind")
     plan = BestLength(TopK(), *setting.scenario())
     greedy = Policy(Shared(d), _newton(setting, d, rate, D), Greedy(), plan, Cascade())
-    return RandomLists(greedy, with_chance(eps), any_length=True)
+    return RandomLists(greedy, with_probability(eps), any_length=True)
 
 
 @policy("c-ucb1", paper="long-sequences", needs=("features",))

@@ -15,7 +15,7 @@ from rankloop.feedback import SemiBandit
 from rankloop.plan import Assignment
 from rankloop.policy import Policy, PolicyState
 from rankloop.types import Setting
-from rankloop.wrappers import RandomLists, before
+from rankloop.wrappers import RandomLists, before_round
 
 Fit = Literal["online", "mle"]
 SelectRank = RandomLists[PolicyState[OnlineState]] | RandomLists[PolicyState[RowsState]]
@@ -37,11 +37,11 @@ def _select_rank(
     if fit == "online":
         online = OnlineLogistic(dim, models, ridge, v_ridge)
         explore = Ucb[OnlineState](lambda state, t: np.full(len(t), radius))
-        return RandomLists(Policy(design, online, explore, plan, SemiBandit()), before(T0))
+        return RandomLists(Policy(design, online, explore, plan, SemiBandit()), before_round(T0))
     rounds = setting.need_rounds(f"{name} with fit 'mle'", "fit 'online'")
     rows = LogisticRows(dim, models, rounds * (1 if models > 1 else setting.slots), ridge, v_ridge)
     exact = Ucb[RowsState](lambda state, t: np.full(len(t), radius))
-    return RandomLists(Policy(design, rows, exact, plan, SemiBandit()), before(T0))
+    return RandomLists(Policy(design, rows, exact, plan, SemiBandit()), before_round(T0))
 
 
 @policy("ucr", paper="select-rank", feedback="semi-bandit", needs=("context", "lasting"))

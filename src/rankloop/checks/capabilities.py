@@ -14,27 +14,27 @@ from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.types import BetaPrior, FloatArray, Request, Setting
 
 S = TypeVar("S", bound=LearnerState)
-FEW = 4
+ITEMS = 4
 """Items: so few that every list is drawn often."""
 DRAWS = 2000
-RARE, SURE = 1e-5, 5.0
+MIN_P_VALUE, MAX_STANDARD_ERRORS = 1e-5, 5.0
 """A law that holds is said not to with this probability at most, for one seed: of a chi-square test, or in standard
 errors."""
-SCORES = (0.3, 0.75, 0.15, 0.5)
+PRIOR_SCORES = (0.3, 0.75, 0.15, 0.5)
 """Of the items, by another ranker."""
 
 
 def small() -> tuple[Setting, Request]:
     """A setting of a few items, each with a feature and a topic of its own, and a request for a full list."""
     trial = Trial()
-    prior = BetaPrior(np.full(FEW, 1.0), np.full(FEW, 2.0))
+    prior = BetaPrior(np.full(ITEMS, 1.0), np.full(ITEMS, 2.0))
     bias = trial.setting.bias
-    setting = Setting(FEW, K, 1000, D, prior, bias, context=D, coverage=D)
-    request = Request(1, FEW, K, np.eye(FEW, D), np.zeros((1, D)), 0.5 * np.eye(FEW, D))
+    setting = Setting(ITEMS, K, 1000, D, prior, bias, context=D, coverage=D)
+    request = Request(1, ITEMS, K, np.eye(ITEMS, D), np.zeros((1, D)), 0.5 * np.eye(ITEMS, D))
     return setting, request
 
 
-def propensity_agrees_with_draws(make: Make) -> None:
+def propensities_match_sampled_frequencies(make: Make) -> None:
     """At a frozen state, lists are drawn as often as the policy says; where it says nothing, as it estimates."""
     setting, request = small()
     policy = make(setting)
@@ -56,7 +56,9 @@ def propensity_agrees_with_draws(make: Make) -> None:
             found = estimate(policy, state, made[row], again, DRAWS)
             share = 1.0 if found.list is None else found.list
             spread = np.sqrt(max(share * (1.0 - share), 1.0 / DRAWS) * 2.0 / DRAWS)
-            assert abs(count / DRAWS - share) <= SURE * spread, f"{row} was drawn {count} times, estimated {share:.3f}"
+            assert abs(count / DRAWS - share) <= MAX_STANDARD_ERRORS * spread, (
+                f"{row} was drawn {count} times, estimated {share:.3f}"
+            )
 
 
 def _assert_drawn(drawn: Counter[tuple[int, ...]], said: dict[tuple[int, ...], float]) -> None:
@@ -71,8 +73,10 @@ def _assert_drawn(drawn: Counter[tuple[int, ...]], said: dict[tuple[int, ...], f
     if left >= 8.0:
         statistic += (rest - left) ** 2 / left
     else:
-        assert rest <= 8.0 + SURE * np.sqrt(8.0), "lists that should be rare are not"
-    assert chi2.sf(statistic, max(len(usual), 1)) > RARE, f"drawn otherwise than said (chi-square {statistic:.1f})"
+        assert rest <= 8.0 + MAX_STANDARD_ERRORS * np.sqrt(8.0), "lists that should be rare are not"
+    assert chi2.sf(statistic, max(len(usual), 1)) > MIN_P_VALUE, (
+        f"drawn otherwise than said (chi-square {statistic:.1f})"
+    )
 
 
 def forgetting_keeps_the_prior(make: Make) -> None:
@@ -107,21 +111,21 @@ def priors_order_the_first_lists(make: Make) -> None:
         return
     state = policy.init(1)
     _believed(policy, state, request)
-    left, found = np.ones(FEW, dtype=np.bool_), list[int]()
-    for seed in range(FEW):
-        asked = Request(1, FEW, 1, request.features, request.context, request.coverage, left.copy())
+    left, found = np.ones(ITEMS, dtype=np.bool_), list[int]()
+    for seed in range(ITEMS):
+        asked = Request(1, ITEMS, 1, request.features, request.context, request.coverage, left.copy())
         found.append(int(greedy.decide(state, asked, np.random.default_rng(seed)).items[0, 0]))
         left[found[-1]] = False
-    assert found == np.argsort(-np.array(SCORES)).tolist(), f"first lists do not follow the scores: {found}"
+    assert found == np.argsort(-np.array(PRIOR_SCORES)).tolist(), f"first lists do not follow the scores: {found}"
     if policy.replaces_priors:
         fresh = policy.init(1)
-        for item, score in enumerate(SCORES):
+        for item, score in enumerate(PRIOR_SCORES):
             policy.disbelieve(state, request, item, score, 200.0)
         there, first = _estimates(policy, state, request), _estimates(policy, fresh, request)
         np.testing.assert_allclose(there, first, rtol=1e-4, atol=1e-4, err_msg="a prior was not taken back")
 
 
-def amending_equals_learning(make: Make) -> None:
+def amending_equals_learning_the_amended_clicks(make: Make) -> None:
     """Where clicks that were learned may be amended, the state is that of the amended clicks."""
     setting, request = small()
     policy = make(setting)
@@ -130,7 +134,7 @@ def amending_equals_learning(make: Make) -> None:
         early, late = policy.init(1), policy.init(1)
         for state in (early, late):
             _taught(policy, state, request, 5, seed=36)
-        decision = policy.adopt(request, rng.permutation(FEW)[None, :K])
+        decision = policy.adopt(request, rng.permutation(ITEMS)[None, :K])
         first, second = policy.check(decision, [before]), policy.check(decision, [after])
         policy.update(early, decision, first)
         policy.update(late, decision, second)
@@ -143,7 +147,7 @@ def amending_equals_learning(make: Make) -> None:
 
 
 def _believed(policy: RankingPolicy[S], state: S, request: Request) -> None:
-    for item, score in enumerate(SCORES):
+    for item, score in enumerate(PRIOR_SCORES):
         policy.believe(state, request, item, score, 200.0)
 
 
@@ -154,7 +158,7 @@ def _taught(policy: RankingPolicy[S], state: S, request: Request, rounds: int, s
         clicks = np.zeros((1, K))
         if rng.random() < 0.7:
             clicks[0, int(rng.integers(K))] = 1.0
-        policy.learn(state, policy.adopt(request, rng.permutation(FEW)[None, :K]), clicks)
+        policy.learn(state, policy.adopt(request, rng.permutation(ITEMS)[None, :K]), clicks)
 
 
 def _estimates(policy: RankingPolicy[S], state: S, request: Request) -> FloatArray:

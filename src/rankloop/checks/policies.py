@@ -115,7 +115,7 @@ def relabelling_items_relabels_lists(make: Make) -> None:
         assert (np.abs(f - g) <= 5.0 * error + 1e-12).all(), f"the same share of every slot after {history} rounds"
 
 
-def save_load_go_on_equals_go_on(make: Make) -> None:
+def a_restored_snapshot_continues_identically(make: Make) -> None:
     """A snapshot is complete."""
     trial = Trial()
     policy = make(trial.setting)
@@ -152,7 +152,7 @@ def a_batch_of_two_decides_as_two_batches_of_one(make: Make) -> None:
     trial = Trial()
     policy = make(trial.setting)
     state, lists = _decided(make)
-    for b in np.flatnonzero(settled_learners(make))[:20]:
+    for b in np.flatnonzero(deterministic_learners(make))[:20]:
         alone = policy.decide(state.view(slice(b, b + 1)), trial.request(1), np.random.default_rng(99)).items
         np.testing.assert_array_equal(lists[0, b], alone[0])
 
@@ -186,7 +186,7 @@ def zero_radius_equals_greedy(make: Make) -> None:
     """Exploration is added to the estimate: without doubt, the estimate decides."""
     trial = Trial()
     policy = make(trial.setting)
-    silent, greedy = policy.without_doubt(), policy.greedy()
+    silent, greedy = policy.without_exploration(), policy.greedy()
     assert silent is not None
     assert greedy is not None
     state = policy.init(5)
@@ -230,15 +230,15 @@ def own_world(make: Make) -> World:
     raise Unsupported("none of the easy worlds offers what the policy needs.")
 
 
-def is_settled(make: Make) -> bool:
+def is_deterministic(make: Make) -> bool:
     """Whether most learners get the same list from every generator; not where the policy breaks a law on the way."""
     try:
-        return bool(settled_learners(make).mean() > 0.5)
+        return bool(deterministic_learners(make).mean() > 0.5)
     except Exception:  # the law that it breaks says so by name
         return False
 
 
-def settled_learners(make: Make) -> BoolArray:
+def deterministic_learners(make: Make) -> BoolArray:
     """Which of 100 learners with a history get the same list from every generator.
 
     All of them, but for ties, if a rule uses no randomness of its own.

@@ -28,7 +28,7 @@ S = TypeVar("S", bound=LearnerState)
 STEPS = 80
 """Visits, reports and changes of items in one stream: more than sixteen items come, so that the state grows."""
 VALUES = (0.0, 1.0, 2.0, 0.5, -1.0, MAX_MAGNITUDE, -MAX_MAGNITUDE)
-OFFERED: dict[str, object] = {
+SETTING_VALUES: dict[str, object] = {
     "dim": D,
     "context": D,
     "coverage": D,
@@ -36,7 +36,7 @@ OFFERED: dict[str, object] = {
     "prior": (1.0, 3.0),
     "rounds": 1000,
 }
-BESIDE = ("cascade-ucb1", "gts")
+CHALLENGERS = ("cascade-ucb1", "gts")
 """Policies that stand by: one learns from clicks only, the other from amounts."""
 
 
@@ -54,7 +54,7 @@ class Clock:
 def configured(make: Make, **settings: object) -> RankerConfig:
     """A ranker's configuration whose policy `make` builds, with all that a policy may need."""
 
-    class Own(RankerConfig, frozen=True):
+    class ServingLawConfig(RankerConfig, frozen=True):
         """The settings of a ranker with a policy that is in no catalogue."""
 
         def settle(self) -> None:
@@ -63,13 +63,13 @@ def configured(make: Make, **settings: object) -> RankerConfig:
         def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:
             return make(setting)
 
-    return Own.of({"policy": "own", "slots": K, "window": 60.0, "seed": 7, **needed(make), **settings})
+    return ServingLawConfig.of({"policy": "own", "slots": K, "window": 60.0, "seed": 7, **needed(make), **settings})
 
 
 def needed(make: Make) -> dict[str, object]:
     """The settings that a policy reads, of all that it may."""
     _, read = composed(make, EVERYTHING)
-    return {name: value for name, value in OFFERED.items() if name in read}
+    return {name: value for name, value in SETTING_VALUES.items() if name in read}
 
 
 class Stream:
@@ -164,10 +164,10 @@ class Stream:
             assert len(list(self.store.read(self.ranker.name))) == before, "what was refused is in the log"
 
 
-def accepted_means_learnable(make: Make) -> None:
+def accepted_feedback_replays_to_the_same_state(make: Make) -> None:
     """Whatever is accepted can be replayed, alone or beside a second policy, and gives the state that was live."""
     for aggregate in ("earliest", "sum"):
-        for beside in BESIDE:
+        for beside in CHALLENGERS:
             replayed(make, np.random.default_rng(20), aggregate, beside)
 
 
@@ -183,7 +183,7 @@ def replayed(make: Make, rng: np.random.Generator, aggregate: str, beside: str) 
         assert _bytes(again) == expected, f"a replay differs from live ({aggregate}, beside {beside})"
 
 
-def catching_up_equals_updates(make: Make) -> None:
+def catching_up_equals_single_updates(make: Make) -> None:
     """However many events are applied at once, the state is that of one event after the other, bit for bit."""
     config = configured(make)
     stream = Stream(config, np.random.default_rng(21))
@@ -198,7 +198,7 @@ def catching_up_equals_updates(make: Make) -> None:
     assert all(state == _bytes(careful) for state in states), "events that are applied together teach something else"
 
 
-def growing_changes_nothing(make: Make) -> None:
+def growing_preserves_what_was_learned(make: Make) -> None:
     """To learn, grow and learn on is to learn all and grow; what is believed of the items that were there stays."""
     trial = Trial()
     for dim in (D, None):  # without features some policies give each item one of its own
@@ -229,7 +229,7 @@ def growing_changes_nothing(make: Make) -> None:
             np.testing.assert_allclose(before, after, rtol=1e-9, atol=1e-9)
 
 
-def every_list_is_decided_again(make: Make) -> None:
+def every_logged_list_is_reproduced(make: Make) -> None:
     """From the log alone, every list comes out again, bit for bit: also of other settings of the rollout."""
     config = configured(make)
     stream = Stream(config, np.random.default_rng(23))

@@ -42,7 +42,7 @@ VALUES: dict[str, tuple[object, object]] = {
     "guardrail": (None, Guardrail(drop=0.0, error=0.5, min_lists=2)),
 }
 """Two values of every setting that say different things."""
-BESIDE: dict[str, dict[str, object]] = {
+REQUIRED_WITH: dict[str, dict[str, object]] = {
     "rewards": {"losses": (0.0, -0.3, -1.0, -3.0)},
     "losses": {"rewards": (1.0, 1.0, 1.0)},
     "guardrail": {"traffic": 0.5},
@@ -50,16 +50,16 @@ BESIDE: dict[str, dict[str, object]] = {
 """What a setting needs beside it to mean something."""
 SCRIPTS: dict[str, tuple[int, bool]] = {"rounds": (4 * VISITS, False), "guardrail": (VISITS, True)}
 """Visits, and whether only control's lists are clicked, where a setting shows only then."""
-ALSO = (("objective", "revenue"), ("objective", "amount"))
+MORE_OBJECTIVES = (("objective", "revenue"), ("objective", "amount"))
 
 
-def used_or_refused(make: Make) -> None:
+def every_setting_is_used_or_refused(make: Make) -> None:
     """Two rankers that differ in one setting differ in lists, answers, statuses or what is learned; or one is refused.
 
     An echo of the configuration does not count.
     """
     for name, first, second in _pairs():
-        one, other = (_config(make, {**BESIDE.get(name, {}), name: value}) for value in (first, second))
+        one, other = (_config(make, {**REQUIRED_WITH.get(name, {}), name: value}) for value in (first, second))
         try:
             for config in (one, other):
                 config.check()
@@ -72,14 +72,14 @@ def used_or_refused(make: Make) -> None:
 def _pairs() -> Iterator[tuple[str, object, object]]:
     for name, (first, second) in VALUES.items():
         yield name, first, second
-    for name, second in ALSO:
+    for name, second in MORE_OBJECTIVES:
         yield name, VALUES[name][0], second
 
 
 def _config(make: Make, settings: dict[str, object]) -> RankerConfig:
     """The settings of a ranker with this policy; what it needs is there, unless another value is asked for."""
 
-    class Own(RankerConfig, frozen=True):
+    class SettingLawConfig(RankerConfig, frozen=True):
         """The settings of a ranker with a policy that is in no catalogue."""
 
         def settle(self) -> None:
@@ -94,7 +94,7 @@ def _config(make: Make, settings: dict[str, object]) -> RankerConfig:
     given: dict[str, object] = {"policy": "own", "slots": K, "window": 60.0, "seed": 7, **needed(make), **settings}
     if given.get("objective") == "amount":
         given.setdefault("aggregate", "sum")  # as `RankerSettings` has it where nothing is said
-    return Own.of(given)
+    return SettingLawConfig.of(given)
 
 
 def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[list[object], dict[str, bytes]]:

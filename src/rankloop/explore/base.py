@@ -36,13 +36,13 @@ class ExplorationRule(Protocol[S_contra]):
         """
         return unknown("nothing is known of its exploration rule")
 
-    def without_doubt(self) -> ExplorationRule[S_contra] | None:
+    def without_exploration(self) -> ExplorationRule[S_contra] | None:
         """The rule with its exploration turned down to nothing; None where it has no such knob."""
         return None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        drop_stale(cls, ExplorationRule, follows="__call__", capabilities=("list_distribution", "without_doubt"))
+        drop_stale(cls, ExplorationRule, follows="__call__", capabilities=("list_distribution", "without_exploration"))
 
 
 class FromState(ExplorationRule[S_contra], Protocol):

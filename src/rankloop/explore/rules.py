@@ -74,7 +74,7 @@ class Ucb(FromState[U_contra], Generic[U_contra]):
 
         return score
 
-    def without_doubt(self) -> Ucb[U_contra]:
+    def without_exploration(self) -> Ucb[U_contra]:
         """Radius 0, without a cap."""
         return Ucb(lambda state, t: np.zeros(len(t)))
 
@@ -93,7 +93,7 @@ class Thompson(ExplorationRule[SupportsDraw]):
         """The scale in round t [B]; where it is 0, nothing is drawn."""
         return self.scale(t) if callable(self.scale) else self.scale
 
-    def without_doubt(self) -> Thompson:
+    def without_exploration(self) -> Thompson:
         """Scale 0."""
         return Thompson(0.0)
 
@@ -118,7 +118,7 @@ class SharedNoise(ExplorationRule[HasTally]):
 
         return score
 
-    def without_doubt(self) -> SharedNoise:
+    def without_exploration(self) -> SharedNoise:
         """Standard deviation 0."""
         return SharedNoise(lambda tally, t: np.zeros_like(tally.clicks))
 

@@ -8,7 +8,9 @@ from rankloop.math.kernels import compiled
 from rankloop.types import BoolArray, FloatArray, IntArray
 
 
-def _standing(values: FloatArray, may: BoolArray, chosen: IntArray, larger: IntArray, equal: IntArray) -> None:
+def _count_larger_equal(
+    values: FloatArray, may: BoolArray, chosen: IntArray, larger: IntArray, equal: IntArray
+) -> None:
     """How many of the values [L] that may be are larger than each chosen one's, and how many equal, both [n].
 
     None equal where the index is none of those that may be.
@@ -24,7 +26,7 @@ def _standing(values: FloatArray, may: BoolArray, chosen: IntArray, larger: IntA
                 equal[j] += values[i] == value
 
 
-standing = compiled(_standing)
+count_larger_equal = compiled(_count_larger_equal)
 
 
 def _pairing(
@@ -56,8 +58,8 @@ def _pairing(
 pairing = compiled(_pairing)
 
 
-def places(values: FloatArray) -> tuple[IntArray, IntArray]:
+def tied_ranks(values: FloatArray) -> tuple[IntArray, IntArray]:
     """First place and number of equals of each of the values [n] in descending order."""
     first, width = np.empty((2, len(values)), dtype=np.int64)
-    standing(values, np.ones(len(values), dtype=np.bool_), np.arange(len(values)), first, width)
+    count_larger_equal(values, np.ones(len(values), dtype=np.bool_), np.arange(len(values)), first, width)
     return first, width

@@ -42,4 +42,4 @@ class GreedyBySlot(Planner):
 
     def of_random_scores(self, policy: Composition) -> ListDistribution:
         """Every list is equally likely."""
-        return lists.even()
+        return lists.uniform()

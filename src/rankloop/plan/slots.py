@@ -16,7 +16,7 @@ from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, Levels, ListDistribution
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Read, Request, SlotScore
 
-UNKNOWN = -1
+UNKNOWN_RIVALS = -1
 """Rivals of a matching that has equals: which of them is found depends on luck, but not on fair draws."""
 
 
@@ -58,7 +58,7 @@ class BySlotBias(Planner):
 
     def of_random_scores(self, policy: Composition) -> ListDistribution:
         """Every list is equally likely."""
-        return lists.even()
+        return lists.uniform()
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,9 @@ class Assignment(Planner):
     """
 
     objective: Objective
-    whole: int = 256  # up to so many items the whole matrix is matched: measured faster than finding the best first
+    max_full_items: int = (
+        256  # up to so many items the whole matrix is matched: measured faster than finding the best first
+    )
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """The optimal lists."""
@@ -86,7 +88,7 @@ class Assignment(Planner):
         items, sole = _match(weights, candidates, rng)
         shown = np.take_along_axis(scores, np.maximum(items, 0)[:, :, None], axis=2)[:, :, 0]
         sole &= ~left_out
-        rivals = None if sole.all() else np.repeat(np.where(sole, 0, UNKNOWN)[:, None], k, axis=1)
+        rivals = None if sole.all() else np.repeat(np.where(sole, 0, UNKNOWN_RIVALS)[:, None], k, axis=1)
         return Plan(items, shown, rivals)
 
     @property
@@ -102,7 +104,7 @@ class Assignment(Planner):
         """Items that an optimal matching may need, [B, C], each once, EMPTY beside them; where equals stay out, [B]."""
         B, k, L = gains.shape
         left_out = np.zeros(B, dtype=np.bool_)
-        if self.whole >= L:
+        if self.max_full_items >= L:
             everything = np.broadcast_to(np.arange(L), (B, L))
             return np.where(True if request.allowed is None else request.allowed, everything, EMPTY), left_out
         best = [best_k(gains[:, slot], k, rng, allowed=request.allowed) for slot in range(k)]

@@ -37,7 +37,7 @@ class TopK(Planner):
 
     def of_random_scores(self, policy: Composition) -> ListDistribution:
         """Every list is equally likely."""
-        return lists.even()
+        return lists.uniform()
 
 
 def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: BoolArray | None = None) -> IntArray:

@@ -24,4 +24,4 @@ class Uniform(Planner):
 
     def list_distribution(self, rule: HasRuleDistribution, policy: Composition) -> ListDistribution:
         """Every list is equally likely, whatever the rule."""
-        return lists.even()
+        return lists.uniform()

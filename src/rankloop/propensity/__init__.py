@@ -1,13 +1,13 @@
 """Propensities: the probability that a policy shows a list, exact where it has a closed form."""
 
 from rankloop.propensity.list_distribution import DETERMINISTIC, EXACT, MONTE_CARLO, ListDistribution
-from rankloop.propensity.propensity import ONLY, HasListDistribution, Propensity, estimate, of
+from rankloop.propensity.propensity import DETERMINISTIC_PROPENSITY, HasListDistribution, Propensity, estimate, of
 
 __all__ = [
     "DETERMINISTIC",
     "EXACT",
     "MONTE_CARLO",
-    "ONLY",
+    "DETERMINISTIC_PROPENSITY",
     "HasListDistribution",
     "ListDistribution",
     "Propensity",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.math.fair_ties import pairing, places, standing
+from rankloop.math.fair_ties import pairing, tied_ranks, count_larger_equal
 from rankloop.math.random_lines import heights
 from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray
 
@@ -24,7 +24,7 @@ CERTAIN = ListProbabilities(np.array(1.0), np.array(1.0))
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PlannedList:
     """A list of one learner, and what a planner had to do: fill these slots with some of these items."""
 
     shown: IntArray  # [k] the list, EMPTY where nothing is shown
@@ -35,8 +35,8 @@ class Frame:
     held: int  # slots that are pinned
 
     @classmethod
-    def of(cls, decision: Decision, length: int | None = None) -> Frame:
-        """The frame of a decision; `length` free slots are filled, or else as many as can be."""
+    def of(cls, decision: Decision, length: int | None = None) -> PlannedList:
+        """The planned of a decision; `length` free slots are filled, or else as many as can be."""
         request, shown = decision.request, decision.items[0]
         may = np.ones(request.items, dtype=np.bool_) if request.allowed is None else request.allowed.reshape(-1)
         if request.pinned is None:
@@ -62,7 +62,7 @@ class Frame:
         listed = self.listed
         return np.asarray((listed != EMPTY) & self.may[listed])
 
-    def chances(self, prefix: FloatArray, slot: FloatArray) -> ListProbabilities:
+    def probabilities(self, prefix: FloatArray, slot: FloatArray) -> ListProbabilities:
         """Chances of the whole list, from those of the slots that are filled, each [n]."""
         k = len(self.shown)
         if len(self.slots) == k:
@@ -74,61 +74,61 @@ class Frame:
         return ListProbabilities(whole, right)
 
 
-def even(frame: Frame) -> ListProbabilities:
-    """Every list that fills the frame is equally likely."""
-    fine = frame.fine.astype(np.float64)
-    drawn = np.multiply.accumulate(fine / (frame.count - np.arange(len(fine))))
-    return frame.chances(drawn, fine / max(frame.count, 1))
+def uniform(planned: PlannedList) -> ListProbabilities:
+    """Every list that fills the planned is equally likely."""
+    fine = planned.fine.astype(np.float64)
+    drawn = np.multiply.accumulate(fine / (planned.count - np.arange(len(fine))))
+    return planned.probabilities(drawn, fine / max(planned.count, 1))
 
 
-def any_length(frame: Frame) -> ListProbabilities:
+def any_length(planned: PlannedList) -> ListProbabilities:
     """As `even`, and then cut to a length uniform on 0 … the slots that are not empty; pinned items stay."""
-    n, total = len(frame.slots), len(frame.slots) + frame.held
+    n, total = len(planned.slots), len(planned.slots) + planned.held
     lengths = total + 1
-    longer = total - frame.slots  # how many of the lengths leave slot i of the frame in the list
-    there, fine = frame.listed != EMPTY, frame.fine.astype(np.float64)
-    drawn = np.multiply.accumulate(fine / (frame.count - np.arange(n)))
+    longer = total - planned.slots  # how many of the lengths leave slot i of the planned in the list
+    there, fine = planned.listed != EMPTY, planned.fine.astype(np.float64)
+    drawn = np.multiply.accumulate(fine / (planned.count - np.arange(n)))
     prefix = drawn * longer / lengths
     if not there.all():
         cut = int(np.argmin(there))  # the first that is empty: the length fell between the slot before and this one
         just = (longer[cut - 1] if cut else lengths) - longer[cut]
         gone = np.logical_and.accumulate(~there[cut:])
         prefix[cut:] = gone * (drawn[cut - 1] if cut else 1.0) * just / lengths
-    slot = np.where(there, fine * longer / max(frame.count, 1), lengths - longer) / lengths
-    return frame.chances(prefix, slot)
+    slot = np.where(there, fine * longer / max(planned.count, 1), lengths - longer) / lengths
+    return planned.probabilities(prefix, slot)
 
 
-def ranked(frame: Frame, start: IntArray, size: IntArray, bias: FloatArray | None = None) -> ListProbabilities:
+def ranked(planned: PlannedList, start: IntArray, size: IntArray, bias: FloatArray | None = None) -> ListProbabilities:
     """Items in order of their scores, equal ones in random order, into slots in order of bias, equal ones alike.
 
     Args:
-        frame: the list.
+        planned: the list.
         start: [n] how many items have a larger score than that of each slot.
         size: [n] how many have the same, itself among them; 0 where it is none that may be.
         bias: [n] of the slots, where they are not filled from the top.
     """
-    n = len(frame.slots)
-    first, width = (np.arange(n), np.ones(n, dtype=np.int64)) if bias is None else places(bias)
+    n = len(planned.slots)
+    first, width = (np.arange(n), np.ones(n, dtype=np.int64)) if bias is None else tied_ranks(bias)
     prefix, slot = np.empty((2, n))
     pairing(start, size, first, width, prefix, slot)
-    return frame.chances(prefix, slot)
+    return planned.probabilities(prefix, slot)
 
 
-def by_scores(frame: Frame, scores: FloatArray, bias: FloatArray | None = None) -> ListProbabilities:
+def by_scores(planned: PlannedList, scores: FloatArray, bias: FloatArray | None = None) -> ListProbabilities:
     """As `ranked`, by the scores [L] of all items."""
-    start, size = np.empty((2, len(frame.slots)), dtype=np.int64)
-    standing(scores, frame.may, frame.listed, start, size)
-    return ranked(frame, start, size, bias)
+    start, size = np.empty((2, len(planned.slots)), dtype=np.int64)
+    count_larger_equal(scores, planned.may, planned.listed, start, size)
+    return ranked(planned, start, size, bias)
 
 
-def by_lines(frame: Frame, level: FloatArray, slope: FloatArray) -> ListProbabilities:
+def by_lines(planned: PlannedList, level: FloatArray, slope: FloatArray) -> ListProbabilities:
     """The highest lines level + slope·Z, each [L], at one standard normal Z, equal ones in random order."""
-    prefix, slot = np.empty((2, len(frame.slots)))
-    heights(level, slope, frame.may, frame.listed, prefix, slot)
-    return frame.chances(prefix, slot)
+    prefix, slot = np.empty((2, len(planned.slots)))
+    heights(level, slope, planned.may, planned.listed, prefix, slot)
+    return planned.probabilities(prefix, slot)
 
 
-def same(shown: IntArray, other: IntArray) -> ListProbabilities:
+def point_mass(shown: IntArray, other: IntArray) -> ListProbabilities:
     """Of one list where the other, each [k], is shown for certain."""
     equal = shown == other
     if equal.all():
@@ -136,7 +136,7 @@ def same(shown: IntArray, other: IntArray) -> ListProbabilities:
     return ListProbabilities(np.logical_and.accumulate(equal).astype(np.float64), equal.astype(np.float64))
 
 
-def mixed(chance: float, one: ListProbabilities, other: ListProbabilities) -> ListProbabilities:
+def mixture(chance: float, one: ListProbabilities, other: ListProbabilities) -> ListProbabilities:
     """One with this probability, or else the other."""
     rest = 1.0 - chance
     return ListProbabilities(chance * one.prefix + rest * other.prefix, chance * one.slot + rest * other.slot)

@@ -19,9 +19,9 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from rankloop.math.fair_ties import places
+from rankloop.math.fair_ties import tied_ranks
 from rankloop.propensity import closed_forms
-from rankloop.propensity.closed_forms import CERTAIN, Frame, ListProbabilities
+from rankloop.propensity.closed_forms import CERTAIN, PlannedList, ListProbabilities
 from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Request, Rows, SlotScore
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class ClosedForms(Protocol):
         """Scores are independent and uniform."""
 
 
-def any_draws() -> np.random.Generator:
+def arbitrary_rng() -> np.random.Generator:
     """A generator for decisions that are made again only to see what does not depend on it."""
     return np.random.default_rng(0)
 
@@ -110,10 +110,13 @@ def unknown(why: str) -> ListDistribution:
     return ListDistribution(MONTE_CARLO, "", why, lambda state, decision: None)
 
 
-def even() -> ListDistribution:
+def uniform() -> ListDistribution:
     """Every list is equally likely."""
     return ListDistribution(
-        EXACT, "", "every list is equally likely", lambda state, decision: closed_forms.even(Frame.of(decision))
+        EXACT,
+        "",
+        "every list is equally likely",
+        lambda state, decision: closed_forms.uniform(PlannedList.of(decision)),
     )
 
 
@@ -121,9 +124,9 @@ def by_levels(policy: Composition, levels: Levels, bias: FloatArray | None = Non
     """Levels in order, items of one level shuffled."""
 
     def probability(state: HasBelief, decision: Decision) -> ListProbabilities:
-        frame = Frame.of(decision)
+        planned = PlannedList.of(decision)
         level = levels(state.belief, policy.rows(decision.request, *_top(decision.request)))[0]
-        return closed_forms.by_scores(frame, level, _bias_of(bias, frame, decision.request))
+        return closed_forms.by_scores(planned, level, _bias_of(bias, planned, decision.request))
 
     return ListDistribution(EXACT, "", "blocks of items in order, each shuffled", probability)
 
@@ -133,7 +136,7 @@ def by_lines(policy: Composition, lines: Lines) -> ListDistribution:
 
     def probability(state: HasBelief, decision: Decision) -> ListProbabilities:
         level, slope = lines(state.belief, state.t, policy.rows(decision.request, *_top(decision.request)))
-        return closed_forms.by_lines(Frame.of(decision), level[0], slope[0])
+        return closed_forms.by_lines(PlannedList.of(decision), level[0], slope[0])
 
     return ListDistribution(
         EXACT, "", "one normal number moves all scores, and a list is an interval of it", probability
@@ -149,25 +152,25 @@ def ranked(policy: Composition, bias: FloatArray | None = None, why: str = "") -
             return elsewhere(state, decision)
         if decision.rivals is None and slots_differ:
             return CERTAIN
-        frame = Frame.of(decision, _filled(decision))
-        filled = _bias_of(bias, frame, decision.request)
+        planned = PlannedList.of(decision, _filled(decision))
+        filled = _bias_of(bias, planned, decision.request)
         if decision.rivals is None and _distinct(filled):
             return CERTAIN
-        scores = decision.scores[0, frame.slots]
-        rivals = 0 if decision.rivals is None else decision.rivals[0, frame.slots]
+        scores = decision.scores[0, planned.slots]
+        rivals = 0 if decision.rivals is None else decision.rivals[0, planned.slots]
         # The first of equal ones had the others as rivals, listed or not.
         size = 1 + np.where(scores == scores[:, None], rivals, 0).max(axis=1, initial=0)
-        return closed_forms.ranked(frame, places(scores)[0], size, filled)
+        return closed_forms.ranked(planned, tied_ranks(scores)[0], size, filled)
 
     def elsewhere(state: object, decision: Decision) -> ListProbabilities:
         """Of a list that the policy did not make, from the scores of all items."""
-        own = policy.decide(state, decision.request, any_draws())
-        frame = Frame.of(decision, _filled(own))
-        filled = _bias_of(bias, frame, decision.request)
+        own = policy.decide(state, decision.request, arbitrary_rng())
+        planned = PlannedList.of(decision, _filled(own))
+        filled = _bias_of(bias, planned, decision.request)
         if own.rivals is None and _distinct(filled):
-            return closed_forms.same(decision.items[0], own.items[0])
-        scores = policy.scores(state, decision.request, any_draws())(*_top(decision.request))
-        return closed_forms.by_scores(frame, scores[0], filled)
+            return closed_forms.point_mass(decision.items[0], own.items[0])
+        scores = policy.scores(state, decision.request, arbitrary_rng())(*_top(decision.request))
+        return closed_forms.by_scores(planned, scores[0], filled)
 
     return ListDistribution(DETERMINISTIC, EXACT, f"the largest scores{why}", probability)
 
@@ -178,8 +181,8 @@ def settled(policy: Composition, why: str) -> ListDistribution:
     def probability(state: object, decision: Decision) -> ListProbabilities | None:
         if decision.scores is not None:
             return CERTAIN if decision.rivals is None else None
-        own = policy.decide(state, decision.request, any_draws())
-        return closed_forms.same(decision.items[0], own.items[0]) if own.rivals is None else None
+        own = policy.decide(state, decision.request, arbitrary_rng())
+        return closed_forms.point_mass(decision.items[0], own.items[0]) if own.rivals is None else None
 
     return ListDistribution(DETERMINISTIC, MONTE_CARLO, why, probability)
 
@@ -207,20 +210,20 @@ def epsilon(share: float, random: ListDistribution, rule: ListDistribution) -> L
     return ListDistribution(kind, rule.ties, why, probability)
 
 
-def at_times(
+def sometimes_random(
     chance: Callable[[IntArray], FloatArray | None], when: str, any_length: bool, otherwise: ListDistribution
 ) -> ListDistribution:
     """Uniformly random lists with a chance [B] that depends on the round, where it is known, otherwise another's."""
     in_the_end = chance(np.array([2**62]))
     if in_the_end is None:
         return unknown("nothing is known of when its lists are random")
-    draw = closed_forms.any_length if any_length else closed_forms.even
+    draw = closed_forms.any_length if any_length else closed_forms.uniform
 
     def probability(state: HasRounds, decision: Decision) -> ListProbabilities | None:
         p = float(np.asarray(chance(state.t))[0])
         if p == 0.0:
             return otherwise.probability(state, decision)
-        return _mixture(p, draw(Frame.of(decision)), otherwise, state, decision)
+        return _mixture(p, draw(PlannedList.of(decision)), otherwise, state, decision)
 
     kind = EXACT if otherwise.kind == DETERMINISTIC and in_the_end[0] > 0.0 else otherwise.kind
     length = " of random length" if any_length else ""
@@ -239,7 +242,7 @@ def _mixture(
     if share >= 1.0 or even is None:
         return even
     own = rule.probability(state, decision)
-    return None if own is None else closed_forms.mixed(share, even, own)
+    return None if own is None else closed_forms.mixture(share, even, own)
 
 
 def _top(request: Request) -> tuple[IntArray, int]:
@@ -251,12 +254,12 @@ def _top(request: Request) -> tuple[IntArray, int]:
     return request.pinned[None, :slot], slot
 
 
-def _bias_of(bias: FloatArray | None, frame: Frame, request: Request) -> FloatArray | None:
+def _bias_of(bias: FloatArray | None, planned: PlannedList, request: Request) -> FloatArray | None:
     """Of the slots that are filled, [n], where the planner minds it."""
     if bias is None:
         return None
     moved = request.slots is not None and request.pinned is None
-    return bias[request.slots][frame.slots] if moved else bias[frame.slots]
+    return bias[request.slots][planned.slots] if moved else bias[planned.slots]
 
 
 def _distinct(bias: FloatArray | None) -> bool:

@@ -52,7 +52,7 @@ class Propensity:
         )
 
 
-ONLY = Propensity(DETERMINISTIC)
+DETERMINISTIC_PROPENSITY = Propensity(DETERMINISTIC)
 """Of a list that could not have been another."""
 
 
@@ -76,7 +76,7 @@ def of(
     if found is None:
         return None
     if found is CERTAIN:
-        return ONLY
+        return DETERMINISTIC_PROPENSITY
     whole = float(found.prefix[-1]) if found.prefix.size else 1.0
     return Propensity(EXACT, 0, whole, found.prefix, found.slot)
 
@@ -93,8 +93,8 @@ def estimate(
         rng: of the draws, independent of the one that decided.
         draws: how often; the standard error of a probability p is √(p(1-p)/draws).
     """
-    if of(policy, state, decision) is ONLY:
-        return ONLY
+    if of(policy, state, decision) is DETERMINISTIC_PROPENSITY:
+        return DETERMINISTIC_PROPENSITY
     again = np.concatenate([policy.decide(state, decision.request, rng).items for _ in range(draws)])
     same = again == decision.items
     prefix = np.logical_and.accumulate(same, axis=1).mean(axis=0)

@@ -4,7 +4,7 @@ from rankloop.wrappers.base import Wrapper
 from rankloop.wrappers.batches import BatchState, EveryN
 from rankloop.wrappers.discount import Discounted, DiscountState
 from rankloop.wrappers.epochs import EpochRepeat, EpochState
-from rankloop.wrappers.random_lists import RandomLists, When, before, with_chance
+from rankloop.wrappers.random_lists import RandomLists, RandomListSchedule, before_round, with_probability
 
 __all__ = [
     "BatchState",
@@ -14,8 +14,8 @@ __all__ = [
     "EpochState",
     "EveryN",
     "RandomLists",
-    "When",
+    "RandomListSchedule",
     "Wrapper",
-    "before",
-    "with_chance",
+    "before_round",
+    "with_probability",
 ]

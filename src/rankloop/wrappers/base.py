@@ -106,7 +106,7 @@ class Wrapper(RankingPolicy[T], Generic[T, U]):
     def greedy(self) -> GreedyPolicy[T] | None:
         """The policy inside without exploring."""
         inner = self.inner.greedy()
-        return None if inner is None else Inside(inner, self)
+        return None if inner is None else GreedyInsideWrapper(inner, self)
 
     def list_distribution(self) -> ListDistribution:
         """As the policy inside."""
@@ -141,7 +141,7 @@ class Wrapper(RankingPolicy[T], Generic[T, U]):
 
 
 @dataclass(frozen=True)
-class Inside(Generic[T, U]):
+class GreedyInsideWrapper(Generic[T, U]):
     """The greedy policy inside a wrapper, on the wrapper's state."""
 
     policy: GreedyPolicy[U]

@@ -141,7 +141,7 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
 
         def probability(state: EpochState[S], decision: Decision) -> ListProbabilities | None:
             if decision.scores is None and self.kept(state, decision.request)[0]:
-                return closed_forms.same(decision.items[0], state.items[0, : decision.request.k])
+                return closed_forms.point_mass(decision.items[0], state.items[0, : decision.request.k])
             return new.probability(state.inner, decision)
 
         return replace(new, why=f"a list is kept until nobody clicks; a new one: {new.why}", probability=probability)

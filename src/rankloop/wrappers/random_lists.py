@@ -12,7 +12,7 @@ from rankloop.plan.pinned import around_pins
 from rankloop.plan.uniform import Uniform
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import ListDistribution
-from rankloop.ranking_policy import Collect, LearnerState, RankingPolicy, T
+from rankloop.ranking_policy import BatchWrapper, LearnerState, RankingPolicy, T
 from rankloop.state import State
 from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request
 from rankloop.wrappers.base import Wrapper
@@ -20,19 +20,19 @@ from rankloop.wrappers.base import Wrapper
 S = TypeVar("S", bound=State)
 
 
-class When(Protocol):
+class RandomListSchedule(Protocol):
     """Which learners, [B], given their rounds t [B]."""
 
     def __call__(self, t: IntArray, rng: np.random.Generator) -> BoolArray:
         """Those whose time it is."""
 
-    def chance(self, t: IntArray) -> FloatArray | None:
+    def probability(self, t: IntArray) -> FloatArray | None:
         """The probability of each learner, [B], by which propensities are known; None where it is not known."""
         return None
 
 
 @dataclass(frozen=True)
-class Before(When):
+class BeforeRound(RandomListSchedule):
     """The rounds before this one."""
 
     round: int
@@ -41,7 +41,7 @@ class Before(When):
         """Those who have not come so far."""
         return t < self.round
 
-    def chance(self, t: IntArray) -> FloatArray | None:
+    def probability(self, t: IntArray) -> FloatArray | None:
         """1 or 0, [B]."""
         return np.asarray(t < self.round, dtype=np.float64)
 
@@ -50,7 +50,7 @@ class Before(When):
 
 
 @dataclass(frozen=True)
-class WithChance(When):
+class WithProbability(RandomListSchedule):
     """Each learner in each round with this probability."""
 
     epsilon: float
@@ -59,7 +59,7 @@ class WithChance(When):
         """A draw for each learner."""
         return rng.random(len(t)) < self.epsilon
 
-    def chance(self, t: IntArray) -> FloatArray | None:
+    def probability(self, t: IntArray) -> FloatArray | None:
         """The probability, [B]."""
         return np.full(len(t), self.epsilon)
 
@@ -67,14 +67,14 @@ class WithChance(When):
         return f"with probability {self.epsilon:g}"
 
 
-def before(round: int) -> When:
+def before_round(round: int) -> RandomListSchedule:
     """The rounds before this one: a warm-up."""
-    return Before(round)
+    return BeforeRound(round)
 
 
-def with_chance(epsilon: float) -> When:
+def with_probability(epsilon: float) -> RandomListSchedule:
     """Each learner in each round with this probability."""
-    return WithChance(epsilon)
+    return WithProbability(epsilon)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class RandomLists(Wrapper[T, T], Generic[T]):
     """Uniformly random lists at times, another policy's otherwise; both are learned from."""
 
     policy: RankingPolicy[T]
-    when: When
+    schedule: RandomListSchedule
     any_length: bool = False  # a length uniform on 0 … k instead of k
 
     @property
@@ -112,10 +112,13 @@ class RandomLists(Wrapper[T, T], Generic[T]):
         """Random lists for the learners whose time it is."""
         if request.learners != len(state.t):
             raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
-        random = self.when(state.t, rng)
+        random = self.schedule(state.t, rng)
         if not random.any():
             return self.policy.decide(state, request, rng)
-        lists = around_pins(Uniform(), _unasked, request, rng).items
+        if request.pinned is None:
+            lists = Uniform()(_no_scores, request, rng).items
+        else:
+            lists = around_pins(Uniform(), _no_scores, request, rng).items
         if self.any_length:
             length = rng.integers(0, (lists != EMPTY).sum(axis=1), endpoint=True)
             held = False if request.pinned is None else request.pinned != EMPTY
@@ -139,12 +142,14 @@ class RandomLists(Wrapper[T, T], Generic[T]):
 
     def list_distribution(self) -> ListDistribution:
         """A mixture of random lists and the inner policy's, where the chance of a random one is known."""
-        return lists.at_times(self.when.chance, str(self.when), self.any_length, self.policy.list_distribution())
+        return lists.sometimes_random(
+            self.schedule.probability, str(self.schedule), self.any_length, self.policy.list_distribution()
+        )
 
-    def in_batches(self, collect: Collect) -> RandomLists[LearnerState]:
+    def in_batches(self, wrap: BatchWrapper) -> RandomLists[LearnerState]:
         """Random lists stay where they are; the inner policy learns in batches."""
-        return RandomLists(self.policy.in_batches(collect), self.when, self.any_length)
+        return RandomLists(self.policy.in_batches(wrap), self.schedule, self.any_length)
 
 
-def _unasked(prefix: IntArray, slot: int) -> FloatArray:
-    raise TypeError("uniform lists ask for no scores")
+def _no_scores(prefix: IntArray, slot: int) -> FloatArray:
+    raise TypeError("the uniform planner uses no scores")
