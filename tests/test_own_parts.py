@@ -101,7 +101,7 @@ def test_parts_that_do_not_fit_are_refused_with_a_sentence() -> None:
         Policy(PerItem(), Ridge(4), Thompson(), TopK(), Cascade())
     with pytest.raises(Unsupported, match="Shared makes rows of 3 features, and the belief Counts takes rows of 0"):
         Policy(Shared(3), Counts(5), Bound(ucb1), TopK(), Cascade())
-    with pytest.raises(Unsupported, match="PerSlot scores items by the slot, and the planner TopK asks for one score"):
+    with pytest.raises(Unsupported, match="PerSlot scores items by the slot, and the planner TopK uses one score"):
         Policy(PerSlot(3), Ridge(3, models=2), Thompson(), TopK(), Cascade())
     with pytest.raises(Unsupported, match="Coverage scores items by the items above, and the planner Assignment"):
         Policy(Coverage(3), Ridge(3), Greedy(), Assignment(AnyClick()), Cascade())

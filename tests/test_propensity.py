@@ -28,7 +28,7 @@ from rankloop.math.assignment import assign
 from rankloop.objective import Amount
 from rankloop.plan import Assignment, BestLength, BySlotBias, GreedyBySlot, Plan, Planner, TopK, Uniform
 from rankloop.policy import Policy, PolicyState
-from rankloop.propensity import DETERMINISTIC, EXACT, MONTE_CARLO, DETERMINISTIC_PROPENSITY, Propensity, estimate, of
+from rankloop.propensity import DETERMINISTIC, DETERMINISTIC_PROPENSITY, EXACT, MONTE_CARLO, Propensity, estimate, of
 from rankloop.ranking_policy import RankingPolicy
 from rankloop.types import (
     EMPTY,

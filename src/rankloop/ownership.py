@@ -1,4 +1,4 @@
-"""Whose capabilities are whose: those that a subclass must not inherit, and those that a class has at all.
+"""Which capabilities a class defines, and which ones a subclass must not inherit.
 
 Some methods of a part follow from another one: a belief's `catch_up` repeats its `update`, a planner's closed forms
 describe its `__call__`. A subclass with another `update` or `__call__` would inherit answers that are no longer true.

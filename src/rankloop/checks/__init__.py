@@ -1,4 +1,4 @@
-"""The laws that every policy keeps, as a suite that anyone can run on a policy of their own.
+"""The laws that every policy obeys, as a suite that can be run on any policy.
 
 >>> from rankloop import build, checks
 >>> for law in checks.laws(lambda setting: build("cascade-ucb1", setting)):
@@ -26,11 +26,11 @@ class Law:
 
 
 def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
-    """Every law that applies to the policy which `make` builds for a setting.
+    """Yield every law that applies to the policy which `make` builds for a setting.
 
     Args:
-        make: a function from a Setting to a policy; the setting has all that a policy may need: 12 items with 4
-            features, topics, prices of attention, contexts and a Beta prior.
+        make: a function from a Setting to a policy; the setting has everything that a policy may need: 12 items with 4
+            features, topics, position biases, contexts and a Beta prior.
         learns: False for policies that are not meant to beat a random list.
     """
     checks: list[Callable[[Make], None]] = [

@@ -5,9 +5,9 @@ from rankloop.propensity.propensity import DETERMINISTIC_PROPENSITY, HasListDist
 
 __all__ = [
     "DETERMINISTIC",
+    "DETERMINISTIC_PROPENSITY",
     "EXACT",
     "MONTE_CARLO",
-    "DETERMINISTIC_PROPENSITY",
     "HasListDistribution",
     "ListDistribution",
     "Propensity",

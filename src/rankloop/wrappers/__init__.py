@@ -1,4 +1,4 @@
-"""Wrappers: when do we decide, learn and forget? A policy around a policy."""
+"""Wrappers: policies around a policy that change when it decides, learns or forgets."""
 
 from rankloop.wrappers.base import Wrapper
 from rankloop.wrappers.batches import BatchState, EveryN
@@ -13,8 +13,8 @@ __all__ = [
     "EpochRepeat",
     "EpochState",
     "EveryN",
-    "RandomLists",
     "RandomListSchedule",
+    "RandomLists",
     "Wrapper",
     "before_round",
     "with_probability",
