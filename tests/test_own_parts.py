@@ -79,10 +79,10 @@ def test_it_serves_learns_and_comes_back(id: str, tmp_path: Path) -> None:
         for n in range(12):
             ranking = shop.rank("shop")
             assert shop.feedback("shop", ranking.id, clicked=[n % 3]).status == "learned"
-        told = shop.ranker("shop")
+        overview = shop.ranker("shop")
     with connect(str(tmp_path / "log.db")) as shop:
-        assert shop.ranker("shop") == told
-        assert told.decisions == 13
+        assert shop.ranker("shop") == overview
+        assert overview.decisions == 13
         assert shop.feedback("shop", shop.rank("shop").id, clicked=[0]).status == "learned"
 
 

@@ -197,7 +197,7 @@ def assert_drawn(lists: IntArray, chance: Chance) -> None:
 
 
 def repeated(policy: RankingPolicy[Any], state: Any, times: int) -> Any:
-    """So many learners in the same state."""
+    """This number of learners in the same state."""
     many = policy.init(times)
     many.assign({name: np.repeat(array, times, axis=0) for name, array in state.arrays()})
     return many
@@ -260,7 +260,7 @@ class GivenEstimates(Estimating[GivenState]):
 def by_estimate(
     estimates: Sequence[float], plan: Planner | None = None, explore: Any = None
 ) -> tuple[Policy[Any], PolicyState[GivenState]]:
-    """A policy without doubt whose estimates are these."""
+    """A greedy policy with these estimates."""
     policy = Policy(
         PerItem(), GivenEstimates(len(estimates)), Greedy() if explore is None else explore, plan or TopK(), Cascade()
     )
@@ -440,21 +440,21 @@ def test_what_is_filled_slot_by_slot_is_certain_unless_it_ties(request: Request,
 
 
 class Own(TopK):
-    """Somebody's planner, which no longer does what its base class knows of."""
+    """A custom planner whose lists differ from the closed forms of its base class."""
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         return super().__call__(score, request, rng)
 
 
 class OwnRule(Greedy):
-    """Somebody's exploration rule."""
+    """A custom exploration rule."""
 
     def __call__(self, state: HasMean, t: IntArray, rng: np.random.Generator) -> Score:
         return state.mean
 
 
 class Sometimes(RandomListSchedule):
-    """Somebody's warm-up, who does not say how likely it is."""
+    """A custom warm-up without a stated probability."""
 
     def __call__(self, t: IntArray, rng: np.random.Generator) -> BoolArray:
         return np.asarray(t < 5)
@@ -551,14 +551,14 @@ def taught(id: str, rounds: int, **params: Any) -> tuple[RankingPolicy[Any], Any
 @POLICIES
 @pytest.mark.parametrize("rounds", [0, 6, 40])
 def test_every_policy_says_what_is_true(id: str, rounds: int) -> None:
-    """Exact chances are those of 20,000 decisions, certain lists those of any luck, and the rest is not said."""
+    """Exact probabilities match 20,000 decisions, deterministic lists do not depend on the seed, others are unknown."""
     policy, state = taught(id, rounds)
     law = policy.list_distribution()
     for name, request in REQUESTS.items():
         decisions = [policy.decide(state, request, rng(seed)) for seed in range(20)]
         said = [of(policy, state, decision, law) for decision in decisions]
         kinds = {None if one is None else one.kind for one in said}
-        assert len(kinds) == 1, "luck decides on lists, not on what is known of them"
+        assert len(kinds) == 1, "in one state, either all lists have a closed form or none has"
         kind = kinds.pop()
         if kind == DETERMINISTIC:
             assert all((one.items == decisions[0].items).all() for one in decisions)
@@ -625,7 +625,7 @@ def test_a_list_that_is_kept_is_certain_and_one_that_cannot_be_is_not(id: str) -
     assert (other.kind, other.list) == (EXACT, 0.0)
     without = np.arange(L) != decision.items[0, 0]
     new = policy.decide(state, asked(allowed=without), rng(2))
-    assert of(policy, state, new) is not DETERMINISTIC_PROPENSITY  # of items that nobody has seen, any will do
+    assert of(policy, state, new) is not DETERMINISTIC_PROPENSITY  # items that were never shown tie
 
 
 def test_equal_biases_of_a_policy_are_fair_draws() -> None:

@@ -25,7 +25,7 @@ from rankloop.wrappers import EpochRepeat
 Estimate = Literal["mle", "exclude", "printed"]
 
 
-class _Counts(Counts):
+class _EpochCounts(Counts):
     """Counts of whole epochs, in which one slot may receive several clicks."""
 
     binary = False
@@ -39,7 +39,7 @@ def _epoch_counts(
     def bound(tally: Tally, t: IntArray) -> FloatArray:
         return epoch_ucb(tally, log(t)[:, None], factor)
 
-    inner = Policy(PerItem(), _Counts(setting.items), Bound(bound), BySlotBias(bias), Choice())
+    inner = Policy(PerItem(), _EpochCounts(setting.items), Bound(bound), BySlotBias(bias), Choice())
     return EpochRepeat(inner, bias)
 
 
@@ -136,7 +136,7 @@ def mnl_bandit(setting: Setting) -> EpochRepeat[CountsState]:
     def bound(tally: Tally, t: IntArray) -> FloatArray:
         return epoch_ucb(tally, np.log(J * K * t**2 / 2.0)[:, None], 4.0)
 
-    inner = Policy(PerItemSlot(K), _Counts(setting.items * K), Bound(bound), Assignment(Amount()), Choice())
+    inner = Policy(PerItemSlot(K), _EpochCounts(setting.items * K), Bound(bound), Assignment(Amount()), Choice())
     return EpochRepeat(inner, np.ones(K))
 
 

@@ -57,7 +57,7 @@ class PlannedList:
         return self.shown[self.slots]
 
     @property
-    def fine(self) -> BoolArray:
+    def valid(self) -> BoolArray:
         """Whether the item in each filled slot is allowed, [n]."""
         listed = self.listed
         return np.asarray((listed != EMPTY) & self.may[listed])
@@ -76,9 +76,9 @@ class PlannedList:
 
 def uniform(planned: PlannedList) -> ListProbabilities:
     """Return the probabilities where every possible list is equally likely."""
-    fine = planned.fine.astype(np.float64)
-    drawn = np.multiply.accumulate(fine / (planned.count - np.arange(len(fine))))
-    return planned.probabilities(drawn, fine / max(planned.count, 1))
+    valid = planned.valid.astype(np.float64)
+    drawn = np.multiply.accumulate(valid / (planned.count - np.arange(len(valid))))
+    return planned.probabilities(drawn, valid / max(planned.count, 1))
 
 
 def any_length(planned: PlannedList) -> ListProbabilities:
@@ -89,15 +89,15 @@ def any_length(planned: PlannedList) -> ListProbabilities:
     n, total = len(planned.slots), len(planned.slots) + planned.held
     lengths = total + 1
     longer = total - planned.slots  # for each filled slot, how many of the lengths include it
-    there, fine = planned.listed != EMPTY, planned.fine.astype(np.float64)
-    drawn = np.multiply.accumulate(fine / (planned.count - np.arange(n)))
+    there, valid = planned.listed != EMPTY, planned.valid.astype(np.float64)
+    drawn = np.multiply.accumulate(valid / (planned.count - np.arange(n)))
     prefix = drawn * longer / lengths
     if not there.all():
         cut = int(np.argmin(there))  # the first empty slot: the list was cut between it and the slot before
         just = (longer[cut - 1] if cut else lengths) - longer[cut]
         gone = np.logical_and.accumulate(~there[cut:])
         prefix[cut:] = gone * (drawn[cut - 1] if cut else 1.0) * just / lengths
-    slot = np.where(there, fine * longer / max(planned.count, 1), lengths - longer) / lengths
+    slot = np.where(there, valid * longer / max(planned.count, 1), lengths - longer) / lengths
     return planned.probabilities(prefix, slot)
 
 
