@@ -367,7 +367,7 @@ def test_online_newton_equals_a_plain_loop(alpha: float | None) -> None:
 
 
 def peel(beats: list[list[bool]]) -> list[int]:
-    """Levels by plain loops: whom nobody left beats is next; if there is none, all that are left are."""
+    """Levels by plain loops: the items that no remaining item beats come next; if there are none, all of them."""
     left, level, depth = set(range(len(beats))), [0] * len(beats), 0
     while left:
         top = {j for j in left if not any(beats[i][j] for i in left)} or set(left)
@@ -410,7 +410,7 @@ def test_blocks_with_a_cycle() -> None:
     beats = np.zeros((1, 5, 5), dtype=bool)
     for winner, loser in [(0, 1), (1, 2), (2, 0), (0, 3)]:
         beats[0, winner, loser] = True
-    # Item 4 is beaten by nobody; 0, 1, 2 beat each other in a circle and are left with 3.
+    # No item beats item 4; items 0, 1, 2 beat each other in a cycle and form one block with 3.
     assert blocks(beats).tolist() == [[1, 1, 1, 1, 0]]
     beats[0, 4, :] = False
     beats[0, 3, 4] = True
@@ -557,12 +557,12 @@ def test_pseudo_observations_are_observations(id: str) -> None:
     policy = catalogue.build(id, Setting(4, 1, 100, 3, BetaPrior(np.ones(4), np.full(4, 2.0))))
     request = Request(1, 4, 1, x)
     decision = policy.adopt(request, [[2]])
-    told: Any = policy.init(1)
+    believed: Any = policy.init(1)
     seen: Any = policy.init(1)
-    policy.believe(told, request, 2, 0.5, 4.0)
+    policy.believe(believed, request, 2, 0.5, 4.0)
     for clicked in (1.0, 0.0, 1.0, 0.0):
         policy.learn(seen, decision, [[clicked]])
-    for (name, a), (_, b) in zip(told.belief.arrays(), seen.belief.arrays(), strict=True):
+    for (name, a), (_, b) in zip(believed.belief.arrays(), seen.belief.arrays(), strict=True):
         if name == "F":
             a, b = (F @ np.swapaxes(F, -1, -2) for F in (a, b))
         np.testing.assert_allclose(a, b, atol=1e-12)

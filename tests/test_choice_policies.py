@@ -385,7 +385,7 @@ def test_an_unfinished_epoch_teaches_nothing(id: str) -> None:
 
 
 def made_state(policy: EpochRepeat[Any], learners: int, seed: int) -> Any:
-    """Random counts, so that no two indices are equal and luck decides nothing."""
+    """Random counts, so that no two indices tie."""
     state, draw = policy.init(learners), rng(seed)
     belief = state.inner.belief
     for name, array in belief.arrays():

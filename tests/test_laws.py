@@ -59,12 +59,12 @@ def test_law(law: Law) -> None:
     id=st.sampled_from([entry.id for entry in catalogue.entries()]),
     every=st.sampled_from([1, 3]),
     aggregate=st.sampled_from(["earliest", "sum"]),
-    beside=st.sampled_from(serving.BESIDE),
+    challenger=st.sampled_from(serving.CHALLENGERS),
 )
-def test_whatever_is_accepted_can_be_replayed(seed: int, id: str, every: int, aggregate: str, beside: str) -> None:
-    """Any policy, any stream of events, any policy that stands by."""
+def test_whatever_is_accepted_can_be_replayed(seed: int, id: str, every: int, aggregate: str, challenger: str) -> None:
+    """Any policy, any stream of events, any challenger."""
     params: dict[str, Any] = {"every": every} if every > 1 and catalogue.find(id).feedback != "choice" else {}
-    serving.replayed(make(id, params), np.random.default_rng(seed), aggregate, beside)
+    serving.replayed(make(id, params), np.random.default_rng(seed), aggregate, challenger)
 
 
 # Policies that break a law
@@ -122,11 +122,11 @@ def scrambled(setting: Setting) -> Any:
 @pytest.mark.parametrize(
     ("policy", "law"),
     [
-        (lambda setting: gts(CatchesUpInItsOwnWay(setting.items)), serving.catching_up_equals_updates),
-        (lambda setting: gts(RefusesLate(setting.items)), serving.accepted_means_learnable),
-        (lambda setting: gts(Remembers(setting.items)), serving.accepted_means_learnable),
-        (lambda setting: gts(Remembers(setting.items)), serving.every_list_is_decided_again),
-        (scrambled, serving.growing_changes_nothing),
+        (lambda setting: gts(CatchesUpInItsOwnWay(setting.items)), serving.catching_up_equals_single_updates),
+        (lambda setting: gts(RefusesLate(setting.items)), serving.accepted_feedback_replays_to_the_same_state),
+        (lambda setting: gts(Remembers(setting.items)), serving.accepted_feedback_replays_to_the_same_state),
+        (lambda setting: gts(Remembers(setting.items)), serving.every_logged_list_is_reproduced),
+        (scrambled, serving.growing_preserves_what_was_learned),
     ],
     ids=["another catch-up", "refused after the commit", "chance of its own", "not decided again", "scrambled"],
 )

@@ -161,10 +161,10 @@ def test_largest_gives_the_largest_values_first_and_where_they_stand(scores: lis
     assert len(set(order[0].tolist())) == n
 
 
-# ---------------------------------------------------------------------------- luck
+# ---------------------------------------------------------------------------- counter-based RNG
 
 
-def test_luck_is_uniform_over_items_and_over_keys() -> None:
+def test_counter_based_numbers_are_uniform_over_items_and_over_keys() -> None:
     """Kolmogorov-Smirnov and chi-square on 100,000 numbers each way; each fails for one seed in 10,000."""
     keys = counter_rng.keys(100_000, np.random.default_rng(5))
     over_items = counter_rng.uniforms(keys[:1], np.arange(100_000)[None, :])[0]
@@ -177,7 +177,7 @@ def test_luck_is_uniform_over_items_and_over_keys() -> None:
         assert_uniform(np.histogram(numbers, bins=100, range=(0.0, 1.0))[0])
 
 
-def test_luck_of_item_i_is_output_i_of_splitmix64() -> None:
+def test_the_number_of_item_i_is_output_i_of_splitmix64() -> None:
     """The generator of Steele, Lea and Flood (2014) with integers modulo 2⁶⁴; the upper 53 bits make the number."""
     modulus = 2**64
     for key in (0, 1234567, modulus - 1):
@@ -190,7 +190,7 @@ def test_luck_of_item_i_is_output_i_of_splitmix64() -> None:
         assert counter_rng.uniforms(np.array([key], dtype=np.uint64), np.arange(50)[None, :])[0].tolist() == expected
 
 
-def test_luck_of_an_item_depends_on_its_key_and_name_only() -> None:
+def test_the_number_of_an_item_depends_on_its_key_and_index_only() -> None:
     key = counter_rng.keys(2, np.random.default_rng(6))
     alone = counter_rng.uniforms(key, np.array([[4], [4]]))
     among = counter_rng.uniforms(key, np.array([[9, 4, 0], [4, 2, 7]]))
@@ -200,7 +200,7 @@ def test_luck_of_an_item_depends_on_its_key_and_name_only() -> None:
     assert counter_rng.uniforms(key[1:], np.array([[7]]))[0, 0] == among[1, 2]
 
 
-def test_luck_of_different_items_is_uncorrelated() -> None:
+def test_numbers_of_different_items_are_uncorrelated() -> None:
     """With 50,000 keys √n·r is standard normal; 28 pairs beyond 5 happen for one seed in 60,000."""
     n = 50_000
     numbers = counter_rng.uniforms(counter_rng.keys(n, np.random.default_rng(7)), np.broadcast_to(np.arange(8), (n, 8)))
@@ -208,7 +208,7 @@ def test_luck_of_different_items_is_uncorrelated() -> None:
     assert np.abs(r).max() * n**0.5 < 5.0
 
 
-def test_luck_of_consecutive_keys_is_uncorrelated() -> None:
+def test_numbers_of_consecutive_keys_are_uncorrelated() -> None:
     """With 50,000 pairs √n·r beyond 5 happens for one seed in a million."""
     n = 50_000
     numbers = counter_rng.uniforms(np.arange(n + 1, dtype=np.uint64), np.zeros((n + 1, 1), dtype=np.int64))[:, 0]
@@ -271,7 +271,7 @@ def test_fit_converges_on_separable_data_with_a_tiny_ridge(ridge: float, start: 
     assert np.isfinite(theta).all()
     assert np.isfinite(H).all()
     assert (x @ theta[0] * [1, 1, -1, -1] > 0).all()
-    # The two terms of the gradient cancel: what is left is small beside either of them.
+    # The two terms of the gradient cancel: the rest is small compared with either of them.
     assert np.abs(gradient(theta[0], x, n[0], s[0], ridge)).max() < 1e-5 * ridge * np.abs(theta).max()
 
 

@@ -1,4 +1,4 @@
-"""Planners: the best items first, distinct, allowed, and ties decided by fair luck."""
+"""Planners: the best items first, distinct, allowed, and ties broken uniformly at random."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def test_planners_tell_how_many_items_a_place_was_drawn_from(
             for slot, item in enumerate(row):
                 left = set(np.flatnonzero(may[b]).tolist()) - set(row[: slot + 1])
                 expected[b, slot] = item != EMPTY and sum(scores[b, i] == scores[b, item] for i in left)
-        told = np.zeros((B, k), dtype=np.int64) if plan.rivals is None else plan.rivals
-        assert told.tolist() == expected.tolist()
+        rivals = np.zeros((B, k), dtype=np.int64) if plan.rivals is None else plan.rivals
+        assert rivals.tolist() == expected.tolist()
         assert (plan.rivals is None) == (not expected.any())
 
 

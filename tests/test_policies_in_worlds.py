@@ -221,7 +221,7 @@ def test_the_papers_policies_run_where_items_come_and_go(id: str, name: str) -> 
 
 @pytest.mark.parametrize("id", SCENARIO_IDS)
 def test_only_policies_that_choose_a_length_show_less_than_the_budget(id: str) -> None:
-    """Hopeless items in the exponential scenario: whoever has learned it shows nothing, others fill the list.
+    """Hopeless items in the exponential scenario: policies that choose a length show nothing, others fill the list.
 
     c̄ is near (-1, -1, -1)/√3, so success is near σ(-3√3) < 1/100; one item pays above p - 0.6(1-p) = -0.2, p = 1/4.
     """

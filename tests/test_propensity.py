@@ -28,7 +28,7 @@ from rankloop.math.assignment import assign
 from rankloop.objective import Amount
 from rankloop.plan import Assignment, BestLength, BySlotBias, GreedyBySlot, Plan, Planner, TopK, Uniform
 from rankloop.policy import Policy, PolicyState
-from rankloop.propensity import DETERMINISTIC, EXACT, MONTE_CARLO, ONLY, Propensity, estimate, of
+from rankloop.propensity import DETERMINISTIC, DETERMINISTIC_PROPENSITY, EXACT, MONTE_CARLO, Propensity, estimate, of
 from rankloop.ranking_policy import RankingPolicy
 from rankloop.types import (
     EMPTY,
@@ -44,7 +44,7 @@ from rankloop.types import (
     Setting,
     SlotScore,
 )
-from rankloop.wrappers import RandomLists, When, before, with_chance
+from rankloop.wrappers import RandomLists, RandomListSchedule, before_round, with_probability
 
 MANY = 20_000
 """Decisions that a probability is compared with; it is off by more than 4 standard errors for one in 16,000."""
@@ -163,7 +163,7 @@ def assert_law(
             shows[j, row[j]] += value
     for row, one in found.items():
         if one.kind == DETERMINISTIC:
-            assert one is ONLY
+            assert one is DETERMINISTIC_PROPENSITY
             assert chance[row] == 1.0
             continue
         assert one.kind == EXACT
@@ -197,7 +197,7 @@ def assert_drawn(lists: IntArray, chance: Chance) -> None:
 
 
 def repeated(policy: RankingPolicy[Any], state: Any, times: int) -> Any:
-    """So many learners in the same state."""
+    """This number of learners in the same state."""
     many = policy.init(times)
     many.assign({name: np.repeat(array, times, axis=0) for name, array in state.arrays()})
     return many
@@ -260,7 +260,7 @@ class GivenEstimates(Estimating[GivenState]):
 def by_estimate(
     estimates: Sequence[float], plan: Planner | None = None, explore: Any = None
 ) -> tuple[Policy[Any], PolicyState[GivenState]]:
-    """A policy without doubt whose estimates are these."""
+    """A greedy policy with these estimates."""
     policy = Policy(
         PerItem(), GivenEstimates(len(estimates)), Greedy() if explore is None else explore, plan or TopK(), Cascade()
     )
@@ -291,7 +291,7 @@ def test_ties_of_a_rule_without_chance_are_fair_draws(request: Request, estimate
         decision = policy.decide(state, request, rng(seed))
         likely = of(policy, state, decision)
         agree(likely, of(policy, state, policy.adopt(request, decision.items)))
-        assert (likely is ONLY) == (chance[tuple(decision.items[0].tolist())] == 1.0)
+        assert (likely is DETERMINISTIC_PROPENSITY) == (chance[tuple(decision.items[0].tolist())] == 1.0)
 
 
 @given(requests(), ESTIMATES, st.lists(FLOATS, min_size=K, max_size=K))
@@ -377,9 +377,9 @@ def test_epsilon_lists_are_mixtures(request: Request, estimates: list[float], ep
     expected = mixture(epsilon, even, own)
     assert_law(policy, state, request, expected)
     inner, _ = by_estimate(estimates)
-    wrapped: RankingPolicy[Any] = RandomLists(inner, with_chance(epsilon))
+    wrapped: RankingPolicy[Any] = RandomLists(inner, with_probability(epsilon))
     assert_law(wrapped, state, request, expected)
-    short: RankingPolicy[Any] = RandomLists(inner, with_chance(epsilon), any_length=True)
+    short: RankingPolicy[Any] = RandomLists(inner, with_probability(epsilon), any_length=True)
     assert_law(short, state, request, mixture(epsilon, every_length(request), own))
     for made, seed in product((policy, wrapped, short), range(5)):
         decision = made.decide(state, request, rng(seed))
@@ -391,7 +391,7 @@ def test_epsilon_lists_are_mixtures(request: Request, estimates: list[float], ep
 def test_a_warm_up_is_random_and_then_over(request: Request, any_length: bool) -> None:
     estimates = [0.1, 0.5, 0.3, 0.3, 0.2]
     inner, state = by_estimate(estimates)
-    policy = RandomLists(inner, before(3), any_length)
+    policy = RandomLists(inner, before_round(3), any_length)
     even = every_length(request) if any_length else every_ranking(request, [0.0] * L)
     assert_law(policy, state, request, even)
     state.t[0] = 3
@@ -417,11 +417,11 @@ def test_a_matching_is_the_only_one_if_no_other_is_as_good(gains: list[list[int]
 def test_a_matching_that_is_not_the_only_one_is_not_certain(whole: int) -> None:
     """Scores do not depend on the slot: any order of two items is as good, and so is any of two equal items."""
     for estimates, k, only in (([3.0, 2.0, 1.0], 1, True), ([3.0, 2.0, 1.0], 2, False), ([3.0, 3.0, 1.0], 1, False)):
-        policy, state = by_estimate(estimates, Assignment(Amount(), whole=whole))
+        policy, state = by_estimate(estimates, Assignment(Amount(), max_full_items=whole))
         decision = policy.decide(state, Request(1, 3, k), rng())
-        assert of(policy, state, decision) is (ONLY if only else None)
+        assert of(policy, state, decision) is (DETERMINISTIC_PROPENSITY if only else None)
         adopted = policy.adopt(Request(1, 3, k), decision.items)
-        assert of(policy, state, adopted) is (ONLY if only else None)
+        assert of(policy, state, adopted) is (DETERMINISTIC_PROPENSITY if only else None)
 
 
 @given(requests(), ESTIMATES)
@@ -429,7 +429,9 @@ def test_a_matching_that_is_not_the_only_one_is_not_certain(whole: int) -> None:
 def test_what_is_filled_slot_by_slot_is_certain_unless_it_ties(request: Request, estimates: list[float]) -> None:
     policy, state = by_estimate(estimates, GreedyBySlot())
     lists = every_ranking(request, estimates)
-    assert of(policy, state, policy.decide(state, request, rng())) is (ONLY if len(lists) == 1 else None)
+    assert of(policy, state, policy.decide(state, request, rng())) is (
+        DETERMINISTIC_PROPENSITY if len(lists) == 1 else None
+    )
     if len(lists) == 1:
         assert_law(policy, state, request, lists)
 
@@ -438,21 +440,21 @@ def test_what_is_filled_slot_by_slot_is_certain_unless_it_ties(request: Request,
 
 
 class Own(TopK):
-    """Somebody's planner, which no longer does what its base class knows of."""
+    """A custom planner whose lists differ from the closed forms of its base class."""
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         return super().__call__(score, request, rng)
 
 
 class OwnRule(Greedy):
-    """Somebody's exploration rule."""
+    """A custom exploration rule."""
 
     def __call__(self, state: HasMean, t: IntArray, rng: np.random.Generator) -> Score:
         return state.mean
 
 
-class Sometimes(When):
-    """Somebody's warm-up, who does not say how likely it is."""
+class Sometimes(RandomListSchedule):
+    """A custom warm-up without a stated probability."""
 
     def __call__(self, t: IntArray, rng: np.random.Generator) -> BoolArray:
         return np.asarray(t < 5)
@@ -500,7 +502,9 @@ def test_counting_where_ties_decided_comes_to_the_exact_numbers() -> None:
     assert (np.abs(counted.slot - 1 / 3) < 4 * counted.slot_error).all()
     state.belief.exposure[0] = state.belief.shown[0] = [4.0, 4.0, 4.0]
     state.belief.clicks[0] = [3.0, 2.0, 1.0]
-    assert estimate(policy, state, policy.decide(state, Request(1, 3, 2), rng()), rng(71), 10) is ONLY
+    assert (
+        estimate(policy, state, policy.decide(state, Request(1, 3, 2), rng()), rng(71), 10) is DETERMINISTIC_PROPENSITY
+    )
 
 
 # ---------------------------------------------------------------------------- every policy of the catalogue
@@ -547,14 +551,14 @@ def taught(id: str, rounds: int, **params: Any) -> tuple[RankingPolicy[Any], Any
 @POLICIES
 @pytest.mark.parametrize("rounds", [0, 6, 40])
 def test_every_policy_says_what_is_true(id: str, rounds: int) -> None:
-    """Exact chances are those of 20,000 decisions, certain lists those of any luck, and the rest is not said."""
+    """Exact probabilities match 20,000 decisions, deterministic lists do not depend on the seed, others are unknown."""
     policy, state = taught(id, rounds)
     law = policy.list_distribution()
     for name, request in REQUESTS.items():
         decisions = [policy.decide(state, request, rng(seed)) for seed in range(20)]
         said = [of(policy, state, decision, law) for decision in decisions]
         kinds = {None if one is None else one.kind for one in said}
-        assert len(kinds) == 1, "luck decides on lists, not on what is known of them"
+        assert len(kinds) == 1, "in one state, either all lists have a closed form or none has"
         kind = kinds.pop()
         if kind == DETERMINISTIC:
             assert all((one.items == decisions[0].items).all() for one in decisions)
@@ -615,13 +619,13 @@ def test_a_list_that_is_kept_is_certain_and_one_that_cannot_be_is_not(id: str) -
     policy.learn(state, decision, [[0.0, 1.0, 0.0]])
     again = policy.decide(state, asked(), rng(1))
     assert (again.items == decision.items).all()
-    assert of(policy, state, again) is ONLY
+    assert of(policy, state, again) is DETERMINISTIC_PROPENSITY
     other = of(policy, state, policy.adopt(asked(), np.roll(decision.items, 1, axis=1)))
     assert other is not None
     assert (other.kind, other.list) == (EXACT, 0.0)
     without = np.arange(L) != decision.items[0, 0]
     new = policy.decide(state, asked(allowed=without), rng(2))
-    assert of(policy, state, new) is not ONLY  # of items that nobody has seen, any will do
+    assert of(policy, state, new) is not DETERMINISTIC_PROPENSITY  # items that were never shown tie
 
 
 def test_equal_biases_of_a_policy_are_fair_draws() -> None:

@@ -416,7 +416,7 @@ def test_gains_of_clicks_revenue_and_amount() -> None:
 
 
 def test_values_and_rewards_of_a_list() -> None:
-    """A list with an empty last slot, whose probability is 0 and which nobody clicks."""
+    """A list with an empty last slot, whose click probability is 0."""
     items, p = np.array([[2, 0, EMPTY]]), np.array([[0.5, 0.2, 0.0]])
     both = np.array([[1.0, 1.0, 0.0]])
     prices = np.array([3.0, 4.0, 5.0])

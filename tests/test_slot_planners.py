@@ -83,7 +83,7 @@ def test_assignment_equals_the_best_of_all_lists(whole: int, L: int, k: int, mas
     request = Request(B, L, k, allowed=allowed)
     for objective in objectives(L, seed):
         kept = u.copy()
-        plan = Assignment(objective, whole=whole)(by_slot(u), request, rng(seed))
+        plan = Assignment(objective, max_full_items=whole)(by_slot(u), request, rng(seed))
         assert u.tobytes() == kept.tobytes()
         assert plan.items.shape == (B, k)
         for b in range(B):
@@ -102,7 +102,7 @@ def test_assignment_of_many_items_equals_scipys(L: int, K: int, whole: int) -> N
     B = 4
     u = rng(L).normal(0.0, 2.0, (B, K, L))
     for objective in objectives(L, K):
-        items = Assignment(objective, whole=whole)(by_slot(u), Request(B, L, K), rng(1)).items
+        items = Assignment(objective, max_full_items=whole)(by_slot(u), Request(B, L, K), rng(1)).items
         for b in range(B):
             W = np.array([[plain_gain(objective, float(u[b, k, i]), i) for i in range(L)] for k in range(K)])
             slots, best = linear_sum_assignment(W, maximize=True)
@@ -133,7 +133,7 @@ def test_assignment_counts_infinite_gains_before_any_finite_one(
     draw, n = rng(seed), min(k, L)
     u = draw.uniform(0.0, 30.0, (1, k, L))
     u[draw.random(u.shape) < share] = np.inf
-    row = Assignment(Amount(), whole=whole)(by_slot(u), Request(1, L, k), rng(seed)).items[0].tolist()
+    row = Assignment(Amount(), max_full_items=whole)(by_slot(u), Request(1, L, k), rng(seed)).items[0].tolist()
     assert_matching(row, [True] * L)
     most = max(counted_first(u[0], items)[0] for items in permutations(range(L), n))
     assert counted_first(u[0], tuple(row[:n]))[0] == most
@@ -148,7 +148,7 @@ def test_assignment_of_lists_with_equally_many_infinite_gains_is_decided_by_the_
     draw, n = rng(seed), min(k, L)
     u = draw.uniform(0.0, 30.0, (1, k, L))
     u[draw.random(u.shape) < share] = np.inf
-    row = Assignment(Amount(), whole=whole)(by_slot(u), Request(1, L, k), rng(seed)).items[0].tolist()
+    row = Assignment(Amount(), max_full_items=whole)(by_slot(u), Request(1, L, k), rng(seed)).items[0].tolist()
     most, best = max(counted_first(u[0], items) for items in permutations(range(L), n))
     found, finite = counted_first(u[0], tuple(row[:n]))
     assert found == most
@@ -164,7 +164,7 @@ def test_an_infinite_gain_comes_before_a_finite_one_of_another_slot_however_larg
 def test_assignment_of_equal_scores_is_a_fair_choice_of_all_lists(whole: int) -> None:
     """24,000 learners and 5·4·3 = 60 lists; chi-square, fails for one seed in 10,000."""
     B, L, K = 24_000, 5, 3
-    items = Assignment(AnyClick(), whole=whole)(by_slot(np.zeros((B, K, L))), Request(B, L, K), rng(3)).items
+    items = Assignment(AnyClick(), max_full_items=whole)(by_slot(np.zeros((B, K, L))), Request(B, L, K), rng(3)).items
     assert_uniform(count_lists(items, L))
 
 
@@ -173,7 +173,7 @@ def test_assignment_breaks_a_tie_of_two_items_fairly(whole: int) -> None:
     """Items 1 and 2 have equal scores in both slots, item 0 belongs into slot 0; fails for one seed in 10,000."""
     u = np.broadcast_to(np.array([[5.0, 1.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0]]), (10_000, 2, 4))
     lists = Counter(
-        map(tuple, Assignment(Amount(), whole=whole)(by_slot(u), Request(10_000, 4, 2), rng(4)).items.tolist())
+        map(tuple, Assignment(Amount(), max_full_items=whole)(by_slot(u), Request(10_000, 4, 2), rng(4)).items.tolist())
     )
     assert set(lists) == {(0, 1), (0, 2)}
     assert_uniform(list(lists.values()))
@@ -184,7 +184,7 @@ def test_assignment_to_equal_slots_is_a_fair_choice_of_all_orders(whole: int) ->
     """Where slots do not differ every order of the three best items is optimal; fails for one seed in 10,000."""
     u = np.broadcast_to(np.array([1.0, 2.0, 3.0, 4.0]), (12_000, 3, 4))
     lists = Counter(
-        map(tuple, Assignment(Amount(), whole=whole)(by_slot(u), Request(12_000, 4, 3), rng(5)).items.tolist())
+        map(tuple, Assignment(Amount(), max_full_items=whole)(by_slot(u), Request(12_000, 4, 3), rng(5)).items.tolist())
     )
     assert set(lists) <= set(permutations([1, 2, 3]))
     assert_uniform([lists[order] for order in permutations([1, 2, 3])])
@@ -194,14 +194,16 @@ def test_assignment_to_equal_slots_is_a_fair_choice_of_all_orders(whole: int) ->
 def test_assignment_of_learners_with_different_numbers_of_allowed_items(whole: int) -> None:
     u = np.tile(np.array([[3.0, 2.0, 1.0], [3.0, 2.9, 0.0]]), (4, 1, 1))
     allowed = np.array([[True, True, True], [True, False, False], [False, True, True], [False, False, False]])
-    items = Assignment(Amount(), whole=whole)(by_slot(u), Request(4, 3, 2, allowed=allowed), rng()).items
+    items = Assignment(Amount(), max_full_items=whole)(by_slot(u), Request(4, 3, 2, allowed=allowed), rng()).items
     # All: 3 + 2.9 > 2 + 3. One: the first slot. Two: 1 + 2.9 > 2 + 0. None: nothing.
     assert items.tolist() == [[0, 1], [0, EMPTY], [2, 1], [EMPTY, EMPTY]]
 
 
 @WHOLE
 def test_assignment_of_no_slots_is_empty(whole: int) -> None:
-    assert Assignment(Clicks(), whole=whole)(by_slot(np.zeros((3, 0, 4))), Request(3, 4, 0), rng()).items.shape == (
+    assert Assignment(Clicks(), max_full_items=whole)(
+        by_slot(np.zeros((3, 0, 4))), Request(3, 4, 0), rng()
+    ).items.shape == (
         3,
         0,
     )
@@ -518,6 +520,11 @@ def test_a_matching_around_pins_equals_brute_force(seed: int) -> None:
         key=lambda lists: sum(table[i, s] for s, i in enumerate(lists)),
     )
     assert plan.items.tolist() == [list(best)] * 2
+
+
+def test_a_request_without_pins_is_the_planner_s_own() -> None:
+    with pytest.raises(InvalidInput, match=r"request\.pinned is None"):
+        around_pins(TopK(), lambda p, s: np.zeros((1, 4)), Request(1, 4, 3), rng())
 
 
 def test_by_slot_bias_fills_the_free_slots_by_their_own_bias() -> None:

@@ -1,4 +1,4 @@
-"""Names for the arrays that everything is made of."""
+"""Type aliases of arrays."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Array = NDArray[np.generic]
-"""Of any type."""
+"""An array of any type."""

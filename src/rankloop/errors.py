@@ -1,4 +1,4 @@
-"""Errors for people: one sentence that says what was wrong and what is accepted."""
+"""Errors for users: one sentence that says what was wrong and what is accepted."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ class RankloopError(ValueError):
     """Base of every error that rankloop raises on purpose."""
 
     status: int = 422
-    """The HTTP status with which a service refuses; 0 where a service gave no answer."""
+    """The HTTP status of the error; 0 where a service gave no answer."""
     retry: bool = False
-    """Whether the same request may do better a little later."""
+    """Whether the same request may succeed later."""
     field: str | None = None
-    """The dotted name of what was wrong, where something given was."""
+    """The dotted name of the value that was refused, if one was."""
     given: str | None = None
-    """What was given instead, on one line."""
+    """The value that was given, on one line."""
     accepted: str | None = None
-    """What would have been fine."""
+    """What is accepted instead."""
     meant: str | None = None
     """A name close to the one that was given, if there is one."""
 
     @property
     def kind(self) -> str:
-        """The name under which a service tells of it."""
+        """The name of the error in the API."""
         return type(self).__name__
 
 
 class InvalidInput(RankloopError):
-    """A value from outside is not acceptable; nothing was changed.
+    """An input value is not acceptable; nothing was changed.
 
     Args:
-        field: dotted name of what was given, for example ``world.k``.
+        field: dotted name of the value, for example ``world.k``.
         value: the value that was given.
-        accepted: what would have been fine.
+        accepted: what is accepted instead.
         meant: a name close to the one that was given, if there is one; see `closest`.
     """
 
@@ -49,20 +49,20 @@ class InvalidInput(RankloopError):
 
     @property
     def kind(self) -> str:
-        """The same for all errors of this kind, whose fields say the rest."""
+        """The same name for all subclasses, whose fields say the rest."""
         return InvalidInput.__name__
 
     def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, object, str, str | None], dict[str, object]]:
-        """How it travels from a worker process."""
+        """Support pickling, for errors from worker processes."""
         return type(self), (self.field, self.value, self.accepted, self.meant), self.__dict__
 
     def within(self, prefix: str) -> InvalidInput:
-        """The same error seen from outside: ``k`` becomes ``world.k``."""
+        """Return the same error with a longer field name: ``k`` becomes ``world.k``."""
         return type(self)(f"{prefix}.{self.field}" if prefix else self.field, self.value, self.accepted, self.meant)
 
 
 class Words(str):
-    """A description in place of a value: shown as it is, not as a quoted text."""
+    """A description in place of a value, shown without quotes."""
 
     __slots__ = ()
 
@@ -71,19 +71,19 @@ class Words(str):
 
 
 MISSING = Words("missing")
-"""In place of a value that was not given."""
+"""Stands for a value that was not given."""
 
 
 def closest(given: object, among: Iterable[str]) -> str | None:
-    """The name that was probably meant by one that is unknown; None where none is close."""
-    from difflib import get_close_matches  # seldom needed, and slow to import
+    """Return the known name that is closest to an unknown one; None where none is close."""
+    from difflib import get_close_matches  # rarely needed and slow to import
 
     found = get_close_matches(given, list(among), n=1) if isinstance(given, str) else []
     return found[0] if found else None
 
 
 class NotFound(RankloopError):
-    """There is no ranker, item or decision of this name."""
+    """No ranker, item or decision has this name."""
 
     status = 404
 
@@ -93,43 +93,43 @@ class UnknownDecision(NotFound):
 
 
 class Conflict(RankloopError):
-    """Not now, or not with this id or these settings; nothing was changed."""
+    """The request conflicts with the present state, id or settings; nothing was changed."""
 
     status = 409
 
 
 class ConflictingDecision(Conflict):
-    """A caller brought an id under which another request was decided."""
+    """The decision id was used before, for another request."""
 
     field = "decision"
 
 
 class Unavailable(RankloopError):
-    """The log or the service cannot be reached now; nothing of what was asked has been kept. Try again."""
+    """The log or the service cannot be reached at the moment; nothing was stored. Try again."""
 
     status, retry = 503, True
 
 
 class Quarantined(Unavailable):
-    """The ranker is set aside; nothing of what was asked has happened."""
+    """The ranker is quarantined; nothing was changed."""
 
     retry = False
 
 
 class NotAllowed(RankloopError):
-    """A service wants a key, another one, or one with another role."""
+    """The service requires a key, another key, or one with another role."""
 
     status = 403
 
 
 class TooMany(RankloopError):
-    """Too many requests; try again a little later."""
+    """Too many requests; try again later."""
 
     status, retry = 429, True
 
 
 class ServiceError(RankloopError):
-    """A service failed, or answered what nobody expected."""
+    """A service failed, or returned an unexpected answer."""
 
     status = 500
 
@@ -139,19 +139,19 @@ class Unsupported(RankloopError):
 
 
 class MissingExtra(RankloopError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is required but not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
         self.what, self.extra = what, extra
         super().__init__(f"{what} needs the optional dependencies; in a checkout: pip install '.[{extra}]'.")
 
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
-        """How it travels from a worker process."""
+        """Support pickling, for errors from worker processes."""
         return type(self), (self.what, self.extra)
 
 
 def _brief(value: object, limit: int = 80) -> str:
-    """The value on one line, its middle left out where it is long: the end of a path is its name."""
+    """Return the value on one line, shortened in the middle where it is long: the end of a path is its name."""
     text = " ".join(repr(value).split())
     return text if len(text) <= limit else f"{text[: limit // 3]} … {text[-limit // 2 :]}"
 

@@ -1,8 +1,7 @@
-"""Feedback: what did these clicks reveal?
+"""Feedback models: what clicks reveal about the items of a list.
 
-Every interpreter reads clicks [B, K] into evidence (outcome, exposure). The world's click model is
-not the learner's feedback: `keep` says what a log of this kind would hold of a visitor who did
-something else.
+Every model reads clicks [B, K] as evidence (outcome, exposure). A learner's feedback model may differ from the world's
+click model: `keep` returns what a log of this model would hold of a visitor who behaves differently.
 """
 
 from __future__ import annotations
@@ -19,32 +18,32 @@ from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray
 
 
 class Feedback(Protocol):
-    """Reads clicks."""
+    """A feedback model: turns clicks into evidence."""
 
     @property
     def name(self) -> str:
-        """The name that users know it by."""
+        """The name in settings and specs."""
 
     @property
     def single(self) -> bool:
-        """True where a list can receive at most one click."""
+        """Whether a list can receive at most one click."""
 
     @property
     def every_slot(self) -> bool:
-        """True where every slot is observed, whatever happened in the others: only then are amounts understood."""
+        """Whether every slot is observed, whatever happened in the others; amounts require it."""
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
-        """What these clicks [B, K] on these lists [B, K] reveal."""
+        """Return what these clicks [B, K] on these lists [B, K] reveal."""
 
     def keep(self, clicks: FloatArray) -> FloatArray:
-        """What a log of this kind keeps of clicks made under another model."""
+        """Return the part of clicks made under another model that a log of this model holds."""
 
     def click_probability(self, p: FloatArray) -> FloatArray:
-        """Marginal probability [B, K] of a click in each slot, from attractions p [B, K], 0 in empty slots."""
+        """Return the marginal probability [B, K] of a click in each slot from attractions p [B, K], 0 if empty."""
 
 
 def numbers(field: str, given: ArrayLike, *, kinds: str) -> NDArray[Any]:
-    """An array whose dtype is of these kinds (b, i, u, f), or an error."""
+    """Return an array whose dtype is of these kinds (b, i, u, f), or refuse."""
     try:
         array = np.asarray(given)
     except ValueError:
@@ -61,7 +60,7 @@ def distinct(items: IntArray) -> None:
 
 
 def check(decision: Decision, given: ArrayLike, *, single: bool, binary: bool) -> FloatArray:
-    """Clicks as floats [B, K], or an error before anything has changed."""
+    """Return the clicks as floats [B, K], or refuse impossible ones before anything changes."""
     items = decision.items
     clicks = numbers("clicks", given, kinds="biuf").astype(np.float64)
     if clicks.shape != items.shape:
@@ -90,19 +89,19 @@ class Cascade:
     single = True
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
-        """Exposure 1 down to the first click."""
+        """Return exposure 1 down to the first click."""
         clicked = clicks != 0
         before = np.cumsum(clicked, axis=1) - clicked
         exposure = ((before == 0) & (items != EMPTY)).astype(np.float64)
         return Evidence(clicks * exposure, exposure)
 
     def keep(self, clicks: FloatArray) -> FloatArray:
-        """The first click only."""
+        """Return the first click only."""
         clicked = clicks != 0
         return np.where(np.cumsum(clicked, axis=1) - clicked == 0, clicks, 0.0)
 
     def click_probability(self, p: FloatArray) -> FloatArray:
-        """p_k ∏_{j<k} (1 - p_j): attracted by this item, and by none above it."""
+        """Return p_k ∏_{j<k} (1 - p_j): this item attracts, and none above it does."""
         attraction = np.clip(p, 0.0, 1.0)
         passed = np.cumprod(1.0 - attraction, axis=1)
         return np.asarray(attraction * np.concatenate([np.ones_like(passed[:, :1]), passed[:, :-1]], axis=1))
@@ -117,18 +116,18 @@ class LastClick:
     single = False
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
-        """Exposure 1 down to the last click."""
+        """Return exposure 1 down to the last click."""
         clicked = clicks != 0
         later = np.cumsum(clicked[:, ::-1], axis=1)[:, ::-1]
         seen = (later > 0) | ~clicked.any(axis=1, keepdims=True)
         return Evidence(clicks, (seen & (items != EMPTY)).astype(np.float64))
 
     def keep(self, clicks: FloatArray) -> FloatArray:
-        """All clicks."""
+        """Return all clicks."""
         return clicks
 
     def click_probability(self, p: FloatArray) -> FloatArray:
-        """The attraction itself: this model does not say who stops after a click."""
+        """Return the attraction itself: this model does not say who stops after a click."""
         return np.clip(p, 0.0, 1.0)
 
 
@@ -141,21 +140,21 @@ class SemiBandit:
     single = False
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
-        """Exposure 1 everywhere."""
+        """Return exposure 1 in every slot."""
         return Evidence(clicks, (items != EMPTY).astype(np.float64))
 
     def keep(self, clicks: FloatArray) -> FloatArray:
-        """All clicks."""
+        """Return all clicks."""
         return clicks
 
     def click_probability(self, p: FloatArray) -> FloatArray:
-        """The attraction itself."""
+        """Return the attraction itself."""
         return np.clip(p, 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class PositionBased:
-    """Every slot is observed with a known exposure, its probability of being looked at."""
+    """Every slot is observed with a known exposure, its position bias."""
 
     bias: FloatArray  # [K]
     name = "position-based"
@@ -163,36 +162,36 @@ class PositionBased:
     single = False
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
-        """Exposure bias_k in slot k."""
+        """Return exposure bias_k in slot k."""
         exposure = np.where(items != EMPTY, self.bias[: items.shape[1]], 0.0)
         return Evidence(np.where(exposure > 0, clicks, 0.0), exposure)
 
     def keep(self, clicks: FloatArray) -> FloatArray:
-        """All clicks."""
+        """Return all clicks."""
         return clicks
 
     def click_probability(self, p: FloatArray) -> FloatArray:
-        """bias_k p_k: the slot is looked at, and its item attracts."""
+        """Return bias_k p_k: the slot is examined, and its item attracts."""
         return self.bias[: p.shape[1]] * np.clip(p, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One choice among the whole list, or none; every slot was considered."""
+    """At most one choice from the whole list; every slot is considered."""
 
     name = "choice"
     every_slot = False
     single = True
 
     def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
-        """Exposure 1 everywhere."""
+        """Return exposure 1 in every slot."""
         return SemiBandit().read(items, clicks)
 
     def keep(self, clicks: FloatArray) -> FloatArray:
-        """The first click only."""
+        """Return the first click only."""
         return Cascade().keep(clicks)
 
     def click_probability(self, p: FloatArray) -> FloatArray:
-        """α_k / (1 + Σ_j α_j): multinomial logit choice, where attractions are weights of at least 0."""
+        """Return α_k / (1 + Σ_j α_j): multinomial logit choice, where attractions are non-negative weights."""
         weight = np.maximum(p, 0.0)
         return np.asarray(weight / (1.0 + weight.sum(axis=1, keepdims=True)))

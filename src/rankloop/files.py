@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic file replacement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write beside the path, then move into place: a reader never sees half a file."""
+    """Write to a temporary file in the same folder, then rename it: a reader never sees a partial file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(temporary)

@@ -1,6 +1,6 @@
-"""Objectives: what a list is worth, as H(Σ_k g(slot k)), and so what an assignment maximises.
+"""Objectives: the value of a list, H(Σ_k g(slot k)), whose gains g an assignment maximises.
 
-A score lives on the link scale: u with P(click) = σ(u), or the expected amount where outcomes are amounts.
+A score is on the link scale: u with P(click) = σ(u), or the expected amount where outcomes are amounts.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from rankloop.arrays import FloatArray, IntArray
 
 
 class Objective(Protocol):
-    """A monotone H of a sum of gains, one for each slot."""
+    """A monotone function H of a sum of gains, one for each slot."""
 
     @property
     def name(self) -> str:
-        """How settings and specs call it."""
+        """The name in settings and specs."""
 
     @property
     def prices(self) -> FloatArray | None:
-        """What a click on each item is worth [L]; None where all clicks are worth the same."""
+        """The value of a click on each item [L]; None where all clicks have the same value."""
 
     def gain(self, u: FloatArray) -> FloatArray:
-        """G of scores [B, L] of all items for one slot: the weights of an assignment."""
+        """Return g of the scores [B, L] of all items for one slot: the weights of an assignment."""
 
     def value(self, p: FloatArray, items: IntArray) -> FloatArray:
-        """Expected worth [B] of lists [B, K] whose slots succeed with probability p [B, K], 0 where empty."""
+        """Return the expected value [B] of lists [B, K] whose slots succeed with probability p [B, K], 0 if empty."""
 
     def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
-        """Realised worth [B] of outcomes [B, K] on lists [B, K]."""
+        """Return the realised value [B] of outcomes [B, K] on lists [B, K]."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class AnyClick:
     prices: ClassVar = None
 
     def gain(self, u: FloatArray) -> FloatArray:
-        """softplus(u)."""
+        """Return softplus(u)."""
         return np.logaddexp(0.0, u)
 
     def value(self, p: FloatArray, items: IntArray) -> FloatArray:
-        """1 - ∏(1-p)."""
+        """Return 1 - ∏(1-p)."""
         return np.asarray(1.0 - np.prod(1.0 - p, axis=1))
 
     def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
-        """1 where anything was clicked."""
+        """Return 1 where anything was clicked, else 0."""
         return np.asarray(outcomes.any(axis=1), dtype=np.float64)
 
 
@@ -63,15 +63,15 @@ class Clicks:
     prices: ClassVar = None
 
     def gain(self, u: FloatArray) -> FloatArray:
-        """σ(u)."""
+        """Return σ(u)."""
         return np.asarray(expit(u))
 
     def value(self, p: FloatArray, items: IntArray) -> FloatArray:
-        """Σp."""
+        """Return Σp."""
         return np.asarray(p.sum(axis=1))
 
     def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
-        """The number of clicks."""
+        """Return the number of clicks."""
         return np.asarray(outcomes.sum(axis=1))
 
 
@@ -83,15 +83,15 @@ class Revenue:
     prices: FloatArray  # [L]
 
     def gain(self, u: FloatArray) -> FloatArray:
-        """price·σ(u)."""
+        """Return price·σ(u)."""
         return np.asarray(self.prices * expit(u))
 
     def value(self, p: FloatArray, items: IntArray) -> FloatArray:
-        """Σ price·p."""
+        """Return Σ price·p."""
         return np.asarray((self.prices[items] * p).sum(axis=1))
 
     def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
-        """The prices of what was clicked."""
+        """Return the sum of the prices of clicked items."""
         return np.asarray((self.prices[items] * outcomes).sum(axis=1))
 
 
@@ -103,13 +103,13 @@ class Amount:
     prices: ClassVar = None
 
     def gain(self, u: FloatArray) -> FloatArray:
-        """max(u, 0)."""
+        """Return max(u, 0)."""
         return np.maximum(u, 0.0)
 
     def value(self, p: FloatArray, items: IntArray) -> FloatArray:
-        """The sum of expected amounts."""
+        """Return the sum of the expected amounts."""
         return np.asarray(p.sum(axis=1))
 
     def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
-        """The sum of amounts."""
+        """Return the sum of the amounts."""
         return np.asarray(outcomes.sum(axis=1))

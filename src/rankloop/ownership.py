@@ -1,4 +1,4 @@
-"""Whose capabilities are whose: those that a subclass must not inherit, and those that a class has at all.
+"""Which capabilities a class defines, and which ones a subclass must not inherit.
 
 Some methods of a part follow from another one: a belief's `catch_up` repeats its `update`, a planner's closed forms
 describe its `__call__`. A subclass with another `update` or `__call__` would inherit answers that are no longer true.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 
 def drop_stale(cls: type, base: type, *, follows: str, capabilities: tuple[str, ...]) -> None:
-    """Where a class replaces `follows`, let the capabilities that it does not define be those of the base again.
+    """Reset the capabilities that a class does not define to those of the base, if the class replaces `follows`.
 
-    A class that defines `follows` for the first time keeps what it inherits: that was written for its like.
+    A class that defines `follows` for the first time keeps what it inherits, which was written for such classes.
 
     >>> class Base:
     ...     def update(self): ...
@@ -36,7 +36,7 @@ def drop_stale(cls: type, base: type, *, follows: str, capabilities: tuple[str, 
 
 
 def overridden(cls: type, base: type, methods: tuple[str, ...]) -> frozenset[str]:
-    """Which of these methods a class has instead of the base's, inherited or its own.
+    """Return those of these methods that a class has instead of the base's, inherited or its own.
 
     >>> class Base:
     ...     def forget(self): ...

@@ -1,4 +1,4 @@
-"""A policy is a design × a belief × an exploration rule × a planner, reading clicks through a feedback."""
+"""A policy composed of a design, a belief, an exploration rule, a planner and a feedback model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rankloop.ownership import overridden
 from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
 from rankloop.propensity.list_distribution import ListDistribution, SupportsDecide
-from rankloop.ranking_policy import Collect, GreedyPolicy, LearnerState, RankingPolicy
+from rankloop.ranking_policy import BatchWrapper, GreedyPolicy, LearnerState, RankingPolicy
 from rankloop.state import State
 from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray, Read, Request, RowLayout, Rows, SlotScore
 
@@ -30,27 +30,27 @@ S = TypeVar("S", bound=State)
 
 @dataclass
 class PolicyState(State, Generic[S]):
-    """Everything a policy remembers."""
+    """The state of a composed policy: rounds and the belief's state."""
 
     t: IntArray  # [B] the round that each learner decides next, from 1
     belief: S
 
 
 class SupportsRanking(SupportsDecide, Protocol):
-    """What a simulator needs of a policy: how it starts, decides, learns and reads clicks."""
+    """What a simulator needs of a policy: `init`, `decide`, `learn`, `adopt` and its feedback model."""
 
     @property
     def feedback(self) -> Feedback:
-        """How clicks are read."""
+        """The feedback model that reads clicks."""
 
     def init(self, learners: int) -> object:
-        """The state of B learners who have seen nothing."""
+        """Return the state of B learners without observations."""
 
     def learn(self, state: Any, decision: Decision, clicks: ArrayLike) -> None:
-        """Learn from what happened to a decision, or refuse it with nothing changed."""
+        """Learn from the clicks on a decision, or refuse them with nothing changed."""
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
-        """The decision that shows lists made elsewhere."""
+        """Return the decision that shows given lists."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
     explore: ExplorationRule[S]
     plan: Planner
     feedback: Feedback
-    overridden: ClassVar[frozenset[str]] = frozenset()  # methods that a subclass has of its own
+    overridden: ClassVar[frozenset[str]] = frozenset()  # methods that a subclass defines itself
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -80,22 +80,26 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
             if what in self.design.reads - self.plan.offers:
                 raise Unsupported(
                     f"the design {_name(self.design)} scores items by {where}, and the planner {_name(self.plan)} "
-                    "asks for one score of each item; choose a planner that asks slot by slot."
+                    "uses one score for each item; choose a planner that scores slot by slot."
                 )
 
     def init(self, learners: int) -> PolicyState[S]:
-        """The state of B learners who have seen nothing."""
+        """Return the state of B learners without observations."""
         return PolicyState(np.ones(learners, dtype=np.int64), self.belief.init(learners))
 
     def decide(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> Decision:
-        """Lists [B, k] for this request; the state is only read."""
+        """Return lists [B, k] for this request; the state is only read."""
         if request.learners != len(state.t):
             raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
-        items, scores, rivals = around_pins(self.plan, self.scores(state, request, rng), request, rng)
+        score = self.scores(state, request, rng)
+        if request.pinned is None:
+            items, scores, rivals = self.plan(score, request, rng)
+        else:
+            items, scores, rivals = around_pins(self.plan, score, request, rng)
         return Decision(items, self.design.pick(request, items), request, scores, rivals)
 
     def scores(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> SlotScore:
-        """What the planner gets: the scores [B, L] of all items for a slot after a prefix."""
+        """Return the planner's input: a function that scores all items [B, L] for a slot after a prefix."""
         score = self.explore(state.belief, state.t, rng)
 
         def score_slot(prefix: IntArray, slot: int) -> FloatArray:
@@ -108,40 +112,40 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         return score_slot
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
-        """Rows of all items for a slot after a prefix."""
+        """Return the rows of all items for a slot after a prefix."""
         return self.design.rows(request, prefix, slot)
 
     def rows_of_lists(self, request: Request, lists: IntArray) -> Rows:
-        """Rows of lists [B, K]."""
+        """Return the rows of lists [B, K]."""
         return self.design.pick(request, lists)
 
     def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
-        """What the feedback and the belief could refuse."""
+        """Return the clicks as floats, or refuse what the feedback model or the belief cannot learn from."""
         y = reading.check(decision, clicks, single=self.feedback.single, binary=self.binary)
         self.belief.check(decision)
         return y
 
     def update(self, state: PolicyState[S], decision: Decision, clicks: FloatArray) -> None:
-        """Learn from clicks [B, K] that were checked."""
+        """Learn from clicks [B, K] that `check` returned."""
         self.belief.update(state.belief, decision, self.feedback.read(decision.items, clicks))
         state.t += 1
 
     def catch_up(self, state: PolicyState[S], decisions: Decision, clicks: FloatArray) -> bool:
-        """Learn from T lists [T, K] of one learner in their order, if the belief has a quick way."""
+        """Learn from T lists [T, K] of one learner in order, if the belief has a faster way than T updates."""
         done = self.belief.catch_up(state.belief, decisions, self.feedback.read(decisions.items, clicks))
         if done:
             state.t += len(decisions.items)
         return done
 
     def amend(self, state: PolicyState[S], decision: Decision, before: FloatArray, after: FloatArray) -> bool:
-        """The belief adds what has changed, where the same slots are observed with the same exposure."""
+        """Add the change of the outcomes, where the same slots are observed with the same exposure."""
         old, new = (self.feedback.read(decision.items, clicks) for clicks in (before, after))
         if not np.array_equal(old.exposure, new.exposure):
             return False
         return self.belief.amend(state.belief, decision, Evidence(new.y - old.y, new.exposure))
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
-        """The decision that shows these lists [B, k], made elsewhere, so that it can be learned from."""
+        """Return the decision that shows these lists [B, k], made elsewhere, so that the policy can learn from it."""
         lists = reading.numbers("items", items, kinds="iu").astype(np.int64)
         if lists.shape != (request.learners, request.k):
             raise InvalidInput("items", Words(f"an array of shape {lists.shape}"), f"({request.learners}, {request.k})")
@@ -155,59 +159,59 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
                 raise InvalidInput("items", lists.tolist(), "items that the request allows")
         return Decision(lists, self.design.pick(request, lists), request)
 
-    # Capabilities: the parts answer
+    # Capabilities, as the parts have them
 
     @property
     def binary(self) -> bool:
-        """As the belief says."""
+        """Whether the belief requires outcomes 0 or 1."""
         return self.belief.binary
 
     @property
     def fractional(self) -> bool:
-        """As the belief says."""
+        """Whether the belief can learn from an exposure between 0 and 1."""
         return self.belief.fractional
 
     @property
     def reads(self) -> frozenset[Read]:
-        """As the design says."""
+        """What the design reads besides the items."""
         return self.design.reads
 
     @property
     def checks_rows(self) -> bool:
-        """As the belief says; a subclass with a check of its own is always asked."""
+        """Whether the belief may refuse a decision; always True for a subclass with its own `check`."""
         return "check" in self.overridden or self.belief.checks_rows
 
     @property
     def explores(self) -> bool:
-        """As the exploration rule and the planner say."""
+        """Whether the exploration rule or the planner explores."""
         return self.explore.explores or self.plan.explores_itself
 
     @property
     def learns_off_policy(self) -> bool:
-        """As the belief says."""
+        """Whether the belief learns as well from lists of another policy."""
         return self.belief.learns_off_policy
 
     @property
     def ignores_slots(self) -> bool:
-        """Whether neither rows nor the belief depend on where an item stood."""
+        """Whether neither the rows nor the belief depend on the slot of an item."""
         return not self.reads & {"slot", "prefix"} and self.belief.learns_off_policy
 
     @property
     def estimates_rates(self) -> bool:
-        """As the belief says, where nothing but the item counts."""
+        """Whether the belief estimates the mean of an item's own outcomes, and nothing else is read."""
         return not self.reads and self.belief.estimates_rates
 
     def layout(self, width: int) -> RowLayout | None:
-        """As the design says."""
+        """Return the design's layout."""
         return self.design.layout(width)
 
     def predict(self, state: PolicyState[S], decision: Decision) -> FloatArray | None:
-        """Probability of a click in each slot of a decision, [B, K]; None where the belief has no estimates."""
+        """Return the probability of a click in each slot of a decision, [B, K]; None without estimates."""
         expected = self.belief.expected_outcomes(state.belief, decision)
         return None if expected is None else self.feedback.click_probability(expected)
 
     def estimates(self, state: PolicyState[S], request: Request) -> tuple[FloatArray, FloatArray | None] | None:
-        """Mean and width of every item in the first slot, as the belief's state has them."""
+        """Return mean and width of every item in the first slot, from the belief's state."""
         means, widths = self.belief.estimates(state.belief), self.belief.uncertainty(state.belief)
         if means is None:
             return None
@@ -217,82 +221,82 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         return np.broadcast_to(means.mean(rows), shape), width
 
     def explain(self, state: PolicyState[S], fresh: PolicyState[S], decision: Decision) -> FloatArray | None:
-        """Mean, width and what is left of the prior's variance."""
+        """Return the mean, the width, and the share of the prior's variance that is left."""
         means, widths = self.belief.estimates(state.belief), self.belief.uncertainty(state.belief)
         before = self.belief.uncertainty(fresh.belief)
         if means is None:
             return None
-        found, rows = np.full((3, decision.items.shape[1]), np.nan), decision.rows.of_learner(0)
-        found[0] = means.mean(rows)[0]
+        explained, rows = np.full((3, decision.items.shape[1]), np.nan), decision.rows.of_learner(0)
+        explained[0] = means.mean(rows)[0]
         if widths is not None and before is not None:
-            found[1] = widths.width(rows)[0]
-            left_of_variance(found[1], before.width(rows)[0], found[2])
-        return found
+            explained[1] = widths.width(rows)[0]
+            left_of_variance(explained[1], before.width(rows)[0], explained[2])
+        return explained
 
     def greedy(self) -> GreedyPolicy[PolicyState[S]] | None:
-        """The same parts with the greedy rule, where the belief has estimates and the planner heeds scores."""
+        """Return the same parts with the greedy rule, where the belief has estimates and the planner uses scores."""
         if self.plan.explores_itself or self.belief.estimates(self.belief.init(1)) is None:
             return None
-        rule: ExplorationRule[Any] = rules.Greedy()  # the belief has just said that its states have estimates
+        rule: ExplorationRule[Any] = rules.Greedy()  # the belief's states have estimates, see above
         return self.with_rule(rule)
 
     def list_distribution(self) -> ListDistribution:
-        """What the exploration rule makes of the planner's closed forms."""
+        """Return the closed form that the exploration rule selects from the planner's."""
         return self.plan.list_distribution(self.explore, self)
 
-    def without_doubt(self) -> Policy[S] | None:
-        """As the exploration rule says."""
-        rule = self.explore.without_doubt()
+    def without_exploration(self) -> Policy[S] | None:
+        """Return the policy with the exploration rule's radius set to 0, if it has one."""
+        rule = self.explore.without_exploration()
         return None if rule is None else self.with_rule(rule)
 
     def with_rule(self, rule: ExplorationRule[S]) -> Policy[S]:
-        """The same policy with another exploration rule."""
+        """Return the same policy with another exploration rule."""
         return replace(self, explore=rule)
 
     @property
     def forgets(self) -> bool:
-        """As the belief says."""
+        """Whether the belief can forget."""
         return self.belief.forgets
 
     def forget(self, state: PolicyState[S], prior: PolicyState[S], share: float) -> None:
-        """The belief forgets; rounds are counted on."""
+        """Let the belief forget; the rounds stay."""
         self.belief.forget(state.belief, prior.belief, share)
 
     @property
     def takes_priors(self) -> bool:
-        """As the belief says."""
+        """Whether the belief accepts a prior for an item."""
         return self.belief.takes_priors
 
     @property
     def replaces_priors(self) -> bool:
-        """As the belief says."""
+        """Whether the belief can remove the prior of an item."""
         return self.belief.replaces_priors
 
     def believe(self, state: PolicyState[S], request: Request, item: int, score: float, strength: float) -> None:
-        """Pseudo-observations in every model that the item feeds."""
-        self.belief.believe(state.belief, self._alone(request, item), score, strength)
+        """Add pseudo-observations to every model that the item feeds."""
+        self.belief.believe(state.belief, self._list_of_item(request, item), score, strength)
 
     def disbelieve(self, state: PolicyState[S], request: Request, item: int, score: float, strength: float) -> None:
-        """Take them back."""
-        self.belief.disbelieve(state.belief, self._alone(request, item), score, strength)
+        """Remove the pseudo-observations that `believe` added."""
+        self.belief.disbelieve(state.belief, self._list_of_item(request, item), score, strength)
 
-    def _alone(self, request: Request, item: int) -> Decision:
-        """A list that shows an item once for each model that it feeds."""
+    def _list_of_item(self, request: Request, item: int) -> Decision:
+        """Return a list that shows an item once for each model that it feeds."""
         lists = np.full((1, self.design.models_of_item(request.k)), item, dtype=np.int64)
         return Decision(lists, self.design.pick(request, lists), request)
 
     @property
     def takes_feedback(self) -> bool:
-        """Any reading of clicks fits a composition."""
+        """True: a composition works with every feedback model."""
         return True
 
     def with_feedback(self, feedback: Feedback) -> Policy[S]:
-        """The same parts with another reading of clicks."""
+        """Return the same parts with another feedback model."""
         return replace(self, feedback=feedback)
 
-    def in_batches(self, collect: Collect) -> RankingPolicy[LearnerState]:
-        """This composition, collected."""
-        return collect(self)
+    def in_batches(self, wrap: BatchWrapper) -> RankingPolicy[LearnerState]:
+        """Return this composition, wrapped."""
+        return wrap(self)
 
 
 def _name(part: object) -> str:

@@ -1,7 +1,7 @@
-"""The contract of a policy: what every policy does, and what some can do besides.
+"""The contract of a policy: what every policy does, and what some can do in addition.
 
-The first methods are what a simulator and a service need of every policy. The capabilities after them have a default
-that says "this policy cannot": a policy that can overrides them, and nothing else needs to know.
+A simulator and a service need the first methods of every policy. The capabilities after them default to "this policy
+cannot"; a policy that has a capability overrides the default.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from rankloop.types import Decision, FloatArray, IntArray, Read, Request, RowLay
 
 
 class LearnerState(Protocol):
-    """The state of B learners: a tree of arrays that knows the round of each learner."""
+    """The state of B learners: a tree of arrays with the round of each learner."""
 
     @property
     def t(self) -> IntArray:
         """The round that each learner decides next, from 1, [B]."""
 
     def view(self, learners: slice) -> Self:
-        """These learners only, sharing memory."""
+        """Return the state of these learners, sharing memory."""
 
     def copy(self) -> Self:
-        """An independent copy."""
+        """Return an independent copy."""
 
     def arrays(self, prefix: str = "") -> Iterator[tuple[str, Array]]:
-        """Name and array of every leaf."""
+        """Yield name and array of every leaf."""
 
     def assign(self, arrays: Mapping[str, Array]) -> None:
         """Overwrite every leaf in place."""
 
     def grow_into(self, larger: Self, layout: Callable[[int], RowLayout | None]) -> None:
-        """Write what was learned into a state with room for more items."""
+        """Copy what was learned into a state with room for more items."""
 
 
 T = TypeVar("T", bound=LearnerState)
@@ -51,65 +51,68 @@ class GreedyPolicy(Protocol[T_contra]):
     """A policy without its exploration, on the same state."""
 
     def decide(self, state: T_contra, request: Request, rng: np.random.Generator) -> Decision:
-        """The lists that are believed best."""
+        """Return the lists of largest estimated value."""
 
     def list_distribution(self) -> ListDistribution:
-        """What is random about them: ties."""
+        """Return the distribution of its lists, in which only ties are random."""
 
 
-class Collect(Protocol):
-    """Makes a policy that learns from several rounds together of a composition, which learns from each."""
+class BatchWrapper(Protocol):
+    """Wraps a composition, which learns from each round, into a policy that learns from several rounds at once."""
 
     def __call__(self, policy: Any, /) -> RankingPolicy[Any]:
-        """The policy around the composition."""
+        """Return the policy around the composition."""
 
 
 class RankingPolicy(ABC, Generic[T]):
-    """Decides lists and learns from what happened to them, for B learners at once.
+    """Decides lists and learns from the feedback on them, for a batch of B learners.
 
-    Equal seeds give equal lists; `decide` changes nothing, `update` changes the state in place. What `check` has
-    accepted can be applied in any state, also by a replay.
+    Equal seeds give equal lists; `decide` changes nothing, `update` changes the state in place. What `check` accepts
+    can be applied in any state, including by a replay.
     """
 
-    if TYPE_CHECKING:  # a field of the composition: at run time, a property here would be taken for its default
+    if TYPE_CHECKING:  # a dataclass field of `Policy`: a property here would become its default at run time
 
         @property
         def feedback(self) -> Feedback:
-            """How clicks are read."""
+            """The feedback model that reads clicks."""
 
     @property
     @abstractmethod
     def binary(self) -> bool:
-        """True where outcomes must be 0 or 1; otherwise any finite number teaches."""
+        """Whether outcomes must be 0 or 1; otherwise any finite number is accepted."""
 
     @abstractmethod
     def init(self, learners: int) -> T:
-        """The state of B learners who have seen nothing."""
+        """Return the state of B learners without observations."""
 
     @abstractmethod
     def decide(self, state: T, request: Request, rng: np.random.Generator) -> Decision:
-        """Lists for this request; the state is only read."""
+        """Return lists for this request; the state is only read."""
 
     @abstractmethod
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
-        """The decision that shows lists [B, k] made elsewhere, so that it can be learned from."""
+        """Return the decision that shows lists [B, k] made elsewhere, so that the policy can learn from it."""
 
     @abstractmethod
     def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
-        """The clicks as floats [B, K], or an error. It depends on the decision and the policy, never on the state."""
+        """Return the clicks as floats [B, K], or refuse them.
+
+        The result depends on the decision and the policy, never on the state.
+        """
 
     @abstractmethod
     def update(self, state: T, decision: Decision, clicks: FloatArray) -> None:
-        """Learn from clicks [B, K] that `check` has returned, in any state; this never refuses."""
+        """Learn from clicks [B, K] that `check` returned; this never fails, whatever the state."""
 
     def learn(self, state: T, decision: Decision, clicks: ArrayLike) -> None:
-        """Check the clicks, then update. Clicks that cannot be are refused, nothing changed."""
+        """Check the clicks, then update. Impossible clicks are refused with nothing changed."""
         B = len(decision.items)
         if len(state.t) != B:
             raise InvalidInput("decision", Words(f"a decision of {B} learners"), f"one of {len(state.t)}")
         self.update(state, decision, self.check(decision, clicks))
 
-    # What it depends on
+    # Properties
 
     @property
     def reads(self) -> frozenset[Read]:
@@ -118,128 +121,128 @@ class RankingPolicy(ABC, Generic[T]):
 
     @property
     def checks_rows(self) -> bool:
-        """True where `check` may refuse a decision whatever its clicks are, so that each must be checked as a whole."""
+        """Whether `check` may refuse a decision whatever its clicks are, so that it needs the whole decision."""
         return True
 
     @property
     def fractional(self) -> bool:
-        """True where an exposure between 0 and 1 is understood."""
+        """Whether the policy can learn from an exposure between 0 and 1."""
         return False
 
     @property
     def takes_amounts(self) -> bool:
-        """True where outcomes may be amounts, such as watch time, and not only clicks."""
+        """Whether outcomes may be amounts, such as watch time, and not only clicks."""
         return not self.binary and self.feedback.every_slot
 
     @property
     def explores(self) -> bool:
-        """True where lists may differ from those that are believed best."""
+        """Whether lists may differ from those of largest estimated value."""
         return True
 
     @property
     def learns_off_policy(self) -> bool:
-        """True where lists that another policy made teach as well as its own."""
+        """Whether lists of another policy are as informative as its own."""
         return False
 
     @property
     def ignores_slots(self) -> bool:
-        """True where what it learns of an item does not depend on where the item stood."""
+        """Whether what it learns about an item does not depend on the item's slot."""
         return False
 
     @property
     def estimates_rates(self) -> bool:
-        """True where the estimate of an item is the rate of its own outcomes."""
+        """Whether an item's estimate is the mean of its own outcomes."""
         return False
 
-    # What it knows
+    # Estimates and distributions
 
     def predict(self, state: T, decision: Decision) -> FloatArray | None:
-        """Probability of a click in each slot of a decision, [B, K]; None where the policy has no estimates."""
+        """Return the probability of a click in each slot of a decision, [B, K]; None without estimates."""
         return None
 
     def estimates(self, state: T, request: Request) -> tuple[FloatArray, FloatArray | None] | None:
-        """Estimate and uncertainty of every item in the first slot, each [B, L]; None where it has none."""
+        """Return estimate and uncertainty of every item in the first slot, each [B, L]; None where it has none."""
         return None
 
     def explain(self, state: T, fresh: T, decision: Decision) -> FloatArray | None:
-        """Estimate, uncertainty and prior share of each listed item of one learner, [3, k], NaN where there is none.
+        """Return estimate, uncertainty and prior share of each listed item of one learner, [3, k], NaN where missing.
 
         Args:
             state: of one learner.
-            fresh: of one learner who has seen nothing: what it is unsure of is the prior's.
+            fresh: of one learner without observations, whose uncertainty is the prior's.
             decision: of one learner.
         """
         return None
 
     def greedy(self) -> GreedyPolicy[T] | None:
-        """The policy without exploring; None where it has no estimates."""
+        """Return the policy without exploration; None where it has no estimates."""
         return None
 
-    def without_doubt(self) -> RankingPolicy[T] | None:
-        """The policy with its exploration turned down to nothing; None where it has no such knob."""
+    def without_exploration(self) -> RankingPolicy[T] | None:
+        """Return the policy with an exploration radius of 0; None where it has no such parameter."""
         return None
 
     @property
     def random_length(self) -> bool:
-        """True where lists may be shorter than they could be, whatever that is worth."""
+        """Whether lists may be shorter than possible for reasons other than their value."""
         return False
 
     def list_distribution(self) -> ListDistribution:
-        """What is random about its lists, and their probabilities in closed form where they have one."""
-        return unknown("nothing is known of its parts")
+        """Return the distribution of its lists, with closed-form probabilities where it has them."""
+        return unknown("the policy has no closed form")
 
-    # What else it can do with a state
+    # Operations on a state
 
     def catch_up(self, state: T, decisions: Decision, clicks: FloatArray) -> bool:
-        """Learn from T lists [T, K] of one learner in their order, the same bit for bit as T updates.
+        """Learn from T lists [T, K] of one learner in order, with the same result as T updates, bit for bit.
 
-        Returns False, with nothing changed, where it has no quicker way than T updates.
+        Returns False, with nothing changed, where it has no faster way than T updates.
         """
         return False
 
     def amend(self, state: T, decision: Decision, before: FloatArray, after: FloatArray) -> bool:
-        """Let a list that was learned with some clicks [B, K] have other ones, in place: as if those had been learned.
+        """Replace the clicks [B, K] with which a list was learned, in place, as if the new ones had been learned.
 
-        Returns False, with nothing changed, where that cannot be done: the belief minds the order of what it learns, or
-        the other clicks change which slots were observed.
+        Returns False, with nothing changed, where that is impossible: the belief depends on the order of its updates,
+        or the new clicks change which slots were observed.
         """
         return False
 
     def rows_of_lists(self, request: Request, lists: IntArray) -> Rows:
-        """Rows of lists [B, K], as this policy scores them."""
+        """Return the rows of lists [B, K], as this policy scores them."""
         return self.adopt(request, lists).rows
 
     def layout(self, width: int) -> RowLayout | None:
-        """Where the features of a row of this width, made for fewer items, stand now; None: they stay in place."""
+        """Return where the features of a row of this width, made for fewer items, are now; None: unmoved."""
         return None
 
     def grow(self, state: T) -> T:
-        """The state of the same policy built for fewer items, with the room that this one has."""
+        """Return a state with this policy's capacity from one of the same policy built for fewer items."""
         larger = self.init(len(state.t))
         state.grow_into(larger, self.layout)
         return larger
 
     @property
     def forgets(self) -> bool:
-        """True where `forget` is defined."""
+        """Whether `forget` is defined."""
         return False
 
     def forget(self, state: T, prior: T, share: float) -> None:
-        """Keep this share of what was observed, in place; what was believed before the first click stays."""
+        """Keep this share of the observations, in place; the prior stays."""
         raise Unsupported("this policy cannot forget.")
 
     @property
     def takes_priors(self) -> bool:
-        """True where items may bring scores of another ranker (`believe`)."""
+        """Whether items may have scores of another ranker as a prior (`believe`)."""
         return False
 
     @property
     def replaces_priors(self) -> bool:
-        """True where a prior can be taken back later, so that another may replace it (`disbelieve`)."""
+        """Whether a prior can be removed later, so that another may replace it (`disbelieve`)."""
         return False
 
     def believe(self, state: T, request: Request, item: int, score: float, strength: float) -> None:
-        """Learn in place as if an item had been seen `strength` times with outcome `score` on average.
+        """Learn in place as if an item had been observed `strength` times with mean outcome `score`.
 
         Args:
             state: of B learners.
@@ -248,23 +251,23 @@ class RankingPolicy(ABC, Generic[T]):
             score: mean outcome, in [0, 1] where outcomes are clicks.
             strength: number of pseudo-observations, at least 0.
         """
-        raise Unsupported("this policy takes no prior of an item.")
+        raise Unsupported("this policy does not accept a prior for an item.")
 
     def disbelieve(self, state: T, request: Request, item: int, score: float, strength: float) -> None:
-        """Take back what `believe` did with the same arguments; what was learned since then stays."""
-        raise Unsupported("this policy cannot take back the prior of an item.")
+        """Undo `believe` with the same arguments; what was learned since then stays."""
+        raise Unsupported("this policy cannot remove the prior of an item.")
 
     # Variants
 
     @property
     def takes_feedback(self) -> bool:
-        """True where it may be told to read clicks in another way (`with_feedback`)."""
+        """Whether the feedback model can be replaced (`with_feedback`)."""
         return False
 
     def with_feedback(self, feedback: Feedback) -> RankingPolicy[T]:
-        """The same policy that reads clicks in another way."""
+        """Return the same policy with another feedback model."""
         raise Unsupported("reads clicks in its own way only; leave out 'feedback'.")
 
-    def in_batches(self, collect: Collect) -> RankingPolicy[LearnerState]:
-        """The same policy that learns from several rounds together: `collect` wraps the composition inside."""
+    def in_batches(self, wrap: BatchWrapper) -> RankingPolicy[LearnerState]:
+        """Return the same policy that learns from several rounds at once; `wrap` wraps the composition inside."""
         raise Unsupported("decides by itself when it learns; leave out 'every'.")

@@ -1,6 +1,6 @@
-"""State is a tree of plain arrays with a leading axis of learners.
+"""A state is a tree of plain arrays with a leading axis of learners.
 
-That makes a snapshot, a copy and a one-learner view the same few lines for every belief.
+So snapshots, copies and one-learner views need no code in the beliefs.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class State:
         return replace(self, **changed)
 
     def view(self, learners: slice) -> Self:
-        """These learners only, sharing memory: what the view learns, the whole has learned."""
+        """Return the state of these learners, sharing memory: updates of the view change the whole."""
         return self._map(lambda array: array[learners])
 
     def copy(self) -> Self:
-        """An independent copy."""
+        """Return an independent copy."""
         return self._map(np.copy)
 
     def arrays(self, prefix: str = "") -> Iterator[tuple[str, Array]]:
-        """Name and array of every leaf, names dotted: ``belief.clicks``."""
+        """Yield name and array of every leaf, names dotted: ``belief.clicks``."""
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, State):
@@ -52,9 +52,9 @@ class State:
                 yield prefix + field.name, value
 
     def grow_into(self, larger: Self, layout: Callable[[int], RowLayout | None]) -> None:
-        """Write what was learned into a state of the same structure with room for more items.
+        """Copy what was learned into a state of the same structure with room for more items.
 
-        Axes of items grow at their end. Axes of features, which a state names in `FEATURES`, go where `layout` says,
+        Axes of items grow at their end. Axes of features, which a state declares in `FEATURES`, move as `layout` says,
         given their old length.
         """
         for field in fields(self):
@@ -87,16 +87,16 @@ class State:
 
 @dataclass
 class NoState(State):
-    """The state of a part that remembers nothing."""
+    """The state of a part without memory."""
 
 
 def save(path: str | Path, state: State) -> None:
-    """Write a state to an .npz file of exactly this name, whole or not at all."""
+    """Write a state to an .npz file of exactly this name, atomically."""
     target = Path(path)
-    beside = target.with_name(f".{target.name}.part")
-    with beside.open("wb") as stream:
+    partial = target.with_name(f".{target.name}.part")
+    with partial.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **dict(state.arrays()))
-    beside.replace(target)
+    partial.replace(target)
 
 
 def load(path: str | Path, into: State) -> None:
@@ -105,14 +105,14 @@ def load(path: str | Path, into: State) -> None:
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except OSError as error:
-        raise _not_saved(path, error.strerror or SOMETHING_ELSE) from None
+        raise _not_a_snapshot(path, error.strerror or UNREADABLE) from None
     except (EOFError, ValueError, AttributeError, zipfile.BadZipFile, zlib.error):
-        raise _not_saved(path, SOMETHING_ELSE) from None
+        raise _not_a_snapshot(path, UNREADABLE) from None
     into.assign(arrays)
 
 
-SOMETHING_ELSE = "it is something else"
+UNREADABLE = "it has another format"
 
 
-def _not_saved(path: str | Path, reason: str) -> InvalidInput:
+def _not_a_snapshot(path: str | Path, reason: str) -> InvalidInput:
     return InvalidInput("path", str(path), f"a file that `save` wrote ({reason})")

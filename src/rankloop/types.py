@@ -1,4 +1,4 @@
-"""The nouns that every part shares. Shapes: B learners, L items, K slots, d features.
+"""The types that all parts share. Shapes: B learners, L items, K slots, d features.
 
 The leading axis of a state is B; the last axis of a list is the slot; -1 is an empty slot.
 """
@@ -24,7 +24,7 @@ EMPTY = -1
 
 @dataclass(frozen=True, slots=True)
 class BetaPrior:
-    """Beta(a, b) beliefs about the attraction of each item, held before the first click."""
+    """Beta(a, b) priors of the items' attractions."""
 
     a: FloatArray  # [L] or [B, L]
     b: FloatArray  # [L] or [B, L]
@@ -39,63 +39,63 @@ class Setting:
     rounds: int | None = None  # the horizon, where one is known
     dim: int | None = None  # d, where items have features
     prior: BetaPrior | None = None
-    bias: FloatArray | None = None  # [K], probability that a slot is looked at, where known
+    bias: FloatArray | None = None  # [K], position bias: probability that a slot is examined, where known
     lasting: bool = True  # items keep identity and features from round to round
     context: int | None = None  # length of the visitor's context, where there is one
     coverage: int | None = None  # number of topics, where items cover topics
-    rewards: FloatArray | None = None  # [K], reward of a success in slot 1, 2, ...
-    losses: FloatArray | None = None  # [K + 1], loss when all of 0, 1, 2, ... shown fail
-    present: int | None = None  # items that are really there, where `items` has room for more
-    used: int | None = None  # of that room, the first places that an item has or had
+    rewards: FloatArray | None = None  # [K], reward of a success in each slot
+    losses: FloatArray | None = None  # [K + 1], loss when 0, 1, ..., K items were shown and none succeeded
+    present: int | None = None  # number of items in use, where `items` is a larger capacity
+    used: int | None = None  # number of leading columns of that capacity that ever held an item
     objective: Objective = field(default_factory=AnyClick)
 
     @property
     def J(self) -> int:
-        """Number of items that there are to choose from, for bounds that depend on it."""
+        """Number of items to choose from, for bounds that depend on it."""
         return self.items if self.present is None else max(1, self.present)
 
     def need_rounds(self, policy: str, instead: str) -> int:
-        """The horizon, or a refusal that names what to give instead."""
+        """Return the horizon, or refuse with the parameter to give instead."""
         if self.rounds is None:
             raise Unsupported(f"{policy} needs a known number of rounds here; give {instead}.")
         return self.rounds
 
     def need_dim(self, policy: str) -> int:
-        """The number of features, or a refusal."""
+        """Return the number of features, or refuse."""
         if self.dim is None:
             raise Unsupported(f"{policy} needs item features, and this world offers none.")
         return self.dim
 
     def need_prior(self, policy: str, instead: str = "") -> BetaPrior:
-        """The Beta prior, or a refusal."""
+        """Return the Beta prior, or refuse."""
         if self.prior is None:
             raise Unsupported(f"{policy} needs a Beta prior, and this world offers none{instead}.")
         return self.prior
 
     def need_lasting(self, policy: str) -> None:
-        """Refuse where every round brings new items."""
+        """Refuse a world in which every round brings new items."""
         if not self.lasting:
             raise Unsupported(f"{policy} learns about each item, and in this world no item returns.")
 
     def need_context(self, policy: str) -> int:
-        """The length of the context, or a refusal."""
+        """Return the length of the context, or refuse."""
         if self.context is None:
             raise Unsupported(f"{policy} needs a context of each visitor, and this world offers none.")
         return self.context
 
     def need_coverage(self, policy: str) -> int:
-        """The number of topics, or a refusal."""
+        """Return the number of topics, or refuse."""
         if self.coverage is None:
             raise Unsupported(f"{policy} needs items that cover topics, and this world offers none.")
         return self.coverage
 
     def scenario(self) -> tuple[FloatArray, FloatArray]:
-        """Rewards [K] and losses [K + 1]; 1 and 0 where the world has neither."""
+        """Return rewards [K] and losses [K + 1]; 1 and 0 where the world has none."""
         rewards = np.ones(self.slots) if self.rewards is None else self.rewards
         return rewards, np.zeros(self.slots + 1) if self.losses is None else self.losses
 
     def need_bias(self, policy: str) -> FloatArray:
-        """The position biases, or a refusal."""
+        """Return the position biases, or refuse."""
         if self.bias is None:
             raise Unsupported(f"{policy} needs known position biases, and this world offers none.")
         bias = np.asarray(self.bias, dtype=np.float64)
@@ -106,34 +106,34 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One round's question to B learners at once: rank k of these items."""
+    """A request of one round to a batch of B learners: rank k of these items."""
 
     learners: int  # B
     items: int  # L
     k: int  # slots to fill
     features: FloatArray | None = None  # [L, d] shared by all learners, or [B, L, d]
-    context: FloatArray | None = None  # [B, dx], who is asking
+    context: FloatArray | None = None  # [B, dx], the visitors' contexts
     coverage: FloatArray | None = None  # [L, topics] or [B, L, topics], each in [0, 1]
     allowed: BoolArray | None = None  # [L] or [B, L]; None allows every item
-    pinned: IntArray | None = None  # [k], items that stand in these slots for every learner, EMPTY where free
-    slots: IntArray | None = None  # [k], which slots of the page are asked for; None: the first k
+    pinned: IntArray | None = None  # [k], items fixed in these slots for every learner, EMPTY where free
+    slots: IntArray | None = None  # [k], indices of the requested slots; None: the first k
 
     @classmethod
     def trusted(cls, learners: int, items: int, k: int, **fields: Array | None) -> Request:
-        """A request whose arrays were checked before: for those who ask thousands of times about the same items."""
-        made = object.__new__(cls)
+        """Return a request whose arrays were checked before, without checking them again for every decision."""
+        request = object.__new__(cls)
         for name in cls.__slots__:
-            object.__setattr__(made, name, fields.get(name))
+            object.__setattr__(request, name, fields.get(name))
         for name, value in (("learners", learners), ("items", items), ("k", k)):
-            object.__setattr__(made, name, value)
-        return made
+            object.__setattr__(request, name, value)
+        return request
 
     def __post_init__(self) -> None:
-        """Refuse what no policy could rank: compiled loops trust these shapes."""
+        """Refuse invalid arrays: compiled loops rely on these shapes."""
         B, L = self.learners, self.items
-        for name, number, least in (("learners", B, 1), ("items", L, 1), ("k", self.k, 0)):
-            if not isinstance(number, int | np.integer) or number < least:
-                raise InvalidInput(f"request.{name}", number, f"a whole number of at least {least}")
+        for name, number, low in (("learners", B, 1), ("items", L, 1), ("k", self.k, 0)):
+            if not isinstance(number, int | np.integer) or number < low:
+                raise InvalidInput(f"request.{name}", number, f"a whole number of at least {low}")
         tables = (("features", self.features, L), ("coverage", self.coverage, L), ("context", self.context, None))
         for name, table, rows in tables:
             if table is not None:
@@ -148,7 +148,7 @@ class Request:
 
 
 def _check_pins(pinned: IntArray, k: int, items: int) -> None:
-    """Distinct items in k places."""
+    """Refuse pins other than distinct items in k slots."""
     accepted = f"{k} different items 0 to {items - 1}, -1 where a slot is free"
     if not isinstance(pinned, np.ndarray) or pinned.dtype != np.int64 or pinned.shape != (k,):
         raise InvalidInput("request.pinned", Words(_shape(pinned)), accepted)
@@ -158,12 +158,12 @@ def _check_pins(pinned: IntArray, k: int, items: int) -> None:
 
 
 def _check_table(field: str, table: FloatArray, learners: int, rows: int | None) -> None:
-    """Finite numbers of shape [rows, d] or [B, rows, d], or [B, d] where there are no rows."""
+    """Refuse tables other than finite numbers of shape [rows, d] or [B, rows, d], or [B, d] where `rows` is None."""
     lead = [(learners,)] if rows is None else [(rows,), (learners, rows)]
     wanted = " or ".join(f"({', '.join(map(str, (*shape, 'd')))})" for shape in lead)
     if not isinstance(table, np.ndarray) or table.dtype != np.float64 or table.shape[:-1] not in lead:
         raise InvalidInput(field, Words(_shape(table)), f"an array of floats of shape {wanted}")
-    # A sum is finite where all entries are, unless they are too large to add: only then look at each.
+    # The sum of finite entries is finite unless it overflows; only then is every entry checked.
     if not np.isfinite(table.sum()) and not np.isfinite(table).all():
         raise InvalidInput(field, Words("an array with NaN or infinity"), "finite numbers")
 
@@ -176,7 +176,7 @@ def _shape(value: object) -> str:
 
 Read = Literal["features", "context", "coverage", "slot", "prefix"]
 """What the score of an item may depend on besides the item itself: its features, the visitor's context, the topics that
-items cover, the slot, and the items above it."""
+items cover, the slot, and the items above it (the prefix)."""
 
 Model = int | slice | IntArray
 """Which of a belief's M models a row feeds.
@@ -188,19 +188,19 @@ For the slots of a list: an int, one model per slot [K], or one per learner and 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a belief is asked about: model index and features of each candidate or slot."""
+    """Input of a belief: model index and features of each candidate or slot."""
 
     model: Model
     x: FloatArray | None = None  # scoring: [L, d] or [B, L, d]; a list: [B, K, d]
 
     @property
     def by_slot(self) -> bool:
-        """Whether every slot names its model, so that models of a list may differ."""
+        """Whether every slot has its own model index, so that the models of a list may differ."""
         return isinstance(self.model, np.ndarray)
 
     @property
     def by_learner(self) -> bool:
-        """Whether every learner and slot names its model, [B, K]."""
+        """Whether every learner and slot has its own model index, [B, K]."""
         return isinstance(self.model, np.ndarray) and self.model.ndim == 2
 
     @property
@@ -209,13 +209,13 @@ class Rows:
         return isinstance(self.model, int)
 
     def models(self) -> IntArray:
-        """The model of every learner and slot of a list, [B, K]."""
+        """Return the model of every learner and slot of a list, [B, K]."""
         if not isinstance(self.model, np.ndarray) or self.model.ndim != 2:
             raise TypeError("a belief per item needs a design with one model for each learner and slot")
         return self.model
 
     def of_learner(self, b: int) -> Rows:
-        """The list of one learner as rows to be scored; an empty slot is any model's."""
+        """Return the list of one learner as rows to be scored; an empty slot has an arbitrary model."""
         if not isinstance(self.model, np.ndarray):
             return Rows(self.model, None if self.x is None else self.x[b : b + 1])
         model = np.maximum(self.model[b] if self.model.ndim == 2 else self.model, 0)
@@ -223,13 +223,13 @@ class Rows:
 
 
 class RowLayout(NamedTuple):
-    """Where features of rows that were made for fewer items stand in the rows of today."""
+    """Where the features of rows that were made for fewer items are in present rows."""
 
-    columns: IntArray  # of each feature
-    width: int  # d, of a row of today
+    columns: IntArray  # present column of each old feature
+    width: int  # d of a present row
 
     def moved(self, x: FloatArray) -> FloatArray:
-        """Rows [..., features] as they would be made today."""
+        """Return old rows [..., features] in the present layout."""
         rows = np.zeros((*x.shape[:-1], self.width))
         rows[..., self.columns] = x
         return rows
@@ -239,19 +239,19 @@ Score = Callable[[Rows], FloatArray]
 """Scores of rows: one number for every learner and item, [B, L]. Finite or +inf, never NaN."""
 
 SlotScore = Callable[[IntArray, int], FloatArray]
-"""What a planner gets: (prefix [B, j], slot j) -> [B, L]."""
+"""Input of a planner: (prefix [B, j], slot j) -> scores [B, L]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The lists shown, and the rows as they were scored: features may change before the click."""
+    """The lists shown, and their rows at the time of scoring: features may change before the click."""
 
     items: IntArray  # [B, K], EMPTY where nothing is shown
     rows: Rows
     request: Request
-    scores: FloatArray | None = None  # [B, K] what each place was given for, where a policy chose it by scores
-    # [B, K] items left for a place whose score was exactly the chosen one's, a fair draw between them; -1: the list is
-    # one of several that are as good, who knows how many; None: no tie touched any list.
+    scores: FloatArray | None = None  # [B, K] score for which each slot was filled; None for lists made elsewhere
+    # [B, K] number of other candidates of a slot with exactly the same score, of which one was chosen uniformly;
+    # -1: the list is one of an unknown number of equally good ones; None: no tie affected any list.
     rivals: IntArray | None = None
 
     @property
@@ -262,7 +262,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What clicks revealed, slot by slot. Exposure 0 says nothing at all."""
+    """What clicks reveal, slot by slot. A slot of exposure 0 carries no information."""
 
     y: FloatArray  # [B, K] outcome, 0 where the exposure is 0
-    exposure: FloatArray  # [B, K] how much the slot was looked at
+    exposure: FloatArray  # [B, K] 0 where unobserved, 1 where observed, or the weight of the observation

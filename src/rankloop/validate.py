@@ -1,10 +1,9 @@
-"""Checks at the boundary. Each returns the value in the form the code wants, or raises InvalidInput."""
+"""Validation at the boundary. Each function returns the value in the form the code needs, or raises InvalidInput."""
 
 from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -12,9 +11,8 @@ import numpy as np
 
 from rankloop.errors import MISSING, InvalidInput, Words, closest
 from rankloop.schema.accepted_values import interval, unknown_field, whole
+from rankloop.schema.limits import MAX_FLOAT
 from rankloop.types import FloatArray
-
-LARGEST = sys.float_info.max
 
 
 def number(
@@ -25,17 +23,17 @@ def number(
     high: float = math.inf,
     open_low: bool = False,
 ) -> float:
-    """A finite number in [low, high], or in (low, high] where `open_low`."""
+    """Return a finite number in [low, high], or in (low, high] where `open_low`."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidInput(field, value, interval(low, high, open_low))
-    # Comparing with the largest float, an integer of any size cannot overflow.
-    if not -LARGEST <= value <= LARGEST or not low <= value <= high or (open_low and value == low):
+    # Comparing with the largest float instead of converting: an integer of any size cannot overflow.
+    if not -MAX_FLOAT <= value <= MAX_FLOAT or not low <= value <= high or (open_low and value == low):
         raise InvalidInput(field, value, interval(low, high, open_low))
     return float(value)
 
 
 def integer(field: str, value: object, *, low: int = 1, high: int | None = None) -> int:
-    """A whole number in [low, high]."""
+    """Return a whole number in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InvalidInput(field, value, whole(low, high))
     if value < low or (high is not None and value > high):
@@ -44,7 +42,7 @@ def integer(field: str, value: object, *, low: int = 1, high: int | None = None)
 
 
 def choice(field: str, value: object, among: Collection[str]) -> str:
-    """One of a few words."""
+    """Return one of these words."""
     if not isinstance(value, str) or value not in among:
         raise InvalidInput(field, value, "one of " + ", ".join(among), closest(value, among))
     return value
@@ -53,7 +51,7 @@ def choice(field: str, value: object, among: Collection[str]) -> str:
 def mapping(
     field: str, value: object, *, required: Collection[str] = (), optional: Collection[str] = ()
 ) -> dict[str, object]:
-    """A mapping with the required keys and no unknown ones."""
+    """Return a mapping with the required keys and no unknown ones."""
     known = [*required, *optional]
     if not isinstance(value, Mapping):
         raise InvalidInput(field, value, f"a mapping with {', '.join(known)}")
@@ -75,7 +73,7 @@ def vector(
     open_low: bool = False,
     length: int | None = None,
 ) -> FloatArray:
-    """Finite numbers in [low, high], at least one of them."""
+    """Return finite numbers in [low, high], at least one of them."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, list | tuple) or not value:
@@ -89,7 +87,7 @@ def vector(
 def numbers(
     field: str, value: object, *, low: float = -math.inf, high: float = math.inf, open_low: bool = False
 ) -> float | list[float]:
-    """A finite number in [low, high], or a list of at least one of them."""
+    """Return a finite number in [low, high], or a list of at least one of them."""
     if isinstance(value, list | tuple | np.ndarray):
         entries: list[float] = vector(field, value, low=low, high=high, open_low=open_low).tolist()
         return entries
@@ -97,7 +95,7 @@ def numbers(
 
 
 def matrix(field: str, value: object, *, rows: int | None = None) -> FloatArray:
-    """A matrix of finite numbers, given as a list of rows or as an array."""
+    """Return a matrix of finite numbers, given as a list of rows or as an array."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, list | tuple) or not value:
@@ -111,13 +109,13 @@ def matrix(field: str, value: object, *, rows: int | None = None) -> FloatArray:
 
 
 def writable_folder(field: str, folder: Path) -> None:
-    """Refuse a folder that could not be written, before the work and not after it; create nothing yet."""
+    """Refuse a folder that cannot be written, before any work is done; create nothing."""
     parent = folder
     try:
         while not parent.exists() and not parent.is_symlink():
             parent = parent.parent
-        fine = parent.is_dir() and os.access(parent, os.W_OK)
+        writable = parent.is_dir() and os.access(parent, os.W_OK)
     except OSError:
-        fine = False
-    if not fine:
+        writable = False
+    if not writable:
         raise InvalidInput(field, str(folder), "a folder that can be written")

@@ -1,4 +1,4 @@
-"""Beliefs: what do we think, and how sure are we?"""
+"""Beliefs: estimates with uncertainty, and how they are updated."""
 
 from rankloop.belief.base import (
     Belief,

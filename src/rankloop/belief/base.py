@@ -1,8 +1,7 @@
-"""What a belief is, what it can do besides learning, and what its state can be asked.
+"""The contract of a belief: how it learns, its optional capabilities, and what its state can answer.
 
-A belief is a prior and an update rule; its state answers. Answers are capabilities, not one fat
-interface: an exploration rule asks for the one it needs, and the type checker refuses a composition
-whose belief cannot give it.
+A belief is a prior and an update rule; queries go to its state. Each query is a protocol of its own: an exploration
+rule asks for the one it needs, and the type checker refuses a composition whose belief cannot answer it.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ S = TypeVar("S", bound=State)
 class Belief(Protocol[S]):
     """A prior and an update rule for B independent learners.
 
-    `init` and `update` are what every belief has. The other methods are capabilities: a belief that has one overrides
-    it, and nothing else needs to know. A subclass with another `update` keeps only those that it defines itself, since
-    `catch_up` and `believe` repeat the update.
+    Every belief has `init` and `update`. The other methods are optional capabilities that a belief overrides. A
+    subclass with another `update` keeps only the capabilities that it defines itself, since `catch_up` and `believe`
+    repeat the update.
     """
 
     @property
     def binary(self) -> bool:
-        """True where outcomes must be 0 or 1; otherwise any finite number teaches."""
+        """Whether outcomes must be 0 or 1; otherwise any finite number is accepted."""
 
     @property
     def fractional(self) -> bool:
-        """True where an exposure between 0 and 1 is understood."""
+        """Whether the belief can learn from an exposure between 0 and 1."""
 
     @property
     def row_features(self) -> int:
@@ -43,12 +42,12 @@ class Belief(Protocol[S]):
         return 0
 
     def init(self, learners: int) -> S:
-        """The state of B learners who have seen nothing."""
+        """Return the state of B learners without observations."""
 
     def update(self, state: S, decision: Decision, evidence: Evidence) -> None:
         """Learn in place. Slots of exposure 0 change nothing."""
 
-    overridden: ClassVar[frozenset[str]] = frozenset()  # the capabilities that are not those of `Belief`
+    overridden: ClassVar[frozenset[str]] = frozenset()  # capabilities with a definition other than `Belief`'s
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -59,92 +58,92 @@ class Belief(Protocol[S]):
 
     @property
     def checks_rows(self) -> bool:
-        """True where `check` may refuse a decision."""
+        """Whether `check` may refuse a decision."""
         return "check" in self.overridden
 
     def check(self, decision: Decision) -> None:
-        """Refuse a decision from which `update` could not learn; the state has no say. Nothing is refused here."""
+        """Refuse a decision from which `update` could not learn, whatever the state; by default none."""
         return
 
     def catch_up(self, state: S, decisions: Decision, evidence: Evidence) -> bool:
-        """Learn from T lists [T, K] of one learner in their order, the same bit for bit as T updates.
+        """Learn from T lists [T, K] of one learner in order, with the same result as T updates, bit for bit.
 
-        Returns False, with nothing changed, where a belief has no quicker way than T updates.
+        Returns False, with nothing changed, where the belief has no faster way than T updates.
         """
         return False
 
     @property
     def forgets(self) -> bool:
-        """True where `forget` is defined."""
+        """Whether `forget` is defined."""
         return "forget" in self.overridden
 
     def forget(self, state: S, prior: S, share: float) -> None:
-        """Keep this share of what was observed, in place; what was believed before the first click stays.
+        """Keep this share of the observations, in place; the prior stays.
 
         Args:
             state: of B learners.
-            prior: of the same learners, or of one, before the first click.
+            prior: the state without observations, of the same learners or of one.
             share: in (0, 1]; 1 forgets nothing.
         """
         raise Unsupported(f"{type(self).__name__} cannot forget.")
 
     @property
     def takes_priors(self) -> bool:
-        """True where `believe` is defined."""
+        """Whether `believe` is defined."""
         return "believe" in self.overridden
 
     @property
     def replaces_priors(self) -> bool:
-        """True where a prior can be taken back later (`disbelieve`), so that another may replace it."""
+        """Whether a prior can be removed later (`disbelieve`), so that another may replace it."""
         return "disbelieve" in self.overridden
 
     def believe(self, state: S, decision: Decision, score: float, strength: float) -> None:
-        """Learn in place as if an item had been seen `strength` times with outcome `score` on average.
+        """Learn in place as if an item had been observed `strength` times with mean outcome `score`.
 
         Args:
             state: of B learners.
-            decision: a list [1, n] that shows the item alone, once for each model that it feeds.
+            decision: a list [1, n] of this item alone, once for each model that it feeds.
             score: the item's mean outcome, in [0, 1] where outcomes are clicks.
             strength: number of pseudo-observations, at least 0.
         """
-        raise Unsupported(f"{type(self).__name__} takes no prior of an item.")
+        raise Unsupported(f"{type(self).__name__} does not accept a prior for an item.")
 
     def disbelieve(self, state: S, decision: Decision, score: float, strength: float) -> None:
-        """Take back what `believe` did with the same arguments; what was learned since then stays."""
-        raise Unsupported(f"{type(self).__name__} cannot take back the prior of an item.")
+        """Undo `believe` with the same arguments; what was learned since then stays."""
+        raise Unsupported(f"{type(self).__name__} cannot remove the prior of an item.")
 
     def amend(self, state: S, decision: Decision, change: Evidence) -> bool:
-        """Add to outcomes that were learned already, in place: a later event of the same list.
+        """Add to outcomes that were learned before, in place, after a later event for the same list.
 
         Args:
             state: of B learners.
-            decision: the list, its rows as they were scored.
+            decision: the list, with its rows as they were scored.
             change: what is added to the outcome of each slot, and the exposure with which the slot was learned.
 
-        Returns False, with nothing changed, where the order of what was learned matters.
+        Returns False, with nothing changed, where the result depends on the order of the updates.
         """
         return False
 
     def estimates(self, state: S) -> HasMean | None:
-        """The state as one that has estimates; None where it has none."""
+        """Return the state as one that has estimates, or None."""
         return None
 
     def uncertainty(self, state: S) -> HasWidth | None:
-        """The state as one that knows how sure it is; None where it does not."""
+        """Return the state as one that quantifies its uncertainty, or None."""
         return None
 
     @property
     def estimates_rates(self) -> bool:
-        """True where the estimate of an item is the rate of its own outcomes."""
+        """Whether an item's estimate is the mean of its own outcomes."""
         return False
 
     def expected_outcomes(self, state: S, decision: Decision) -> FloatArray | None:
-        """The expected outcome of each listed item, [B, K], 0 in empty slots; None without estimates."""
+        """Return the expected outcome of each listed item, [B, K], 0 in empty slots; None without estimates."""
         return None
 
     @property
     def learns_off_policy(self) -> bool:
-        """True where lists that another policy made teach as well as its own."""
+        """Whether lists of another policy are as informative as its own."""
         return True
 
 
@@ -158,67 +157,67 @@ class Tally:
 
     @property
     def mean(self) -> FloatArray:
-        """Clicks / exposure, 0 where nothing was observed."""
+        """Clicks / exposure, 0 without observations."""
         return np.divide(self.clicks, self.exposure, out=np.zeros_like(self.clicks), where=self.exposure > 0)
 
 
 class HasTally(Protocol):
-    """Can say how often and with what result."""
+    """A state that counts observations and outcomes."""
 
     def tally(self, rows: Rows) -> Tally:
-        """Counts of these rows."""
+        """Return the counts of these rows."""
 
 
 class HasMean(Protocol):
-    """Can say what it expects, on the scale of its link."""
+    """A state with estimates, on the link scale."""
 
     def mean(self, rows: Rows) -> FloatArray:
-        """Estimates of these rows, [B, L]."""
+        """Return the estimates of these rows, [B, L]."""
 
 
 class HasWidth(Protocol):
-    """Can say how sure it is."""
+    """A state that quantifies its uncertainty."""
 
     def width(self, rows: Rows) -> FloatArray:
-        """One standard deviation, or the norm that bounds are multiples of, [B, L]."""
+        """Return one standard deviation, or the norm that confidence bounds are multiples of, [B, L]."""
 
 
 class HasMeanAndWidth(HasMean, HasWidth, Protocol):
-    """Can say what it expects and how sure it is."""
+    """A state with estimates and their uncertainty."""
 
 
 class SupportsDraw(Protocol):
-    """Can be sampled from."""
+    """A state that can be sampled from."""
 
     def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
-        """One posterior draw per learner, its spread multiplied by scale ([B] or a number)."""
+        """Return the scores of one posterior draw for each learner; `scale` ([B] or a number) multiplies its spread."""
 
 
 class HasQuantiles(Protocol):
-    """Knows its quantiles."""
+    """A state with posterior quantiles."""
 
     def quantile(self, rows: Rows, q: FloatArray) -> FloatArray:
-        """Quantile q [B] of these rows, [B, L]."""
+        """Return the quantiles q [B] of these rows, [B, L]."""
 
 
 class EstimateState(State, ABC):
-    """A state that has estimates."""
+    """A state with estimates."""
 
     @abstractmethod
     def mean(self, rows: Rows) -> FloatArray:
-        """Estimates of these rows on the scale of the link, [B, L]."""
+        """Return the estimates of these rows on the link scale, [B, L]."""
 
     def expected(self, rows: Rows) -> FloatArray:
-        """Expected outcomes of these rows, [B, L]: the mean, where the link is the identity."""
+        """Return the expected outcomes of these rows, [B, L]: the mean, where the link is the identity."""
         return self.mean(rows)
 
 
 class SummaryState(EstimateState):
-    """A state that has estimates and knows how sure it is."""
+    """A state with estimates and their uncertainty."""
 
     @abstractmethod
     def width(self, rows: Rows) -> FloatArray:
-        """One standard deviation, or the norm that bounds are multiples of, [B, L]."""
+        """Return one standard deviation, or the norm that confidence bounds are multiples of, [B, L]."""
 
 
 E = TypeVar("E", bound=EstimateState)
@@ -229,26 +228,26 @@ class Estimating(Belief[E], Protocol):
     """A belief whose state has estimates."""
 
     def estimates(self, state: E) -> HasMean | None:
-        """The state itself."""
+        """Return the state itself."""
         return state
 
     def expected_outcomes(self, state: E, decision: Decision) -> FloatArray | None:
-        """What the state expects of each listed item, [B, K], 0 in empty slots."""
+        """Return the expected outcome of each listed item, [B, K], 0 in empty slots."""
         shown, rows = decision.shown, decision.rows
         if not rows.by_learner:
             return np.where(shown, state.expected(rows), 0.0)
         if len(shown) == 1:
             return np.where(shown, state.expected(rows.of_learner(0)), 0.0)
         found = np.zeros(shown.shape)
-        for b in range(len(shown)):  # a state answers for rows that its learners share, and these are each one's own
+        for b in range(len(shown)):  # states score rows that all learners share; these rows differ by learner
             one = slice(b, b + 1)
             found[one] = np.where(shown[one], state.view(one).expected(rows.of_learner(b)), 0.0)
         return found
 
 
 class Summarising(Estimating[W], Protocol):
-    """A belief whose state has estimates and knows how sure it is."""
+    """A belief whose state has estimates and their uncertainty."""
 
     def uncertainty(self, state: W) -> HasWidth | None:
-        """The state itself."""
+        """Return the state itself."""
         return state

@@ -21,25 +21,25 @@ class BetaState(SummaryState):
     b: FloatArray
 
     def mean(self, rows: Rows) -> FloatArray:
-        """Posterior means a/(a+b)."""
+        """Return the posterior means a/(a+b)."""
         a, b = self.a[:, rows.model], self.b[:, rows.model]
         return a / (a + b)
 
     def width(self, rows: Rows) -> FloatArray:
-        """Posterior standard deviations."""
+        """Return the posterior standard deviations."""
         a, b = self.a[:, rows.model], self.b[:, rows.model]
         return np.sqrt(a * b / (a + b + 1.0)) / (a + b)
 
     def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
-        """One Beta draw per model; the scale stretches its distance from the mean."""
+        """Return one Beta draw per model; the scale multiplies its distance from the mean."""
         sample = rng.beta(self.a, self.b)
-        if (scale == 1.0) is not True:  # nor is an array, whatever its numbers are
+        if (scale == 1.0) is not True:  # an array is never True, whatever its values
             mean = self.a / (self.a + self.b)
             sample = mean + np.reshape(scale, (-1, 1)) * (sample - mean)
         return lambda rows: sample[:, rows.model]
 
     def quantile(self, rows: Rows, q: FloatArray) -> FloatArray:
-        """Quantiles q [B] of the posteriors; their means where a quantile is beyond computing."""
+        """Return the quantiles q [B] of the posteriors; their means where a quantile cannot be computed."""
         found = betaincinv(self.a[:, rows.model], self.b[:, rows.model], q[:, None])
         return np.asarray(np.where(np.isnan(found), self.mean(rows), found), dtype=np.float64)
 
@@ -56,10 +56,10 @@ class Beta(Additive[BetaState], Summarising[BetaState]):
     fractional = False
 
     def init(self, learners: int) -> BetaState:
-        """The prior of every learner."""
+        """Return the prior of every learner."""
         shape = (learners, self.models)
         return BetaState(*(np.array(np.broadcast_to(p, shape)) for p in (self.prior.a, self.prior.b)))
 
     def changes(self, evidence: Evidence) -> Mapping[str, FloatArray]:
-        """Successes to a, failures to b."""
+        """Return successes for a and failures for b."""
         return {"a": evidence.y, "b": evidence.exposure - evidence.y}

@@ -1,4 +1,4 @@
-"""Estimates of attraction and position bias from one choice among the whole list, with their sensitivity."""
+"""Estimates of attraction and position bias under multinomial logit choice, with their sensitivity."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rankloop.state import State
 from rankloop.types import Decision, Evidence, FloatArray
 
 Estimator = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
-"""(N, S, α to start from, λ to start from) -> (α, λ)."""
+"""(N, S, starting α, starting λ) -> (α, λ)."""
 
-START = 0.1
-"""Attraction that a search starts from."""
+START_ATTRACTION = 0.1
+"""Attraction at which a search starts."""
 
 ESTIMATORS: dict[str, Estimator] = {"mle": mnl.fit_mle, "exclude": mnl.fit_exclude, "printed": mnl.fit_printed}
 
 
 @dataclass
 class ChoiceState(State):
-    """Epoch counts of item and slot, and what follows from them."""
+    """Epoch counts by slot and item, and the estimates that follow from them."""
 
     N: FloatArray  # [B, K, J] clicks
     S: FloatArray  # [B, K, J] epochs
@@ -37,9 +37,9 @@ class ChoiceState(State):
 class ChoiceEstimates(Belief[ChoiceState]):
     """α and λ by an estimator; β_j² = Σ_{k,s} (α_j - α_j with one more click in (k, s))² S_ks.
 
-    All K·J perturbed fits of all learners whose epoch ended are one batch. The maximum of the likelihood does not
-    depend on where it is looked for, and is looked for near the last one; the fixed points of the other estimators
-    are not unique and are always reached from the same start.
+    All K·J perturbed fits of all learners whose epoch ended form one batch. The maximum of the likelihood does not
+    depend on the starting point, so the search starts near the last one; the fixed points of the other estimators are
+    not unique, so they always start from the same point.
     """
 
     items: int
@@ -49,7 +49,7 @@ class ChoiceEstimates(Belief[ChoiceState]):
     fractional = True
 
     def init(self, learners: int) -> ChoiceState:
-        """No epochs; all biases equal."""
+        """Return a state without epochs and with equal biases."""
         counts = (learners, self.slots, self.items)
         return ChoiceState(
             N=np.zeros(counts),
@@ -60,28 +60,28 @@ class ChoiceEstimates(Belief[ChoiceState]):
         )
 
     def update(self, state: ChoiceState, decision: Decision, evidence: Evidence) -> None:
-        """Add the epochs that ended, and clicks of those that were broken, and estimate anew."""
+        """Add the epochs that ended and the clicks of interrupted epochs, then estimate again."""
         b, k = np.nonzero((evidence.exposure > 0) | (evidence.y > 0))
         items = decision.items[b, k]
         state.N[b, k, items] += evidence.y[b, k]
         state.S[b, k, items] += np.sign(evidence.exposure[b, k])
         ended = np.unique(b)
         N, S = state.N[ended], state.S[ended]
-        # Newton starts from anywhere inside the box; a clicked item must not start at the floor.
-        near = np.maximum(state.alpha[ended], START), np.maximum(state.lam[ended], START)
+        # Newton's method may start anywhere inside the box; a clicked item must not start at the floor.
+        near = np.maximum(state.alpha[ended], START_ATTRACTION), np.maximum(state.lam[ended], START_ATTRACTION)
         alpha, lam = self.estimator(N, S, *_start(self.estimator, *near))
         state.alpha[ended], state.lam[ended] = alpha, lam
         state.beta2[ended] = sensitivity(self.estimator, N, S, alpha, lam)
 
     def expected_outcomes(self, state: ChoiceState, decision: Decision) -> FloatArray | None:
-        """Weights λ_k α_j of the listed items in the choice, [B, K]; 0 in empty slots."""
+        """Return the choice weights λ_k α_j of the listed items, [B, K]; 0 in empty slots."""
         items = decision.items
         weight = take(state.alpha, np.maximum(items, 0)) * state.lam[:, : items.shape[1]]
         return np.where(decision.shown, weight, 0.0)
 
 
 def sensitivity(estimator: Estimator, N: FloatArray, S: FloatArray, alpha: FloatArray, lam: FloatArray) -> FloatArray:
-    """β² [B, J] from counts [B, K, J] and the estimates that belong to them."""
+    """Return β² [B, J] from counts [B, K, J] and their estimates."""
     beta2 = np.zeros(alpha.shape)
     b, k, j = perturbed = np.nonzero(S >= 1)
     if not b.size:
@@ -89,15 +89,15 @@ def sensitivity(estimator: Estimator, N: FloatArray, S: FloatArray, alpha: Float
     more = N[b]
     more[np.arange(len(b)), k, j] += 1.0
     start_a, start_l = alpha[b].copy(), lam[b].copy()
-    start_a[np.arange(len(b)), j] = np.maximum(start_a[np.arange(len(b)), j], START)
-    start_l[np.arange(len(b)), k] = np.maximum(start_l[np.arange(len(b)), k], START)
+    start_a[np.arange(len(b)), j] = np.maximum(start_a[np.arange(len(b)), j], START_ATTRACTION)
+    start_l[np.arange(len(b)), k] = np.maximum(start_l[np.arange(len(b)), k], START_ATTRACTION)
     shifted, _ = estimator(more, S[b], *_start(estimator, start_a, start_l))
     np.add.at(beta2, b, (alpha[b] - shifted) ** 2 * S[perturbed][:, None])
     return beta2
 
 
 def _start(estimator: Estimator, alpha: FloatArray, lam: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Where an estimator starts: the maximum of the likelihood near the last one, the others always alike."""
+    """Return an estimator's starting point: the given one for the maximum likelihood, a fixed one for the others."""
     if estimator is mnl.fit_mle:
         return alpha, lam
-    return np.full_like(alpha, START), np.ones_like(lam)
+    return np.full_like(alpha, START_ATTRACTION), np.ones_like(lam)

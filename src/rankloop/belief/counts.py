@@ -1,4 +1,4 @@
-"""Counts with exposure: the belief behind the UCB rules that need no distribution."""
+"""Counts with exposure: the belief of UCB rules that need no posterior distribution."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ class CountsState(EstimateState):
     shown: FloatArray
 
     def tally(self, rows: Rows) -> Tally:
-        """Counts of these rows."""
+        """Return the counts of these rows."""
         m = rows.model
         return Tally(self.clicks[:, m], self.exposure[:, m], self.shown[:, m])
 
     def mean(self, rows: Rows) -> FloatArray:
-        """Clicks / exposure, 0 where nothing was observed."""
+        """Return clicks / exposure, 0 without observations."""
         return self.tally(rows).mean
 
 
 class Additive(Estimating[E], Protocol):
-    """A belief per model to which every observation adds its numbers."""
+    """A belief per model whose state is a sum over observations."""
 
     FLOORED: ClassVar[tuple[str, ...]] = ()
     """Arrays that are never below the prior's, whatever rounding says."""
 
     @property
     def estimates_rates(self) -> bool:
-        """Sums of an item's own outcomes."""
+        """True: the state sums an item's own outcomes."""
         return True
 
     @abstractmethod
     def changes(self, evidence: Evidence) -> Mapping[str, FloatArray]:
-        """What the slots of lists add to the state's arrays, each [B, K]."""
+        """Return what the slots of lists add to the state's arrays, each [B, K]."""
 
     def update(self, state: E, decision: Decision, evidence: Evidence) -> None:
         """Add to the listed models."""
@@ -54,7 +54,7 @@ class Additive(Estimating[E], Protocol):
             add_at(getattr(state, name), model, values)
 
     def catch_up(self, state: E, decisions: Decision, evidence: Evidence) -> bool:
-        """T lists [T, K] of one learner in their order: the same, bit for bit, as T updates."""
+        """Learn from T lists [T, K] of one learner in order, with the same result as T updates, bit for bit."""
         model = decisions.rows.models()
         shown = model >= 0
         for name, values in self.changes(evidence).items():
@@ -62,13 +62,13 @@ class Additive(Estimating[E], Protocol):
         return True
 
     def forget(self, state: E, prior: E, share: float) -> None:
-        """The prior plus this share of the sums."""
+        """Set the state to the prior plus this share of the sums."""
         for field in fields(state):
             now, before = getattr(state, field.name), getattr(prior, field.name)
             now[...] = before + share * (now - before)
 
     def amend(self, state: E, decision: Decision, change: Evidence) -> bool:
-        """What the changed outcomes add beyond outcomes of 0: sums do not mind when they are added."""
+        """Add the change of the outcomes; the order of a sum does not matter."""
         model, nothing = decision.rows.models(), Evidence(np.zeros_like(change.y), change.exposure)
         before = self.changes(nothing)
         for name, values in self.changes(change).items():
@@ -80,7 +80,7 @@ class Additive(Estimating[E], Protocol):
         self._weigh(state, decision, score, strength)
 
     def disbelieve(self, state: E, decision: Decision, score: float, strength: float) -> None:
-        """Subtract it again."""
+        """Subtract what `believe` added."""
         self._weigh(state, decision, score, -strength)
         least = self.init(1)
         for name in self.FLOORED:
@@ -96,7 +96,7 @@ class Additive(Estimating[E], Protocol):
 
 @dataclass(frozen=True)
 class Counts(Additive[CountsState]):
-    """How often each model was looked at, and with what result."""
+    """How often each model was observed, and the sum of its outcomes."""
 
     FLOORED = ("clicks", "exposure", "shown")
 
@@ -105,9 +105,9 @@ class Counts(Additive[CountsState]):
     fractional = True
 
     def init(self, learners: int) -> CountsState:
-        """All counts 0."""
+        """Return counts of 0."""
         return CountsState(*(np.zeros((learners, self.models)) for _ in range(3)))
 
     def changes(self, evidence: Evidence) -> Mapping[str, FloatArray]:
-        """Outcomes and exposures."""
+        """Return outcomes and exposures."""
         return {"clicks": evidence.y, "exposure": evidence.exposure, "shown": np.sign(evidence.exposure)}

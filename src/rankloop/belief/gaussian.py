@@ -20,15 +20,15 @@ class GaussianState(SummaryState):
     shift: FloatArray  # μ0/σ0² + s/σ²
 
     def mean(self, rows: Rows) -> FloatArray:
-        """Posterior means."""
+        """Return the posterior means."""
         return self.shift[:, rows.model] / self.precision[:, rows.model]
 
     def width(self, rows: Rows) -> FloatArray:
-        """Posterior standard deviations."""
+        """Return the posterior standard deviations."""
         return self.precision[:, rows.model] ** -0.5
 
     def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
-        """Independent normal draws, one per model."""
+        """Return independent normal draws, one per model."""
         noise = rng.standard_normal(self.precision.shape)
         noise *= np.reshape(scale, (-1, 1))
         sample = self.shift / self.precision + noise / np.sqrt(self.precision)
@@ -37,7 +37,7 @@ class GaussianState(SummaryState):
 
 @dataclass(frozen=True)
 class Gaussian(Additive[GaussianState], Summarising[GaussianState]):
-    """Independent normal priors N(mu0, sigma0²) and observations with noise sigma.
+    """Independent normal priors N(mu0, sigma0²) and observations with noise of standard deviation sigma.
 
     An observation of exposure e has mean e·ν, so it adds e²/σ² to the precision.
     """
@@ -52,11 +52,11 @@ class Gaussian(Additive[GaussianState], Summarising[GaussianState]):
     fractional = True
 
     def init(self, learners: int) -> GaussianState:
-        """The prior of every learner."""
+        """Return the prior of every learner."""
         precision = np.broadcast_to(np.asarray(self.sigma0, dtype=float) ** -2.0, (learners, self.models)).copy()
         return GaussianState(precision, precision * self.mu0)
 
     def changes(self, evidence: Evidence) -> Mapping[str, FloatArray]:
-        """Bayes' rule for a normal mean with known noise."""
+        """Return the increments of Bayes' rule for a normal mean with known noise."""
         weight = self.sigma**-2
         return {"precision": weight * evidence.exposure**2, "shift": weight * evidence.exposure * evidence.y}

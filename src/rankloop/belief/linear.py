@@ -31,23 +31,23 @@ class LinearState(SummaryState):
         """θ̂, [B, M, d]."""
 
     def mean(self, rows: Rows) -> FloatArray:
-        """xᵀθ̂."""
+        """Return xᵀθ̂."""
         return dot(features_of(rows), self.centre()[:, rows.model])
 
     def width(self, rows: Rows) -> FloatArray:
-        """‖x‖ in the norm of V⁻¹."""
+        """Return ‖x‖ in the norm of V⁻¹."""
         F, x = self.F[:, rows.model], features_of(rows)
         return factor.width(F, x) if F.ndim == 3 else np.linalg.vector_norm(np.vecmat(x, F), axis=-1)
 
     def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
-        """xᵀθ̃ with one θ̃ ~ N(θ̂, scale² V⁻¹) per model."""
+        """Return xᵀθ̃ with one θ̃ ~ N(θ̂, scale² V⁻¹) per model."""
         z = rng.standard_normal(self.F.shape[:-1])
         z *= np.reshape(scale, (-1, 1, 1))
         theta = self.shifted(z)
         return lambda rows: dot(features_of(rows), theta[:, rows.model])
 
     def shifted(self, z: FloatArray) -> FloatArray:
-        """θ̂ + F z, [B, M, d], for z [B, M, d]."""
+        """Return θ̂ + F z, [B, M, d], for z [B, M, d]."""
         return np.asarray(self.centre() + np.matvec(self.F, z))
 
 
@@ -58,11 +58,11 @@ class LogisticLinearState(LinearState):
     theta: FloatArray  # [B, M, d]
 
     def centre(self) -> FloatArray:
-        """The estimates."""
+        """θ̂, [B, M, d]."""
         return self.theta
 
     def expected(self, rows: Rows) -> FloatArray:
-        """σ(xᵀθ̂): the probability of a click."""
+        """Return σ(xᵀθ̂), the probability of a click."""
         return np.asarray(sigmoid(self.mean(rows)))
 
 
@@ -77,7 +77,7 @@ class RidgeState(LinearState):
         return factor.solve(self.F, self.b)
 
     def shifted(self, z: FloatArray) -> FloatArray:
-        """F(Fᵀb + z): one product less than centre and noise apart."""
+        """Return F(Fᵀb + z), which takes one product less than adding F z to the centre."""
         theta = np.empty_like(z)
         shift(self.F, self.b, z, theta)
         return theta
@@ -86,7 +86,7 @@ class RidgeState(LinearState):
 class Linear(Summarising[W], Protocol):
     """A belief about parameter vectors of d features."""
 
-    if TYPE_CHECKING:  # a field of the dataclasses: at run time, a property here would be taken for its default
+    if TYPE_CHECKING:  # a dataclass field in subclasses: a property here would become its default at run time
 
         @property
         def dim(self) -> int:
@@ -94,13 +94,13 @@ class Linear(Summarising[W], Protocol):
 
     @property
     def row_features(self) -> int:
-        """As many as the parameter vector has."""
+        """The length d of the parameter vector."""
         return self.dim
 
 
 @dataclass(frozen=True)
 class Ridge(Linear[RidgeState]):
-    """V = ridge·I + weight·Σ xxᵀ, b = weight·Σ xy: linear regression with known noise 1/weight.
+    """V = ridge·I + weight·Σ xxᵀ, b = weight·Σ xy: linear regression with known noise variance 1/weight.
 
     An observation of exposure e has mean e·xᵀθ, so its row is e·x.
     """
@@ -113,16 +113,16 @@ class Ridge(Linear[RidgeState]):
     fractional = True
 
     def init(self, learners: int) -> RidgeState:
-        """V = ridge·I and b = 0."""
+        """Return V = ridge·I and b = 0."""
         F = factor.initial(learners, self.models, self.dim, self.ridge)
         return RidgeState(F, np.zeros((learners, self.models, self.dim)))
 
     def update(self, state: RidgeState, decision: Decision, evidence: Evidence) -> None:
-        """One row for each observed slot."""
+        """Add one row for each observed slot."""
         add_rows(state, decision.rows, evidence, self.weight**0.5)
 
     def catch_up(self, state: RidgeState, decisions: Decision, evidence: Evidence) -> bool:
-        """T lists [T, K] of one learner in their order: the same, bit for bit, as T updates."""
+        """Learn from T lists [T, K] of one learner in order, with the same result as T updates, bit for bit."""
         root, rows = self.weight**0.5, decisions.rows
         x = features_of(rows) * (evidence.exposure * root)[:, :, None]
         index = factor.slot_models(rows.model, x.shape[:2])
@@ -137,7 +137,7 @@ class Ridge(Linear[RidgeState]):
         return True
 
     def amend(self, state: RidgeState, decision: Decision, change: Evidence) -> bool:
-        """V has seen the rows already; b = weight·Σ xy grows with the outcomes."""
+        """Add the change of the outcomes to b = weight·Σ xy; V holds the rows already."""
         rows = decision.rows
         x = features_of(rows) * (self.weight * change.exposure * change.y)[:, :, None]
         if rows.by_slot:
@@ -147,16 +147,16 @@ class Ridge(Linear[RidgeState]):
         return True
 
     def forget(self, state: RidgeState, prior: RidgeState, share: float) -> None:
-        """This share of the rows, and the whole prior."""
+        """Keep this share of the rows, and the whole prior."""
         blend_precision(state.F, prior.F, share)
         state.b[...] = prior.b + share * (state.b - prior.b)
 
     def believe(self, state: RidgeState, decision: Decision, score: float, strength: float) -> None:
-        """The item's row, `strength` times."""
+        """Add the item's row with weight `strength`."""
         add_rows(state, decision.rows, pseudo(state, decision, score), (self.weight * strength) ** 0.5)
 
     def disbelieve(self, state: RidgeState, decision: Decision, score: float, strength: float) -> None:
-        """The same rows taken out; exact but for rounding."""
+        """Remove the same rows; exact up to rounding."""
         x = features_of(decision.rows)[0] * (self.weight * strength) ** 0.5
         models = factor.slot_models(decision.rows.model, (1, len(x)))[0]
         remove_rows(state.F, models, x)
@@ -165,7 +165,7 @@ class Ridge(Linear[RidgeState]):
 
 
 def add_rows(state: RidgeState, rows: Rows, evidence: Evidence, root: FloatArray | float) -> None:
-    """V += root²·xxᵀ and b += root²·xy for the slots of a list, root [B, K] or a number.
+    """Apply V += root²·xxᵀ and b += root²·xy for the slots of a list, root [B, K] or a number.
 
     An unobserved slot is a zero row and changes nothing.
     """
@@ -179,18 +179,18 @@ def add_rows(state: RidgeState, rows: Rows, evidence: Evidence, root: FloatArray
 
 
 def remove_rows(F: FloatArray, models: IntArray, x: FloatArray) -> None:
-    """V_m -= xxᵀ in place for rows x [n, d] of models [n] that were added before, in every learner."""
+    """Apply V_m -= xxᵀ in place, in every learner, for rows x [n, d] of models [n] that were added before."""
     for model, row in zip(models.tolist(), x, strict=True):
         factor.remove_row(F[:, model], np.broadcast_to(row, (len(F), len(row))))
 
 
 def blend_precision(F: FloatArray, prior: FloatArray, share: float) -> None:
-    """V = share·V + (1 - share)·V_prior, in place."""
+    """Set V to share·V + (1 - share)·V_prior, in place."""
     F[...] = factor.from_precision(share * factor.precision(F) + (1.0 - share) * factor.precision(prior))
 
 
 def blend_estimate(F: FloatArray, theta: FloatArray, prior: tuple[FloatArray, FloatArray], share: float) -> None:
-    """Natural parameters of N(θ, F Fᵀ) blended with those of a prior (F, θ), in place: V and Vθ keep this share."""
+    """Keep this share of the natural parameters V and Vθ of N(θ, F Fᵀ), the rest from a prior (F, θ), in place."""
     prior_F, prior_theta = prior
     shift = share * np.matvec(factor.precision(F), theta) + (1.0 - share) * np.matvec(
         factor.precision(prior_F), prior_theta
@@ -200,6 +200,6 @@ def blend_estimate(F: FloatArray, theta: FloatArray, prior: tuple[FloatArray, Fl
 
 
 def pseudo(state: State, decision: Decision, score: float) -> Evidence:
-    """One observation of the score in every row of a prior's list, for each learner of a state."""
+    """Return one observation of the score in every row of a prior's list, for each learner of a state."""
     shape = (next(len(array) for _, array in state.arrays()), decision.items.shape[1])
     return Evidence(np.full(shape, score), np.ones(shape))

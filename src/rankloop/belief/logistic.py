@@ -33,7 +33,7 @@ class LogisticMAP(Linear[LogisticState]):
     fractional = False
 
     def init(self, learners: int) -> LogisticState:
-        """θ = 0 and V = ridge·I."""
+        """Return θ = 0 and V = ridge·I."""
         return LogisticState(
             F=factor.initial(learners, 1, self.dim, self.ridge),
             theta=np.zeros((learners, 1, self.dim)),
@@ -47,31 +47,31 @@ class LogisticMAP(Linear[LogisticState]):
         state.F[:, 0] = factor.from_precision(H)
 
     def check(self, decision: Decision) -> None:
-        """Counts belong to items: other items, or other features, would be another problem."""
+        """Refuse other items or other features than the state was built for: the counts belong to items."""
         x = decision.request.features
         if x is None or x.shape[-2:] != (self.items, self.dim):
             raise Unsupported(
-                f"this policy needs {self.dim} features of {self.items} items, as when it was built; "
-                "where items change from round to round, say so in its setting (lasting=False)."
+                f"this policy was built for {self.items} items with {self.dim} features each; "
+                "where items change from round to round, set lasting=False in its setting."
             )
 
     def forget(self, state: LogisticState, prior: LogisticState, share: float) -> None:
-        """This share of the counts; the estimate is blended, and exact again as soon as the next update refits it."""
+        """Keep this share of the counts; the estimate is blended, and exact again once the next update refits it."""
         blend_estimate(state.F, state.theta, (prior.F, prior.theta), share)
         state.n[...] = prior.n + share * (state.n - prior.n)
         state.s[...] = prior.s + share * (state.s - prior.s)
 
     def believe(self, state: LogisticState, decision: Decision, score: float, strength: float) -> None:
-        """Pseudo-observations of the item, then refit."""
+        """Add pseudo-observations of the item, then refit."""
         H = self._refit(state, decision, _times(strength, pseudo(state, decision, score)))
         state.F[:, 0] = factor.from_precision(H)
 
     def disbelieve(self, state: LogisticState, decision: Decision, score: float, strength: float) -> None:
-        """Without them, then refit."""
+        """Remove the pseudo-observations, then refit."""
         state.F[:, 0] = factor.from_precision(self._without(state, decision, score, strength))
 
     def _without(self, state: LogisticState, decision: Decision, score: float, strength: float) -> FloatArray:
-        """Take pseudo-observations out of the counts, which rounding must not push below 0, and refit."""
+        """Subtract pseudo-observations from the counts, at least 0 after rounding, and refit."""
         items = decision.items[0]
         state.n[:, items] = np.maximum(state.n[:, items] - strength, 0.0)
         state.s[:, items] = np.clip(state.s[:, items] - strength * score, 0.0, state.n[:, items])
@@ -80,7 +80,7 @@ class LogisticMAP(Linear[LogisticState]):
     def _refit(self, state: LogisticState, decision: Decision, evidence: Evidence) -> FloatArray:
         x = decision.request.features
         if x is None:
-            raise TypeError("features are checked before")
+            raise TypeError("a logistic belief needs features; `check` refuses requests without them")
         items = np.broadcast_to(decision.items, evidence.y.shape)
         add_at(state.n, items, evidence.exposure)
         add_at(state.s, items, evidence.y)
@@ -90,22 +90,22 @@ class LogisticMAP(Linear[LogisticState]):
 
 @dataclass(frozen=True)
 class LogisticGram(LogisticMAP):
-    """θ̂ as in LogisticMAP; V = ridge·I + Σ xxᵀ, as bounds of generalised linear bandits have it."""
+    """θ̂ as in LogisticMAP; V = ridge·I + Σ xxᵀ, as in the bounds of generalised linear bandits."""
 
     def update(self, state: LogisticState, decision: Decision, evidence: Evidence) -> None:
-        """Rows as they are, then count and refit."""
+        """Add the rows to V, then count and refit."""
         factor.add_rows(state.F, decision.rows.model, features_of(decision.rows) * evidence.exposure[:, :, None])
         self._refit(state, decision, evidence)
 
     def believe(self, state: LogisticState, decision: Decision, score: float, strength: float) -> None:
-        """Pseudo-observations of the item: rows, counts, then refit."""
+        """Add pseudo-observations of the item to V and to the counts, then refit."""
         seen = _times(strength, pseudo(state, decision, score))
         x = features_of(decision.rows) * np.sqrt(seen.exposure)[:, :, None]
         factor.add_rows(state.F, decision.rows.model, x)
         self._refit(state, decision, seen)
 
     def disbelieve(self, state: LogisticState, decision: Decision, score: float, strength: float) -> None:
-        """Without them, then refit."""
+        """Remove the pseudo-observations, then refit."""
         x = features_of(decision.rows)[0] * strength**0.5
         remove_rows(state.F, factor.slot_models(decision.rows.model, (1, len(x)))[0], x)
         self._without(state, decision, score, strength)
@@ -119,14 +119,14 @@ class LogisticFrozen(LogisticMAP):
     """
 
     def update(self, state: LogisticState, decision: Decision, evidence: Evidence) -> None:
-        """Curvature at the estimate that chose the list, then count and refit."""
+        """Add the curvature at the estimate that chose the list, then count and refit."""
         x = features_of(decision.rows)
         root = np.sqrt(logistic.curvature(np.matvec(x, state.theta[:, 0]))) * evidence.exposure
         factor.add_rows(state.F, decision.rows.model, x * root[:, :, None])
         self._refit(state, decision, evidence)
 
     def believe(self, state: LogisticState, decision: Decision, score: float, strength: float) -> None:
-        """Pseudo-observations of the item: curvature at the present estimate, counts, then refit."""
+        """Add pseudo-observations of the item: curvature at the present estimate and counts, then refit."""
         seen = _times(strength, pseudo(state, decision, score))
         x = features_of(decision.rows)
         root = np.sqrt(seen.exposure * logistic.curvature(np.matvec(x, state.theta[:, 0])))

@@ -1,4 +1,4 @@
-"""Logistic regressions on rows that do not return: exact on all of them, or online in O(d²)."""
+"""Logistic regression on rows that do not return: an exact fit to all of them, or online steps in O(d²)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rankloop.types import BoolArray, Decision, Evidence, FloatArray, IntArray
 
 @dataclass
 class RowsState(LogisticLinearState):
-    """θ̂ of M models, V = v_ridge·I + Σ w xxᵀ of each, and the rows that it has seen."""
+    """θ̂ of M models, V = v_ridge·I + Σ w xxᵀ of each, and the stored rows."""
 
     x: FloatArray  # [B, M, R, d]
     y: FloatArray  # [B, M, R]
@@ -25,10 +25,10 @@ class RowsState(LogisticLinearState):
 
 @dataclass(frozen=True)
 class LogisticRows(Linear[RowsState]):
-    """Exact ridge logistic regression on all rows, refitted from the last estimate where rows came.
+    """Exact ridge logistic regression on all rows, refitted from the last estimate whenever a row arrives.
 
-    The cost of a round grows with the rows, and `capacity` of them are set aside for each model: as many as its horizon
-    needs. Beyond the horizon the oldest row makes room for the newest, and the fit is that of the last `capacity` rows.
+    The cost of a round grows with the number of rows. Each model has memory for `capacity` rows, as many as its horizon
+    needs; beyond the horizon the newest row replaces the oldest, and the fit is that of the last `capacity` rows.
     """
 
     dim: int
@@ -40,7 +40,7 @@ class LogisticRows(Linear[RowsState]):
     fractional = False
 
     def init(self, learners: int) -> RowsState:
-        """θ = 0, V = v_ridge·I, no rows."""
+        """Return θ = 0, V = v_ridge·I and no rows."""
         shape = (learners, self.models)
         return RowsState(
             F=factor.initial(learners, self.models, self.dim, self.v_ridge),
@@ -53,7 +53,7 @@ class LogisticRows(Linear[RowsState]):
         )
 
     def update(self, state: RowsState, decision: Decision, evidence: Evidence) -> None:
-        """Keep the observed rows and refit the models that they feed."""
+        """Store the observed rows and refit the models that they feed."""
         x = features_of(decision.rows)
         models = factor.slot_models(decision.rows.model, evidence.y.shape)
         seen = evidence.exposure > 0
@@ -76,26 +76,26 @@ class LogisticRows(Linear[RowsState]):
         *,
         prior: bool,
     ) -> None:
-        """A row [n, d] for each of some learners [n] and models [n]; the oldest makes room for it."""
+        """Store a row [n, d] for each of these learners [n] and models [n]; it replaces the oldest in a full memory."""
         at = state.n[b, m] % self.capacity
         state.x[b, m, at], state.y[b, m, at], state.w[b, m, at], state.prior[b, m, at] = x, y, w, prior
         state.n[b, m] += 1
 
     def _refit(self, state: RowsState, fed: BoolArray) -> None:
-        """θ̂ of the learners and models [B, M] that rows have come to, or gone from."""
+        """Refit θ̂ of the learners and models [B, M] whose rows changed."""
         rows = np.nonzero(fed)
         most = min(int(state.n[rows].max(initial=0)), self.capacity)
         xs, ys, ws = (array[:, :, :most][rows] for array in (state.x, state.y, state.w))
         state.theta[rows], _ = logistic.fit(state.theta[rows], xs, ws, ws * ys, self.ridge)
 
     def forget(self, state: RowsState, prior: RowsState, share: float) -> None:
-        """Rows keep this share of their weight, those of priors all of it; then refit."""
+        """Multiply the weights of rows by this share, except rows of priors, then refit."""
         state.w[~state.prior] *= share
         blend_precision(state.F, prior.F, share)
         self._refit(state, np.ones(state.n.shape, dtype=np.bool_))
 
     def believe(self, state: RowsState, decision: Decision, score: float, strength: float) -> None:
-        """A row of this weight for each model that the item feeds, then refit."""
+        """Store a row of this weight for each model that the item feeds, then refit."""
         B, fed = len(state.n), np.zeros(state.n.shape, dtype=np.bool_)
         for model, x in zip(*_models_and_rows(decision), strict=True):
             m = np.full(B, model)
@@ -105,7 +105,7 @@ class LogisticRows(Linear[RowsState]):
         self._refit(state, fed)
 
     def disbelieve(self, state: RowsState, decision: Decision, score: float, strength: float) -> None:
-        """The rows of the prior lose their weight, where they are still kept; then refit."""
+        """Set the weight of the prior's rows to 0 where they are still stored, then refit."""
         fed = np.zeros(state.n.shape, dtype=np.bool_)
         for model, x in zip(*_models_and_rows(decision), strict=True):
             same = state.prior[:, model] & (state.y[:, model] == score) & (state.w[:, model] == strength)
@@ -122,14 +122,14 @@ class LogisticRows(Linear[RowsState]):
 
 @dataclass
 class OnlineState(LogisticLinearState):
-    """θ̂ of M models, V = v_ridge·I + Σ xxᵀ of each, and the curvature that an update divides by."""
+    """θ̂ of M models, V = v_ridge·I + Σ xxᵀ of each, and the curvature H that an update divides by."""
 
     H: FloatArray  # [B, M, d, d], H Hᵀ = (ridge·I + Σ σ′ xxᵀ)⁻¹
 
 
 @dataclass(frozen=True)
 class OnlineLogistic(Linear[OnlineState]):
-    """Recursive Laplace: curvature σ′(θᵀx)xxᵀ is added, then θ += H⁻¹x(y - σ(θᵀx)). O(d²) for a row."""
+    """Recursive Laplace approximation: H += σ′(θᵀx)xxᵀ, then θ += H⁻¹x(y - σ(θᵀx)). O(d²) for a row."""
 
     dim: int
     models: int
@@ -139,7 +139,7 @@ class OnlineLogistic(Linear[OnlineState]):
     fractional = False
 
     def init(self, learners: int) -> OnlineState:
-        """θ = 0, V = v_ridge·I, H = ridge·I."""
+        """Return θ = 0, V = v_ridge·I and H = ridge·I."""
         return OnlineState(
             F=factor.initial(learners, self.models, self.dim, self.v_ridge),
             theta=np.zeros((learners, self.models, self.dim)),
@@ -147,7 +147,7 @@ class OnlineLogistic(Linear[OnlineState]):
         )
 
     def update(self, state: OnlineState, decision: Decision, evidence: Evidence) -> None:
-        """One step for each observed slot."""
+        """Take one step for each observed slot."""
         x = features_of(decision.rows)
         models = factor.slot_models(decision.rows.model, evidence.y.shape)
         seen = evidence.exposure > 0
@@ -164,12 +164,12 @@ class OnlineLogistic(Linear[OnlineState]):
             state.theta[b, m] += error[:, None] * gain
 
     def forget(self, state: OnlineState, prior: OnlineState, share: float) -> None:
-        """V, the curvature and the curvature times θ keep this share of what was added to the prior's."""
+        """Keep this share of what was added to the prior's V, H and Hθ."""
         blend_precision(state.F, prior.F, share)
         blend_estimate(state.H, state.theta, (prior.H, prior.theta), share)
 
     def believe(self, state: OnlineState, decision: Decision, score: float, strength: float) -> None:
-        """Pseudo-observations as one exact step in the norm of the curvature, which then grows by theirs."""
+        """Apply pseudo-observations as one exact step in the norm of H, then add their curvature to H."""
         B = len(state.theta)
         for model, row in zip(*_models_and_rows(decision), strict=True):
             x = np.broadcast_to(row, (B, self.dim))
@@ -182,6 +182,6 @@ class OnlineLogistic(Linear[OnlineState]):
 
 
 def _models_and_rows(decision: Decision) -> tuple[list[int], FloatArray]:
-    """Model and features of each row of a prior's list."""
+    """Return model and features of each row of a prior's list."""
     x = features_of(decision.rows)[0]
     return factor.slot_models(decision.rows.model, (1, len(x)))[0].tolist(), x

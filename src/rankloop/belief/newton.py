@@ -1,4 +1,4 @@
-"""Logistic regression by online Newton steps: O(d²) for an observation, nothing kept."""
+"""Logistic regression by online Newton steps: O(d²) for an observation, no rows stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NewtonState(LogisticLinearState):
 class OnlineNewton(Linear[NewtonState]):
     """For the observed slots in order, o = ±1: V += xxᵀ, θ += rate·σ(-o θᵀx)·o·V⁻¹x, from V = ridge·I.
 
-    With a bound D, θ is first projected on {|θᵀx| ≤ D} in the norm of V as it was before x.
+    With a bound D, θ is first projected on {|θᵀx| ≤ D} in the norm of V before x is added.
     """
 
     dim: int
@@ -33,12 +33,12 @@ class OnlineNewton(Linear[NewtonState]):
     fractional = False
 
     def init(self, learners: int) -> NewtonState:
-        """θ = 0 and V = ridge·I."""
+        """Return θ = 0 and V = ridge·I."""
         F = factor.initial(learners, 1, self.dim, self.ridge)
         return NewtonState(F, np.zeros((learners, 1, self.dim)))
 
     def update(self, state: NewtonState, decision: Decision, evidence: Evidence) -> None:
-        """One Newton step for each observed slot."""
+        """Take one Newton step for each observed slot."""
         x = features_of(decision.rows) * evidence.exposure[:, :, None]
         o = 2.0 * evidence.y - 1.0
         theta = state.theta[:, 0]
@@ -55,11 +55,11 @@ class OnlineNewton(Linear[NewtonState]):
             theta += step[:, None] * gain[:, k]
 
     def forget(self, state: NewtonState, prior: NewtonState, share: float) -> None:
-        """V and Vθ keep this share of what was added to the prior's."""
+        """Keep this share of what was added to the prior's V and Vθ."""
         blend_estimate(state.F, state.theta, (prior.F, prior.theta), share)
 
     def believe(self, state: NewtonState, decision: Decision, score: float, strength: float) -> None:
-        """Pseudo-observations as one exact step in the norm of V, which then grows by strength·xxᵀ."""
+        """Apply pseudo-observations as one exact step in the norm of V, then add strength·xxᵀ to V."""
         theta = state.theta[:, 0]
         for row in features_of(decision.rows)[0]:
             x = np.broadcast_to(row, theta.shape)

@@ -1,4 +1,4 @@
-"""TopRank's belief: which items have beaten which, and the blocks that follow."""
+"""TopRank's belief: which items are known to beat which, and the blocks that follow from it."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ C = 4.0 * np.sqrt(2.0 / np.pi) / erf(np.sqrt(2.0))
 
 @dataclass
 class OrderState(State):
-    """Click differences of pairs while they shared a block. Counts are int32: [B, L, L] is the memory."""
+    """Click differences of pairs while they shared a block. Counts are int32, since [B, L, L] dominates the memory."""
 
     S: NDArray[np.int32]  # [B, L, L] sum of click_i - click_j
     N: NDArray[np.int32]  # [B, L, L] sum of |click_i - click_j|
-    beats: BoolArray  # [B, L, L] row beats column, for ever
+    beats: BoolArray  # [B, L, L] row beats column; never revoked
     level: IntArray  # [B, L] block of each item, 0 on top
 
 
 @dataclass(frozen=True)
 class PairwiseOrder(Belief[OrderState]):
-    """j goes below i once S_ij ≥ √(2 N_ij log(c√N_ij / δ)) (Lattimore et al. 2018)."""
+    """j moves below i once S_ij ≥ √(2 N_ij log(c√N_ij / δ)) (Lattimore et al. 2018)."""
 
     items: int
     delta: float
-    used: int | None = None  # the first items, where there is room for more: empty columns are never compared
+    used: int | None = None  # number of leading columns that hold items; the others are never compared
     binary = True
     fractional = True
-    learns_off_policy = False  # differences are fair only between items that its own blocks have shuffled
+    learns_off_policy = False  # differences are unbiased only between items that its own blocks shuffled
 
     def init(self, learners: int) -> OrderState:
-        """One block."""
+        """Return one block of all items."""
         pairs = (learners, self.items, self.items)
         return OrderState(
             S=np.zeros(pairs, dtype=np.int32),
@@ -48,7 +48,7 @@ class PairwiseOrder(Belief[OrderState]):
         )
 
     def update(self, state: OrderState, decision: Decision, evidence: Evidence) -> None:
-        """Only pairs with exactly one click change, so only the clicked items' rows are touched."""
+        """Update the rows of clicked items: only pairs with exactly one click change."""
         items, clicked = decision.items, evidence.y > 0
         not_clicked = np.zeros(state.level.shape, dtype=np.bool_)
         not_clicked[:, : self.used] = True
@@ -77,7 +77,10 @@ class PairwiseOrder(Belief[OrderState]):
 
 
 def blocks(beats: BoolArray) -> IntArray:
-    """Level of every item, [B, L]: peel off those whom nobody left beats; a cycle is one block."""
+    """Return the level of every item, [B, L].
+
+    Each block holds the items that no remaining item beats; if the remaining items form a cycle, they are one block.
+    """
     level = np.zeros(beats.shape[:2], dtype=np.int64)
     left = np.ones(beats.shape[:2], dtype=np.bool_)
     depth = 0

@@ -1,4 +1,4 @@
-"""The beliefs of those who do not learn."""
+"""Beliefs that do not learn."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rankloop.types import Decision, Evidence
 
 @dataclass(frozen=True)
 class Nothing(Belief[NoState]):
-    """Knows nothing and learns nothing."""
+    """A belief without estimates that never learns."""
 
     binary = False
     fractional = True
 
     def init(self, learners: int) -> NoState:
-        """No state."""
+        """Return an empty state."""
         return NoState()
 
     def update(self, state: NoState, decision: Decision, evidence: Evidence) -> None:
-        """Nothing to do."""
+        """Change nothing."""
 
 
 @dataclass(frozen=True)
 class Fixed(Beta):
-    """The mean of a Beta prior, whatever happens; scores of another ranker are part of the prior."""
+    """The mean of a Beta prior, without learning from feedback; scores of another ranker become part of the prior."""
 
     binary = False
     fractional = True
@@ -38,4 +38,4 @@ class Fixed(Beta):
     forget = Belief.forget  # there is nothing to forget
 
     def update(self, state: BetaState, decision: Decision, evidence: Evidence) -> None:
-        """Nothing to do."""
+        """Change nothing."""

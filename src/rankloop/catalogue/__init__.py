@@ -1,4 +1,4 @@
-"""Every named policy: one function each, grouped by paper, and the lookup by id."""
+"""The catalogue: every named policy as one function, grouped by paper, and the lookup by id."""
 
 from rankloop.catalogue import cascade, choice, long_sequences, prior, select_rank
 from rankloop.catalogue.plugins import load

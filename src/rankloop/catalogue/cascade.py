@@ -1,6 +1,6 @@
-"""Paper `cascade`: Zong et al., Cascading Bandits for Large-Scale Recommendation Problems (2016).
+"""Policies of paper `cascade`: Zong et al., Cascading Bandits for Large-Scale Recommendation Problems (2016).
 
-With the context-free algorithms that it builds on (Kveton et al., Cascading Bandits, 2015).
+It also holds the context-free algorithms that the paper builds on (Kveton et al., Cascading Bandits, 2015).
 """
 
 from __future__ import annotations
@@ -21,18 +21,22 @@ from rankloop.types import Setting
 
 @policy("random", paper="baseline", learns=False)
 def random(setting: Setting) -> Policy[NoState]:
-    """A uniformly random list, whatever happened.
+    """Random: show a uniformly random list and never learn.
 
-    The yardstick: a policy's regret is best read as a share of this one's.
+    The baseline of every experiment: regret is best read as a share of this policy's regret.
     """
     return Policy(PerItem(), Nothing(), Indifferent(), Uniform(), Cascade())
 
 
 @policy("cascade-ucb1", paper="cascade", needs=("lasting",))
 def cascade_ucb1(setting: Setting) -> Policy[CountsState]:
-    """CascadeUCB1: each item's click rate plus a confidence radius.
+    """CascadeUCB1: rank by each item's click rate plus a confidence radius.
 
-    U = s/n + √(1.5 log(t-1)/n), log 0 := 0, +∞ for an unobserved item; the K largest.
+    U = s/n + √(1.5 log(t-1)/n); show the K items of largest U.
+    s/n is the paper's ŵ_{T_{t-1}(e)}(e), n its T_{t-1}(e), the number of observations of item e before round t, and the
+    root its radius c_{t-1,n}. The policy has no parameters.
+
+    Deviates from the paper: log 0 is taken as 0 and an unobserved item scores +∞; the paper leaves both open.
 
     Reference: Zong et al. (2016), Section 2.3, equation (3).
     """
@@ -41,12 +45,14 @@ def cascade_ucb1(setting: Setting) -> Policy[CountsState]:
 
 @policy("cascade-kl-ucb", paper="cascade", needs=("lasting",))
 def cascade_kl_ucb(setting: Setting) -> Policy[CountsState]:
-    """CascadeKL-UCB: the largest click rate that the observations do not rule out.
+    """CascadeKL-UCB: rank by the largest click rate that is compatible with an item's observations.
 
-    U = max{q ≥ s/n : n·KL(s/n‖q) ≤ max(0, log t + 3 log log t)}, +∞ for an unobserved item.
+    U = max{q ≥ s/n : n·KL(s/n‖q) ≤ max(0, log t + 3 log log t)}; show the K items of largest U.
+    n observations and s clicks of the item before round t; an unobserved item scores +∞. The policy has no parameters.
+
+    Deviates from the paper: the right-hand side is 0 at t = 1 and never negative.
 
     Reference: Kveton et al., Cascading Bandits (2015), Section 3.
-    Deviates from the paper: the budget is 0 at t = 1 and never negative.
     """
     return Policy(PerItem(), Counts(setting.items), Bound(kl_ucb), TopK(), Cascade())
 
@@ -55,7 +61,11 @@ def cascade_kl_ucb(setting: Setting) -> Policy[CountsState]:
 def cascade_lin_ts(setting: Setting, *, sigma: Positive = 1.0) -> Policy[RidgeState]:
     """CascadeLinTS: linear Thompson sampling with one parameter vector for all items.
 
-    M = I + Σxxᵀ/σ², B = Σxy, θ ~ N(M⁻¹B/σ², M⁻¹); the K largest xᵀθ.
+    M = I + Σxxᵀ/σ², B = Σxy, θ ~ N(M⁻¹B/σ², M⁻¹); show the K items of largest xᵀθ.
+    The sums run over all observed items: x are the item's features, y is 1 if it was clicked, else 0.
+
+    Args:
+        sigma: the paper's σ, which controls the learning rate; ideally the standard deviation of the observation noise.
 
     Reference: Zong et al. (2016), Algorithms 1 and 3.
     """
@@ -67,13 +77,19 @@ def cascade_lin_ts(setting: Setting, *, sigma: Positive = 1.0) -> Policy[RidgeSt
 def cascade_lin_ucb(
     setting: Setting, *, sigma: Positive = 1.0, theta_norm: NonNegative = 1.0, c: NonNegative | None = None
 ) -> Policy[RidgeState]:
-    """CascadeLinUCB: a linear estimate plus a confidence radius, at most 1.
+    """CascadeLinUCB: rank by a linear estimate plus a confidence radius, at most 1.
 
-    U = min(1, xᵀθ̄ + c‖x‖) in the norm of M⁻¹, M = I + Σxxᵀ/σ², θ̄ = M⁻¹Σxy/σ²,
-    c = √(d log(1+nK/(dσ²)) + 2 log(nK))/σ + ‖θ‖ with n the number of rounds, unless c is given.
+    M = I + Σxxᵀ/σ², θ̄ = M⁻¹Σxy/σ², U = min(1, xᵀθ̄ + c√(xᵀM⁻¹x)); show the K items of largest U.
+    Unless c is given, c = √(d log(1+nK/(dσ²)) + 2 log(nK))/σ + ‖θ*‖ for d features, K slots and n rounds.
+
+    Args:
+        sigma: the paper's σ, which controls the learning rate.
+        theta_norm: an upper bound on the paper's ‖θ*‖₂ in Theorem 1; not used where c is given.
+        c: the paper's c, the radius in standard deviations (Algorithm 2); null for the smallest c of Theorem 1.
+
+    Deviates from the paper: ‖θ*‖₂ stands outside the root of Theorem 1, as the proof requires; print has it inside.
 
     Reference: Zong et al. (2016), Algorithms 2 and 3, Theorem 1.
-    Deviates from the paper: the norm of θ stands outside the root, as its proof needs.
     """
     d, K = setting.need_dim("cascade-lin-ucb"), setting.slots
     if c is None:
@@ -88,10 +104,13 @@ def cascade_lin_ucb(
 def ranked_lin_ts(setting: Setting, *, sigma: Positive = 1.0) -> Policy[RidgeState]:
     """RankedLinTS: an independent linear Thompson sampler for each slot.
 
-    Slot k takes its own best item that is not yet placed; slots down to the first click are updated,
-    each with the reward 1{click here}.
+    M_k = I + Σxxᵀ/σ², θ_k ~ N(M_k⁻¹Σxy/σ², M_k⁻¹); slot k takes the item of largest xᵀθ_k that is not yet in the list.
+    The samplers of the slots down to the first click are updated, each with y = 1{click in slot k}.
 
-    Reference: Zong et al. (2016), Section 4.2.
+    Args:
+        sigma: the paper's σ, which controls the learning rate; 1 in its experiments.
+
+    Reference: Zong et al. (2016), Section 4.2 and Algorithm 4.
     """
     d = setting.need_dim("ranked-lin-ts")
     belief = Ridge(d, weight=sigma**-2, models=setting.slots)

@@ -1,4 +1,7 @@
-"""Paper `choice`: Grant and Leslie, Learning to Rank under Multinomial Logit Choice (2023), and its baselines."""
+"""Policies of paper `choice`: Grant and Leslie, Learning to Rank under Multinomial Logit Choice (2023).
+
+Its own algorithms, and the baselines of its experiments.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ from rankloop.wrappers import EpochRepeat
 Estimate = Literal["mle", "exclude", "printed"]
 
 
-class _Counts(Counts):
-    """Counts of whole epochs: several clicks on a slot are possible."""
+class _EpochCounts(Counts):
+    """Counts of whole epochs, in which one slot may receive several clicks."""
 
     binary = False
 
@@ -36,18 +39,19 @@ def _epoch_counts(
     def bound(tally: Tally, t: IntArray) -> FloatArray:
         return epoch_ucb(tally, log(t)[:, None], factor)
 
-    inner = Policy(PerItem(), _Counts(setting.items), Bound(bound), BySlotBias(bias), Choice())
+    inner = Policy(PerItem(), _EpochCounts(setting.items), Bound(bound), BySlotBias(bias), Choice())
     return EpochRepeat(inner, bias)
 
 
 @policy("epoch-ucb", paper="choice", feedback="choice", needs=("bias", "lasting"))
 def epoch_ucb_known(setting: Setting) -> EpochRepeat[CountsState]:
-    """Epoch-UCB: a list is kept until a no-click; attraction from clicks over exposure, biases known.
+    """Epoch-UCB: repeat a list until a round without a click; position biases are known.
 
-    Λ_j = Σ_k λ_k S_kj, ᾱ = Σ_k N_kj/Λ_j, U = ᾱ + √(4 min(1, 2ᾱ) log(Jl²/2)/Λ) + 4 log(Jl²/2)/Λ in epoch l,
-    +∞ for items never shown; the k-th largest U into the slot with the k-th largest bias.
+    U = ᾱ_j + √(4 min(1, 2ᾱ_j) log(Jl²/2)/Λ_j) + 4 log(Jl²/2)/Λ_j in epoch l, ᾱ_j = Σ_k N_kj/Λ_j, Λ_j = Σ_k λ_k S_kj; +∞
+    for an item that was never shown. The item of k-th largest U goes into the slot of k-th largest bias λ. J items;
+    N_kj clicks and S_kj epochs of item j in slot k, the paper's Ñ_kj. The policy has no parameters.
 
-    Reference: Grant and Leslie (2023), Algorithm 2.
+    Reference: Grant and Leslie (2023), Section 4, Algorithm 2; equation (4) for ᾱ_j.
     """
     J = setting.J
     return _epoch_counts(setting, "epoch-ucb", lambda t: np.log(J * t**2 / 2.0), 4.0)
@@ -55,12 +59,13 @@ def epoch_ucb_known(setting: Setting) -> EpochRepeat[CountsState]:
 
 @policy("epoch-ucb-w", paper="choice", feedback="choice", needs=("bias", "lasting"))
 def epoch_ucb_w(setting: Setting) -> EpochRepeat[CountsState]:
-    """Epoch-UCB-W: Epoch-UCB with the wider bound of earlier analyses.
+    """Epoch-UCB-W: Epoch-UCB with the wider bound that follows from earlier analyses.
 
-    As epoch-ucb with 48 for 4 and log(√J·l/√2) for the logarithm.
+    As epoch-ucb with 48 in place of 4 and log(√J·l/√2) in place of log(Jl²/2). The policy has no parameters.
+
+    Deviates from the paper: print has √(Jl) where √J·l is meant.
 
     Reference: Grant and Leslie (2023), Section 6.
-    Deviates from the paper: print has √(Jl); it is √J·l.
     """
     J = setting.J
     return _epoch_counts(setting, "epoch-ucb-w", lambda t: np.log(np.sqrt(J) * t / np.sqrt(2.0)), 48.0)
@@ -76,15 +81,20 @@ def _unknown_bias(
 
 @policy("epoch-ucb-upb", paper="choice", feedback="choice", needs=("lasting",))
 def epoch_ucb_upb(setting: Setting, *, estimator: Estimate = "mle") -> EpochRepeat[ChoiceState]:
-    """Epoch-UCB-UPB: attraction and position biases are both estimated, doubt is the estimate's sensitivity.
+    """Epoch-UCB-UPB: as Epoch-UCB, with both attractions and position biases estimated.
 
-    α, λ (λ_1 = 1) by `estimator`: 'mle', the maximiser of the likelihood; 'exclude' and 'printed', equations (5)
-    and (6) iterated without items and slots that have no clicks, or as printed. U = α + √(36 β² log(Jl²)),
-    β_j² = Σ_{k,s: S_ks ≥ 1} (α_j - α_j with one more click in (k, s))² S_ks; placement by the estimated λ.
+    U = α_j + √(36 β_j² log(Jl²)) in epoch l, β_j² = Σ_{k,s: S_ks ≥ 1} (α_j - α_j with one more click in (k, s))² S_ks.
+    The item of k-th largest U goes into the slot of k-th largest estimated bias λ_k, λ_1 = 1. α, β and S are the
+    paper's α^EM, β_1 and Ñ; S_ks counts the epochs of item s in slot k. The first list is random.
 
-    Reference: Grant and Leslie (2023), Algorithm 3, equations (5) and (6).
-    Deviates from the paper: (5) and (6) do not converge to the maximiser of the likelihood, so that is the default;
-    items or slots without clicks stay at 1e-3, estimates between 1e-3 and 1e3.
+    Args:
+        estimator: how α and λ are estimated: 'mle' maximises the likelihood; 'printed' iterates equations (5) and (6)
+            as the paper's Algorithm 1 does; 'exclude' does the same without the items and slots that have no clicks.
+
+    Deviates from the paper: equations (5) and (6) do not converge to the maximiser of the likelihood, so 'mle' is the
+    default; items and slots without clicks stay at 1e-3, and estimates between 1e-3 and 1e3.
+
+    Reference: Grant and Leslie (2023), Section 4, Algorithm 3, equations (14) to (16).
     """
     J = setting.J
     return _unknown_bias(
@@ -96,10 +106,14 @@ def epoch_ucb_upb(setting: Setting, *, estimator: Estimate = "mle") -> EpochRepe
 def epoch_ucb_upb_star(setting: Setting, *, estimator: Estimate = "mle") -> EpochRepeat[ChoiceState]:
     """Epoch-UCB-UPB*: Epoch-UCB-UPB with a narrower bound.
 
-    As epoch-ucb-upb with U = α + 0.5√(β² log(√J·l)).
+    U = α_j + 0.5√(β_j² log(√J·l)); otherwise as epoch-ucb-upb.
 
-    Reference: Grant and Leslie (2023), Section 6.
-    Deviates from the paper: as epoch-ucb-upb; print has √(Jl) for √J·l.
+    Args:
+        estimator: how α and λ are estimated: 'mle', 'exclude' or 'printed', as in epoch-ucb-upb.
+
+    Deviates from the paper: as epoch-ucb-upb; print has √(Jl) where √J·l is meant.
+
+    Reference: Grant and Leslie (2023), Section 6, called Epoch-UCB* UPB there.
     """
     J = setting.J
     return _unknown_bias(
@@ -111,7 +125,9 @@ def epoch_ucb_upb_star(setting: Setting, *, estimator: Estimate = "mle") -> Epoc
 def mnl_bandit(setting: Setting) -> EpochRepeat[CountsState]:
     """MNL-Bandit: an independent estimate for each pair of item and slot.
 
-    γ_jk = N/S, U = γ + √(4 min(1, 2γ) log(JKl²/2)/S) + 4 log(JKl²/2)/S; pairs never tried come first; matching.
+    γ_jk = N_kj/S_kj, U = γ_jk + √(4 min(1, 2γ_jk) log(JKl²/2)/S_kj) + 4 log(JKl²/2)/S_kj in epoch l; pairs that were
+    never shown come first; the list is the matching of items and slots of largest total U. N_kj clicks and S_kj epochs
+    of item j in slot k, the paper's Ñ_kj. The policy has no parameters.
 
     Reference: Grant and Leslie (2023), Appendix F, Algorithm 4; Agrawal et al., MNL-Bandit (2019).
     """
@@ -120,17 +136,22 @@ def mnl_bandit(setting: Setting) -> EpochRepeat[CountsState]:
     def bound(tally: Tally, t: IntArray) -> FloatArray:
         return epoch_ucb(tally, np.log(J * K * t**2 / 2.0)[:, None], 4.0)
 
-    inner = Policy(PerItemSlot(K), _Counts(setting.items * K), Bound(bound), Assignment(Amount()), Choice())
+    inner = Policy(PerItemSlot(K), _EpochCounts(setting.items * K), Bound(bound), Assignment(Amount()), Choice())
     return EpochRepeat(inner, np.ones(K))
 
 
 @policy("pbm-ucb", paper="choice", feedback="position-based", needs=("bias", "lasting"))
 def pbm_ucb_known(setting: Setting, *, eps: NonNegative = 0.0) -> Policy[CountsState]:
-    """PBM-UCB: the position-based model with known biases, every round.
+    """PBM-UCB: UCB for the position-based click model with known biases; it learns every round.
 
-    U = clicks/Ñ + √(N/Ñ)·√((1+ε) log t/(2Ñ)), Ñ = Σ bias of the slots shown, N rounds shown; +∞ if never shown.
+    U = clicks/Ñ + √(N/Ñ)·√((1+ε) log t/(2Ñ)), N rounds in which the item was shown, Ñ the sum of the biases of its
+    slots; +∞ if never shown. The item of k-th largest U goes into the slot of k-th largest bias.
 
-    Reference: Lagrée et al., Multiple-Play Bandits in the Position-Based Model (2016); Grant and Leslie (2023).
+    Args:
+        eps: ε in the formula above; a larger value widens the bound.
+
+    Reference: Lagrée et al., Multiple-Play Bandits in the Position-Based Model (2016), PBM-UCB; Grant and Leslie
+    (2023), Section 6.
     """
     bias = setting.need_bias("pbm-ucb")
     explore = Bound(lambda tally, t: pbm_ucb(tally, t, eps))

@@ -1,4 +1,7 @@
-"""Paper `long-sequences`: Santara et al., On Learning to Rank Long Sequences with Contextual Bandits (2022)."""
+"""Policies of paper `long-sequences`.
+
+Santara et al., On Learning to Rank Long Sequences with Contextual Bandits (2022), and the baselines of its experiments.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,13 @@ from rankloop.feedback import Cascade
 from rankloop.plan import BestLength, GreedyBySlot, TopK
 from rankloop.policy import Policy, PolicyState
 from rankloop.types import Setting
-from rankloop.wrappers import RandomLists, with_chance
+from rankloop.wrappers import RandomLists, with_probability
 
 Alpha = Annotated[float | Literal["theory"], NumberOr(Range(low=0.0), "theory")]
 
 
 def theory_alpha(b: int, d: int, T: int, delta: float, D: float) -> float:
-    """α(b, d, T, δ) of Algorithm 1 for the logistic function on [-D, D]."""
+    """Return α(b, d, T, δ) of Algorithm 1 for the logistic function on [-D, D]."""
     c = 1.0 / (1.0 + np.exp(-D))  # c_σ, so that c/(1-c) = e^D
     dc = np.exp(-D) * c * c  # c_σ′ = c(1-c), without the cancellation
     ratio = (c / dc) ** 2
@@ -56,13 +59,21 @@ def _newton(setting: Setting, d: int, rate: float, D: float) -> OnlineNewton:
 
 @policy("ind", paper="long-sequences", needs=("features",))
 def ind(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positive = 5.0) -> Policy[NewtonState]:
-    """Ind: a logistic model by projected online Newton steps, and a list as long as it pays.
+    """Ind: a logistic model by projected online Newton steps, and the list length of largest expected value.
 
-    u = xᵀw + √(α xᵀM⁻¹x); items sorted by σ(u), the length in 0 … budget of largest expected value, ties to the
-    longest. M_0 = b·I with b the largest budget. `alpha: theory` is the paper's α(b, d, T, δ) with δ = 1/T.
+    u = xᵀw + √(α xᵀM⁻¹x); sort items by σ(u), then choose the length 0 … b_t of largest expected reward, ties to the
+    longest. From M = b·I, w = 0, for each observed item in order, s = +1 for a success and -1 otherwise: project w on
+    {|wᵀx| ≤ D} in the norm of M, then M += xxᵀ, w += rate·σ(-s wᵀx) s M⁻¹x. b is the largest budget b_t.
 
-    Reference: Santara et al. (2022), Algorithm 1.
-    Deviates from the paper: `rate` replaces 1/c_σ′; the projection is on {|wᵀx| ≤ D}, print says |w|.
+    Args:
+        alpha: the paper's α(b, d, T, δ), the exploration parameter; 'theory' computes it with δ = 1/T.
+        rate: the learning rate, which replaces the paper's 1/c_σ′ (Section 5; it searches 1 … 100).
+        D: the paper's D, the bound on |wᵀx|.
+
+    Deviates from the paper: `rate` replaces 1/c_σ′, as in its experiments; the closed form of the projection tests
+    |wᵀx|, where the proof of Lemma 5 prints |w|.
+
+    Reference: Santara et al. (2022), Section 3, Algorithm 1.
     """
     d = setting.need_dim("ind")
     root = _root_alpha(setting, "ind", alpha, d, D)
@@ -72,13 +83,20 @@ def ind(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positi
 
 @policy("dep", paper="long-sequences", needs=("coverage",))
 def dep(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positive = 5.0) -> Policy[NewtonState]:
-    """Dep: as Ind, where an item's success depends on the topics that the items above it have covered.
+    """Dep: as Ind, where an item's success also depends on the topics that the items above it cover.
 
-    Slot by slot the item with the largest c̄ᵀw + √(α c̄ᵀM⁻¹c̄) given the prefix, then the best length; updates use
-    c̄ as it was when shown.
+    Slot by slot take the item of largest c̄ᵀw + √(α c̄ᵀM⁻¹c̄) given the items above it, then choose the length as in
+    ind. c̄ = (2c′ - 1)/√d′, c′ the coverage that the item adds in each of d′ topics. Updates are those of ind with c̄
+    in place of x, as computed when the list was shown.
 
-    Reference: Santara et al. (2022), Algorithm 2.
-    Deviates from the paper: as Ind.
+    Args:
+        alpha: the paper's α(b, d′, T, δ), the exploration parameter; 'theory' computes it with δ = 1/T.
+        rate: the learning rate, which replaces the paper's 1/c_σ′ (Section 5; it searches 1 … 100).
+        D: the paper's D, the bound on |wᵀc̄|.
+
+    Deviates from the paper: as ind.
+
+    Reference: Santara et al. (2022), Section 4 and Appendix B, Algorithm 2.
     """
     d = setting.need_coverage("dep")
     root = _root_alpha(setting, "dep", alpha, d, D)
@@ -93,24 +111,36 @@ def eps_ind(
 ) -> RandomLists[PolicyState[NewtonState]]:
     """ε-greedy Ind: with probability eps a uniformly random list of uniformly random length, else Ind without bonus.
 
-    It learns in both cases.
+    u = xᵀw; updates as in ind, also after random lists. A random list has length 0 … b_t.
 
-    Reference: Santara et al. (2022), Section 5.
+    Args:
+        eps: the paper's ε, the probability of a random list (it searches 0.01 … 0.5).
+        rate: the learning rate, which replaces the paper's 1/c_σ′ (it searches 1 … 100).
+        D: the paper's D, the bound on |wᵀx|.
+
+    Deviates from the paper: as ind; the paper does not say how random lists are drawn.
+
+    Reference: Santara et al. (2022), Section 5, called Eps there.
     """
     d = setting.need_dim("eps-ind")
     plan = BestLength(TopK(), *setting.scenario())
     greedy = Policy(Shared(d), _newton(setting, d, rate, D), Greedy(), plan, Cascade())
-    return RandomLists(greedy, with_chance(eps), any_length=True)
+    return RandomLists(greedy, with_probability(eps), any_length=True)
 
 
 @policy("c-ucb1", paper="long-sequences", needs=("features",))
 def c_ucb1(setting: Setting, *, c: NonNegative = 1.0) -> Policy[RidgeState]:
-    """C-UCB1: linear cascade UCB, clipped at 1, always a full list.
+    """C-UCB1: linear cascade UCB, capped at 1, with lists of full length.
 
-    M = I + Σxxᵀ, θ = M⁻¹Σxy, U = min(1, xᵀθ + c‖x‖) in the norm of M⁻¹.
+    M = I + Σxxᵀ, θ = M⁻¹Σxy, U = min(1, xᵀθ + c√(xᵀM⁻¹x)); show the b_t items of largest U.
 
-    Reference: Santara et al. (2022), Section 5.
-    Deviates from the paper: linear in features, since a count for each arm could not learn where no arm returns.
+    Args:
+        c: the exploration radius, the constant c of CascadeLinUCB (Zong et al. 2016, Algorithm 2).
+
+    Deviates from the paper: the estimate is linear in the features, since counts for each arm cannot learn where no arm
+    returns.
+
+    Reference: Santara et al. (2022), Section 5; Zong et al. (2016), Algorithms 2 and 3.
     """
     d = setting.need_dim("c-ucb1")
     explore = Ucb[RidgeState](lambda state, t: np.full(len(t), c), cap=1.0)
@@ -121,9 +151,13 @@ def c_ucb1(setting: Setting, *, c: NonNegative = 1.0) -> Policy[RidgeState]:
 def gl_cdcm(
     setting: Setting, *, alpha: NonNegative = 0.1, lam: Positive = 1.0
 ) -> Policy[LogisticState] | Policy[RowsState]:
-    """GL-CDCM: ridge logistic regression over all observed pairs, the bonus outside the link, always a full list.
+    """GL-CDCM: ridge logistic regression on all observations, with the bonus outside the link and lists of full length.
 
-    V = λI + Σxxᵀ, U = σ(xᵀθ) + α‖x‖ in the norm of V⁻¹.
+    V = λI + Σxxᵀ, U = σ(xᵀθ) + α√(xᵀV⁻¹x), θ the ridge logistic estimate; show the b_t items of largest U.
+
+    Args:
+        alpha: α, the exploration radius.
+        lam: the paper's λ, the L2 regularisation weight (Santara et al. 2022, Section 5), also in V.
 
     Reference: Liu et al., Contextual Dependent Click Bandit Algorithm (2018); Santara et al. (2022), Section 5.
     """

@@ -1,4 +1,4 @@
-"""Hyper-parameters of policies: what is accepted stands in the annotation and is checked at the edge."""
+"""Hyper-parameters of policies: their annotations say what is accepted, and are checked at the boundary."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from rankloop.errors import InvalidInput, closest
 from rankloop.schema.accepted_values import interval
 
 Value = float | str | list[float] | None
-"""Of a hyper-parameter."""
+"""A value of a hyper-parameter."""
 
 
 class Kind(ABC):
-    """What a hyper-parameter may be."""
+    """The values that a hyper-parameter accepts."""
 
     @property
     @abstractmethod
     def accepted(self) -> str:
-        """In words."""
+        """Description of the accepted values."""
 
     @abstractmethod
     def check(self, field: str, value: object) -> Value:
-        """The value as the policy wants it."""
+        """Return the value in the form the policy needs, or refuse it."""
 
 
 @dataclass(frozen=True)
 class Range(Kind):
-    """Numbers in [low, high], or (low, high]; `many` also takes a list of them."""
+    """Numbers in [low, high], or (low, high]; with `many` also a list of them."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -41,13 +41,13 @@ class Range(Kind):
     many: bool = False
 
     def check(self, field: str, value: object) -> float | list[float]:
-        """The value as a float or a list of floats."""
+        """Return the value as a float or a list of floats."""
         read = validate.numbers if self.many else validate.number
         return read(field, value, low=self.low, high=self.high, open_low=self.open_low)
 
     @property
     def accepted(self) -> str:
-        """In words."""
+        """Description of the accepted values."""
         words = interval(self.low, self.high, self.open_low)
         return words + ", or a list of one for each item" if self.many else words
 
@@ -60,7 +60,7 @@ class NumberOr(Kind):
     word: str
 
     def check(self, field: str, value: object) -> Value:
-        """The number or the word."""
+        """Return the number or the word."""
         if value == self.word:
             return self.word
         try:
@@ -70,7 +70,7 @@ class NumberOr(Kind):
 
     @property
     def accepted(self) -> str:
-        """In words."""
+        """Description of the accepted values."""
         return f"{self.range.accepted}, or {self.word}"
 
 
@@ -81,44 +81,44 @@ class WholeNumber(Kind):
     low: int = 1
 
     def check(self, field: str, value: object) -> int:
-        """The number."""
+        """Return the number."""
         return validate.integer(field, value, low=self.low)
 
     @property
     def accepted(self) -> str:
-        """In words."""
+        """Description of the accepted values."""
         return f"a whole number of at least {self.low}"
 
 
 @dataclass(frozen=True)
 class OneOf(Kind):
-    """One of a few words."""
+    """One of several words."""
 
     words: tuple[str, ...]
 
     def check(self, field: str, value: object) -> str:
-        """The word."""
+        """Return the word."""
         return validate.choice(field, value, self.words)
 
     @property
     def accepted(self) -> str:
-        """In words."""
+        """Description of the accepted values."""
         return "one of " + ", ".join(self.words)
 
 
 @dataclass(frozen=True)
 class OrNone(Kind):
-    """A value of another kind, or none."""
+    """A value of another kind, or null."""
 
     kind: Kind
 
     def check(self, field: str, value: object) -> Value:
-        """The value, if there is one."""
+        """Return the checked value, or None."""
         return None if value is None else self.kind.check(field, value)
 
     @property
     def accepted(self) -> str:
-        """In words."""
+        """Description of the accepted values."""
         return f"{self.kind.accepted}, or null"
 
 
@@ -140,17 +140,17 @@ class Param:
     kind: Kind
 
     def check(self, value: object) -> Value:
-        """The value as the policy wants it."""
+        """Return the value in the form the policy needs, or refuse it."""
         return self.kind.check(self.name, value)
 
     @property
     def accepted(self) -> str:
-        """In words."""
+        """Description of the accepted values."""
         return self.kind.accepted
 
 
 def params_of(build: Callable[..., object]) -> tuple[Param, ...]:
-    """The keyword-only arguments of a catalogue function."""
+    """Return the hyper-parameters of a catalogue function, its keyword-only arguments."""
     keywords = [p for p in inspect.signature(build).parameters.values() if p.kind is p.KEYWORD_ONLY]
     hints = inspect.signature(build, eval_str=True).parameters if keywords else {}
     for p in keywords:
@@ -160,7 +160,7 @@ def params_of(build: Callable[..., object]) -> tuple[Param, ...]:
 
 
 def checked(params: tuple[Param, ...], given: Mapping[str, object]) -> dict[str, Value]:
-    """All parameters with their values: given and checked, or the default."""
+    """Return the values of all parameters: the given ones checked, the others at their defaults."""
     names = [p.name for p in params]
     for name, value in given.items():
         if name not in names:
@@ -170,15 +170,15 @@ def checked(params: tuple[Param, ...], given: Mapping[str, object]) -> dict[str,
 
 
 def _kind(name: str, hint: object) -> Kind:
-    """What a parameter may be, by its annotation."""
+    """Return the kind that an annotation declares."""
     args = get_args(hint)
     if get_origin(hint) is Annotated:
-        found = next((one for one in args if isinstance(one, Kind)), None)
-        if found is not None:
-            return found
+        kind = next((arg for arg in args if isinstance(arg, Kind)), None)
+        if kind is not None:
+            return kind
     elif get_origin(hint) is Literal:
         return OneOf(args)
     elif NoneType in args:
         return OrNone(_kind(name, next(arg for arg in args if arg is not NoneType)))
-    told = "not annotated" if hint is inspect.Parameter.empty else f"annotated {hint}"
-    raise TypeError(f"the hyper-parameter {name} is {told}; use an alias of rankloop.catalogue.params, or a Literal")
+    problem = "not annotated" if hint is inspect.Parameter.empty else f"annotated {hint}"
+    raise TypeError(f"the hyper-parameter {name} is {problem}; use an alias of rankloop.catalogue.params, or a Literal")

@@ -18,28 +18,28 @@ from rankloop.catalogue.registry import PolicyEntry
 from rankloop.errors import InvalidInput, RankloopError
 
 GROUP = "rankloop.policies"
-"""The entry point group of packages that bring policies."""
+"""The entry point group of packages that provide policies."""
 ACCEPTED = "module:name of a function from a Setting to a policy"
 
 log = logging.getLogger("rankloop.catalogue")
-_lock = threading.RLock()  # a module may ask for the catalogue while it is imported
+_lock = threading.RLock()  # reentrant: a module may use the catalogue while it is imported
 _named: dict[str, ModuleType] = {}
 _discovered = False
 
 
 def load(source: str, *, field: str = "--policy") -> PolicyEntry:
-    """Import the function `module:name`, enter it in the catalogue and return its entry.
+    """Import the function `module:name`, add it to the catalogue and return its entry.
 
     Only an operator may name a source: on the command line or in the settings of a service. The current folder is
-    searched first. A function that its module has entered with `@policy(...)` keeps its id; any other one gets its
+    searched first. A function that its module registers with `@policy(...)` keeps its id; any other function gets its
     name as id, with hyphens for underscores. Loading the same source again changes nothing.
 
     Args:
         source: `module:name`.
-        field: where it was given, for the error.
+        field: where the source was given, for the error.
     """
     if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)  # it stays: what the module imports later may lie there too
+        sys.path.insert(0, here)  # not removed afterwards: the module may import from there later
     with _lock:
         entry = _enter(source, field)
         if entry.own:
@@ -49,15 +49,15 @@ def load(source: str, *, field: str = "--policy") -> PolicyEntry:
 
 
 def named_modules() -> tuple[ModuleType, ...]:
-    """The modules that were named as a source: a worker on another machine may not be able to import them."""
+    """Return the modules that were named as a source; a worker on another machine may not be able to import them."""
     return tuple(_named.values())
 
 
 def discover() -> None:
-    """Enter the policies of installed packages: those with an entry point in the group `rankloop.policies`.
+    """Add the policies of installed packages, which have an entry point in the group `rankloop.policies`.
 
-    It happens once, when somebody asks for an id that is not there or for all ids. What cannot be loaded is left out
-    with a warning, since whoever installed it may want another policy now.
+    This happens once, when an unknown id or all ids are requested. A policy that cannot be loaded is skipped with a
+    warning, so that the others stay usable.
     """
     global _discovered
     with _lock:
@@ -79,7 +79,7 @@ def _enter(source: str, field: str) -> PolicyEntry:
             return _entered(source)
     except RankloopError as error:
         reason = str(error)
-    except (Exception, SystemExit) as error:  # whatever the import of somebody's module leads to
+    except (Exception, SystemExit) as error:  # importing a module outside the package may raise anything
         reason = f"{type(error).__name__}: {error}"
     raise InvalidInput(field, source, f"{ACCEPTED} ({' '.join(reason.split()).rstrip('.')})")
 

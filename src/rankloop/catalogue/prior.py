@@ -1,6 +1,6 @@
-"""Paper `prior`: Azizi et al., Overcoming Prior Misspecification in Online Learning to Rank (2023).
+"""Policies of paper `prior`: Azizi et al., Overcoming Prior Misspecification in Online Learning to Rank (2023).
 
-Its algorithms, and the baselines that its experiments compare them with.
+Its own algorithms, and the baselines of its experiments.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rankloop.types import BetaPrior, FloatArray, IntArray, Setting
 
 
 def _beta_prior(setting: Setting, name: str, a: PositivePerItem | None, b: PositivePerItem | None) -> BetaPrior:
-    """The prior that a policy is given, or else the world's."""
+    """Return the Beta prior given as parameters, or else the world's prior."""
     if a is None and b is None:
         return setting.need_prior(name, "; give the policy 'a' and 'b'")
     if a is None or b is None:
@@ -58,11 +58,16 @@ def _beta_prior(setting: Setting, name: str, a: PositivePerItem | None, b: Posit
 def ts_beta(
     setting: Setting, *, a: PositivePerItem | None = None, b: PositivePerItem | None = None
 ) -> Policy[BetaState]:
-    """TS-Beta: Thompson sampling with the Beta posterior of each item.
+    """TS-Beta: Thompson sampling from the Beta posterior of each item.
 
-    Sample Beta(a+s, b+n-s) for every item; the K largest. a and b default to the world's prior.
+    Sample Beta(a+s, b+n-s) for every item, n observations and s clicks of it; show the K items of largest sample.
 
-    Reference: Azizi et al. (2023), Section 5.1; Kveton et al., On the Value of Prior (2022).
+    Args:
+        a: the paper's β_{1,i}, first parameter of item i's Beta prior: a number, or one for each item; null for the
+            world's prior.
+        b: the paper's β_{2,i}, second parameter, in the same form.
+
+    Reference: Azizi et al. (2023), Section 5.1; Kveton et al., On the Value of Prior in Online Learning to Rank (2022).
     """
     prior = _beta_prior(setting, "ts-beta", a, b)
     return Policy(PerItem(), Beta(prior, setting.items), Thompson(), TopK(), Cascade())
@@ -72,11 +77,17 @@ def ts_beta(
 def bayes_ucb(
     setting: Setting, *, a: PositivePerItem | None = None, b: PositivePerItem | None = None
 ) -> Policy[BetaState]:
-    """BayesUCB-Beta: the 1 - 1/t quantile of the Beta posterior of each item.
+    """BayesUCB-Beta: rank by the 1 - 1/t quantile of the Beta posterior of each item.
 
-    At t = 1 all items tie. a and b default to the world's prior.
+    U = the (1 - 1/t)-quantile of Beta(a+s, b+n-s), n observations and s clicks of the item before round t; show the K
+    items of largest U. At t = 1 all items tie.
 
-    Reference: Azizi et al. (2023), Section 5.1; Kveton et al., On the Value of Prior (2022).
+    Args:
+        a: the paper's β_{1,i}, first parameter of item i's Beta prior: a number, or one for each item; null for the
+            world's prior.
+        b: the paper's β_{2,i}, second parameter, in the same form.
+
+    Reference: Azizi et al. (2023), Section 5.1; Kveton et al., On the Value of Prior in Online Learning to Rank (2022).
     """
     prior = _beta_prior(setting, "bayes-ucb", a, b)
     return Policy(PerItem(), Beta(prior, setting.items), Quantile(lambda t: 1.0 - 1.0 / t), TopK(), Cascade())
@@ -86,11 +97,16 @@ def bayes_ucb(
 def ensemble(
     setting: Setting, *, a: PositivePerItem | None = None, b: PositivePerItem | None = None
 ) -> Policy[BetaState]:
-    """Ensemble: ranks by the prior mean a/(a+b) and never learns.
+    """Ensemble: rank by the prior mean and never learn.
 
-    a and b default to the world's prior.
+    Show the K items of largest a/(a+b).
 
-    Reference: Azizi et al. (2023), Section 4; Kveton et al., On the Value of Prior (2022).
+    Args:
+        a: the paper's β_{1,i}, first parameter of item i's Beta prior: a number, or one for each item; null for the
+            world's prior.
+        b: the paper's β_{2,i}, second parameter, in the same form.
+
+    Reference: Azizi et al. (2023), Section 4; Kveton et al., On the Value of Prior in Online Learning to Rank (2022).
     """
     prior = _beta_prior(setting, "ensemble", a, b)
     return Policy(PerItem(), Fixed(prior, setting.items), Greedy(), TopK(), Cascade())
@@ -105,15 +121,22 @@ def gts(
     sigma: Positive = 0.5,
     prior: Literal["none", "mean", "full"] = "none",
 ) -> Policy[GaussianState]:
-    """GTS: Thompson sampling with a Gaussian posterior of each item's mean.
+    """GTS: Thompson sampling from a Gaussian posterior of each item's mean.
 
-    var = 1/(1/σ0² + n/σ²), mean = var·(s/σ² + μ0/σ0²), independent normal samples; the K largest.
-    prior 'mean' (GTS-Pmean) takes μ0 from the world's Beta prior, 'full' (GTS-P) also σ0.
-    Feedback may be any number.
+    var = 1/(1/σ0² + n/σ²), mean = var·(s/σ² + μ0/σ0²); sample N(mean, var) independently for every item and show the K
+    items of largest sample. n is the paper's T_{i,t}, the number of observations, and s their sum ΣY; var and mean are
+    its σ̂²_{i,t} and ν̂_{i,t}. Feedback may be any number.
 
-    Reference: Azizi et al. (2023), Algorithm 1, equation (2).
-    Deviates from the paper: the noise σ is not given there; 0.5 is the sub-Gaussian bound of a
-    Bernoulli variable. σ0 is a standard deviation.
+    Args:
+        mu0: the paper's μ_0, the prior mean of every item (Algorithm 1, line 1).
+        sigma0: the paper's σ_0, the prior standard deviation.
+        sigma: the paper's σ, the standard deviation of the observation noise (equation (2)).
+        prior: 'mean' (GTS-Pmean) takes μ_0 from the world's Beta prior, 'full' (GTS-P) takes σ_0 as well; 'none' uses
+            mu0 and sigma0.
+
+    Deviates from the paper: it gives no value for σ; 0.5 is the sub-Gaussian bound of a Bernoulli variable.
+
+    Reference: Azizi et al. (2023), Algorithm 1, equation (2); Section 5 for GTS-Pmean and GTS-P.
     """
     m: FloatArray | float = mu0
     s: FloatArray | float = sigma0
@@ -129,7 +152,7 @@ def gts(
 def _ts_cascade_sd(tally: Tally, t: IntArray) -> FloatArray:
     w, n = tally.mean, tally.exposure
     ratio = np.log(t + 1.0)[:, None] / (n + 1.0)
-    variance = np.maximum(w * (1.0 - w), 0.0)  # w exceeds 1 where a click was luckier than its exposure
+    variance = np.maximum(w * (1.0 - w), 0.0)  # w exceeds 1 where clicks exceed the exposure
     return np.asarray(np.maximum(np.sqrt(variance * ratio), ratio))
 
 
@@ -137,8 +160,9 @@ def _ts_cascade_sd(tally: Tally, t: IntArray) -> FloatArray:
 def ts_cascade(setting: Setting) -> Policy[CountsState]:
     """TS-Cascade: Gaussian samples that share one standard normal variable.
 
-    w = s/n (0 if n = 0), sd = max(√(w(1-w) log(t+1)/(n+1)), log(t+1)/(n+1)), score w + Z·sd with
-    one Z for all items of a round.
+    w = s/n (0 if n = 0), sd = max(√(w(1-w) log(t+1)/(n+1)), log(t+1)/(n+1)); show the K items of largest w + Z·sd.
+    n observations and s clicks of the item before round t; one Z ~ N(0, 1) for all items of a round. The policy has no
+    parameters.
 
     Reference: Zhong et al., Thompson Sampling Algorithms for Cascading Bandits (2021), Algorithm 1.
     """
@@ -147,13 +171,17 @@ def ts_cascade(setting: Setting) -> Policy[CountsState]:
 
 @policy("toprank", paper="prior", feedback="semi-bandit", needs=("lasting",))
 def toprank(setting: Setting, *, delta: Fraction | None = None) -> Policy[OrderState]:
-    """TopRank: blocks of items, split when a click difference is beyond doubt.
+    """TopRank: keep items in ordered blocks, and split a block once the clicks of its items differ significantly.
 
-    The list is the blocks in order, each shuffled, cut at K. For i, j in one block U = click_i - click_j,
-    S += U, N += |U|; j goes below i once S ≥ √(2N log(c√N/δ)), c = 4√(2/π)/erf(√2). Blocks are peeled
-    by "beaten by nobody left"; in a cycle all that are left form one block. δ defaults to 1/rounds.
+    The list is the blocks in order, each shuffled, cut at K. For i, j in one block U = click_i - click_j (0 where not
+    shown or not clicked), S += U, N += |U|; j moves below i once S ≥ √(2N log(c√N/δ)), c = 4√(2/π)/erf(√2) ≈ 3.34. Each
+    block holds the items that no remaining item is known to beat; if such relations form a cycle, all remaining items
+    form one block.
 
-    Reference: Lattimore et al., TopRank: A Practical Algorithm for Online Stochastic Ranking (2018).
+    Args:
+        delta: the paper's δ, the probability that the confidence bounds fail; null for 1/rounds.
+
+    Reference: Lattimore et al., TopRank: A Practical Algorithm for Online Stochastic Ranking (2018), Algorithm 1.
     """
     if delta is None:
         delta = 1.0 / setting.need_rounds("toprank", "delta")
@@ -161,7 +189,7 @@ def toprank(setting: Setting, *, delta: Fraction | None = None) -> Policy[OrderS
 
 
 def _beta_t(setting: Setting, name: str, lam: float, instead: str) -> Schedule:
-    """β_t of paper `prior`, Section 3.2, with S = 1 and σ² = 0.25."""
+    """Return the paper's β_t(δ_t) (Section 3.2) as a function of the round, with S = 1 and σ² = 0.25."""
     d, T = setting.need_dim(name), setting.need_rounds(name, instead)
     delta = 1.0 / (T * (np.log2(T) + 2.0))
 
@@ -183,13 +211,19 @@ def lin_ts_ltr(
 ) -> Policy[RidgeState]:
     """LinTS-LTR: linear Thompson sampling with a stated prior and noise.
 
-    V = λI + Σxxᵀ, θ̃ ~ N(V⁻¹Σxy, s_t²V⁻¹); the K largest xᵀθ̃. Feedback may be any number.
-    mode 'practical': λ = 0.25, s = 0.5, that is prior N(0, I) and noise with standard deviation ½.
-    mode 'paper': λ = 1e-4, s_t = β_t = σ²√(2 log((λ+t)^{d/2} λ^{-d/2}/δ_t)) + √λ S with S = 1, σ² = 0.25,
-    δ_t = δ/2^max(1, ⌈log2 t⌉), δ = 1/(T(log2 T + 2)). `lam` and `scale` replace λ and s_t.
+    V = λI + Σxxᵀ, θ̃ ~ N(V⁻¹Σxy, s_t²V⁻¹); show the K items of largest xᵀθ̃. Feedback may be any number.
+    mode 'paper': s_t = β_t(δ_t) = σ²√(2 log((λ+t)^{d/2} λ^{-d/2}/δ_t)) + √λ S for d features and T rounds, with S = 1,
+    σ² = 0.25, δ_t = δ/2^max(1, ⌈log2 t⌉), δ = 1/(T(log2 T + 2)).
+    mode 'practical': s_t = 0.5 and λ = 0.25, that is prior N(0, I) and noise of standard deviation ½.
 
-    Reference: Azizi et al. (2023), Algorithm 2.
-    Deviates from the paper: logarithms of δ are to base 2; 'practical' is what the authors run.
+    Args:
+        mode: 'paper' uses the paper's β_t(δ_t); 'practical' uses the constants that the authors run.
+        lam: the paper's λ, the ridge (Algorithm 2); null for 0.25 in mode 'practical' and 1e-4 in mode 'paper'.
+        scale: a constant that replaces s_t, the paper's β_t(δ_t); null for that of the mode.
+
+    Deviates from the paper: the logarithms in δ and δ_t are to base 2; the default mode is 'practical'.
+
+    Reference: Azizi et al. (2023), Section 3.2, Algorithm 2; Section 5 for S and λ.
     """
     d = setting.need_dim("lin-ts-ltr")
     lam = lam or (0.25 if mode == "practical" else 1e-4)
@@ -201,9 +235,14 @@ def lin_ts_ltr(
 
 @policy("lin-ts-cascade", paper="prior", needs=("features",))
 def lin_ts_cascade(setting: Setting, *, lam: NonNegative = 1.0, R: NonNegative = 0.25) -> Policy[RidgeState]:
-    """LinTS-Cascade: linear Thompson sampling with a theoretical inflation of the spread.
+    """LinTS-Cascade: linear Thompson sampling whose spread is inflated as the regret analysis requires.
 
-    M = I + Σxxᵀ, sample N(M⁻¹Σxy, s_t²M⁻¹) with s_t = λ·3R√(d log t)·√K, 0 at t = 1 where all tie.
+    M = I + Σxxᵀ, θ ~ N(M⁻¹Σxy, s_t²M⁻¹), s_t = λ·3R√(d log t)·√K for d features; show the K items of largest xᵀθ.
+    At t = 1 the spread is 0 and all items tie.
+
+    Args:
+        lam: the paper's λ, the factor by which the spread is inflated.
+        R: the paper's R, the sub-Gaussian constant of the observation noise.
 
     Reference: Zhong et al., Thompson Sampling Algorithms for Cascading Bandits (2021), Algorithm 3.
     """
@@ -216,10 +255,12 @@ def lin_ts_cascade(setting: Setting, *, lam: NonNegative = 1.0, R: NonNegative =
 def cascade_woful(setting: Setting) -> Policy[SelfWeightedState]:
     """CascadeWOFUL: variance-aware linear UCB.
 
-    A Hoeffding ridge gives U_H = xᵀθ_H + α‖x‖; an observation has weight 1/v, v = clip(U_H, 1/K, 1), in
-    a second ridge; the K largest xᵀθ_B + β‖x‖. With m observations (at least 1), λ = S = 1, δ = 1/rounds:
+    A Hoeffding ridge regression gives U_H = xᵀθ_H + α‖x‖. A second ridge regression weighs each observation by 1/v,
+    v = clip(U_H, 1/K, 1); show the K items of largest xᵀθ_B + β‖x‖. Norms are in the inverse of each regression's own
+    matrix. With d features, K slots, m observations (at least 1), λ = S = 1 and δ = 1/rounds:
     α = √λS + ½√(d log(1+m/(dλ)) + 2 log(1/δ)),
     β = √λS + 8√(d log(1+Km/(dλ)) log(4m²/δ)) + 4√K log(4m²/δ).
+    The policy has no parameters.
 
     Reference: Vial et al., Minimax Regret for Cascading Bandits (2022), CascadeWOFUL.
     """
@@ -234,12 +275,18 @@ def cascade_woful(setting: Setting) -> Policy[SelfWeightedState]:
 def log_ts_ltr(setting: Setting, *, mode: Literal["laplace", "paper"] = "laplace") -> Policy[LogisticState]:
     """LogTS-LTR: logistic Thompson sampling from a Gaussian approximation of the posterior.
 
-    mode 'laplace': ridge 1, θ̃ ~ N(θ_MAP, H⁻¹), H the Hessian at θ_MAP.
-    mode 'paper': ridge λ = 1e-4, V = λI + Σμ(1-μ)xxᵀ with μ at the θ̂ of the round it was seen, never
-    refreshed, θ̃ ~ N(θ̂, (β_t/κ)²V⁻¹), κ = σ′(S), S = 1, β_t as in lin-ts-ltr. The K largest xᵀθ̃.
+    Sample θ̃ and show the K items of largest xᵀθ̃; μ = σ(xᵀθ̂) is the paper's link.
+    mode 'laplace': θ̃ ~ N(θ_MAP, H⁻¹), H the Hessian at θ_MAP, ridge 1.
+    mode 'paper': θ̃ ~ N(θ̂, (β_t(δ_t)/κ)²V⁻¹), V = λI + Σμ(1-μ)xxᵀ with μ at the θ̂ of the round of the observation,
+    never refreshed; λ = 1e-4, κ = σ′(S), S = 1, β_t(δ_t) as in lin-ts-ltr.
 
-    Reference: Azizi et al. (2023), Algorithm 3, equation (3).
-    Deviates from the paper: the estimate has a ridge, without which it need not exist.
+    Args:
+        mode: 'paper' is the paper's Algorithm 3; 'laplace' samples from the Laplace approximation itself.
+
+    Deviates from the paper: θ̂ has a ridge (equation (3) has none), without which it need not exist; the default mode
+    is 'laplace', without the factor β_t(δ_t)/κ.
+
+    Reference: Azizi et al. (2023), Section 3.3, Algorithm 3, equation (3).
     """
     d = setting.need_dim("log-ts-ltr")
     if mode == "laplace":
@@ -252,10 +299,15 @@ def log_ts_ltr(setting: Setting, *, mode: Literal["laplace", "paper"] = "laplace
 
 @policy("log-ts-newton", paper="prior", needs=("features",))
 def log_ts_newton(setting: Setting, *, alpha: Positive | None = None) -> Policy[NewtonState]:
-    """LogTS with Newton steps: logistic Thompson sampling in O(d²) for an observation.
+    """LogTS with Newton steps: logistic Thompson sampling at a cost of O(d²) for each observation.
 
-    V_0 = K·I; sample N(θ̂, V⁻¹); for each observed slot in order, o = ±1: V += xxᵀ, then
-    θ̂ += α σ(-o θ̂ᵀx) o V⁻¹x. α defaults to 1/κ, κ = σ′(1).
+    V = K·I at first, θ̂ = 0; sample θ̃ ~ N(θ̂, V⁻¹) and show the K items of largest xᵀθ̃. Then for each observed slot
+    in order, o = +1 for a click and -1 otherwise: V += xxᵀ, θ̂ += α σ(-o θ̂ᵀx) o V⁻¹x. o is the paper's Ō.
+
+    Args:
+        alpha: the paper's step size α (Algorithm 4); null for 1/κ, κ = σ′(1).
+
+    Deviates from the paper: it gives no value for α.
 
     Reference: Azizi et al. (2023), Appendix D, Algorithm 4.
     """

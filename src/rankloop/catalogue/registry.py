@@ -1,4 +1,4 @@
-"""The table of named policies. It drives the CLI, the checks, the README and the names of the service."""
+"""The registry of named policies, which the CLI, the checks, the documentation and the service use."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class PolicyEntry:
 
     id: str
     paper: str
-    feedback: str  # how it reads clicks unless told otherwise
-    needs: tuple[str, ...]  # of bias, context, coverage, features, lasting (items that return), prior
+    feedback: str  # its default feedback model
+    needs: tuple[str, ...]  # any of bias, context, coverage, features, lasting (items that return), prior
     learns: bool
     build: Build
     params: tuple[Param, ...]
-    code: str = ""  # a hash of the file it came from, where that is not the package's
+    code: str = ""  # a hash of its source file, if that is outside the package
 
     @property
     def own(self) -> bool:
-        """Whether its code is somebody's own: the package's version does not say when it changes."""
+        """Whether its code is outside the package, so that the package's version does not say when it changes."""
         return _outside(self.build.__module__)
 
     @property
@@ -71,7 +71,7 @@ _ENTRIES: dict[str, PolicyEntry] = {}
 def policy(
     id: str, *, paper: str = "own", feedback: str = "cascade", needs: tuple[str, ...] = (), learns: bool = True
 ) -> Callable[[F], F]:
-    """Enter a function `(setting, *, ...) -> Policy` into the catalogue under this id."""
+    """Return a decorator that adds a function `(setting, *, ...) -> Policy` to the catalogue under this id."""
 
     def decorate(build: F) -> F:
         enter(PolicyEntry(id, paper, feedback, needs, learns, build, params_of(build), code_in(build.__module__)))
@@ -81,7 +81,7 @@ def policy(
 
 
 def enter(entry: PolicyEntry) -> PolicyEntry:
-    """Add an entry to the catalogue; an id that another policy has is refused."""
+    """Add an entry to the catalogue; refuse an id that another policy has."""
     if entry.id in _ENTRIES:
         raise InvalidInput("id", entry.id, "an id that no other policy has")
     _ENTRIES[entry.id] = entry
@@ -93,7 +93,7 @@ def _outside(module: str) -> bool:
 
 
 def code_in(module: str) -> str:
-    """A hash of the file of a module from outside the package; empty where it has none, as in a notebook."""
+    """Return a hash of the file of a module outside the package; empty where it has none, as in a notebook."""
     file = vars(sys.modules[module]).get("__file__") if _outside(module) and module in sys.modules else None
     try:
         return "" if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
@@ -103,7 +103,7 @@ def code_in(module: str) -> str:
 
 @contextmanager
 def all_or_nothing() -> Iterator[None]:
-    """Take back what was entered inside the block where it fails."""
+    """Remove the entries that were added inside the block if it fails."""
     before = dict(_ENTRIES)
     try:
         yield
@@ -114,28 +114,28 @@ def all_or_nothing() -> Iterator[None]:
 
 
 def own_entries() -> tuple[PolicyEntry, ...]:
-    """The policies that were entered from outside the package so far; nothing is looked for."""
+    """Return the policies from outside the package that were added so far, without searching for more."""
     return tuple(entry for entry in _ENTRIES.values() if entry.own)
 
 
 def adopt(entries: Iterable[PolicyEntry]) -> None:
-    """Enter what another process has entered; a worker does so before it plays."""
+    """Add the entries of another process; a worker does so before it plays."""
     _ENTRIES.update({entry.id: entry for entry in entries})
 
 
 def entry_of(build: Build) -> PolicyEntry | None:
-    """The entry that this function was entered as; None where it was not."""
+    """Return the entry of this function, or None."""
     return next((entry for entry in _ENTRIES.values() if entry.build == build), None)
 
 
 def code_of(id: str) -> str:
-    """What tells one version of somebody's own policy from another; empty for the package's, which has a version."""
+    """Return a hash that distinguishes versions of a policy from outside the package; empty for the package's own."""
     return _ENTRIES[id].code if id in _ENTRIES else ""
 
 
 def entries() -> tuple[PolicyEntry, ...]:
-    """Every named policy, in the order of the papers; those of installed packages come last."""
-    from rankloop.catalogue import plugins  # which enters policies here
+    """Return every named policy, in the order of the papers; those of installed packages come last."""
+    from rankloop.catalogue import plugins  # it imports this module
 
     plugins.discover()
     return tuple(
@@ -144,15 +144,15 @@ def entries() -> tuple[PolicyEntry, ...]:
 
 
 def find(id: str) -> PolicyEntry:
-    """The entry of this id."""
-    found = _entered(id)
-    if found is not None:
-        return found
-    ids = [entry.id for entry in entries()]  # those of installed packages, too
-    found = _entered(id)
-    if found is None:
+    """Return the entry of this id."""
+    entry = _entered(id)
+    if entry is not None:
+        return entry
+    ids = [entry.id for entry in entries()]  # includes those of installed packages
+    entry = _entered(id)
+    if entry is None:
         raise UnknownPolicy("id", id, f"one of {', '.join(ids)}; {HOW_TO_LOAD}", closest(id, ids))
-    return found
+    return entry
 
 
 def _entered(id: object) -> PolicyEntry | None:
@@ -160,7 +160,7 @@ def _entered(id: object) -> PolicyEntry | None:
 
 
 def resolve(id: str, given: Mapping[str, object]) -> dict[str, Value]:
-    """All parameters of a policy: given ones checked, the others at their defaults."""
+    """Return all parameters of a policy: the given ones checked, the others at their defaults."""
     entry = find(id)
     own = {name: value for name, value in given.items() if name not in SHARED_PARAMS}
     params = checked(entry.params, own)
@@ -174,10 +174,11 @@ def resolve(id: str, given: Mapping[str, object]) -> dict[str, Value]:
 
 
 def build(id: str, setting: Setting, **given: object) -> RankingPolicy[LearnerState]:
-    """The policy of this id for this setting.
+    """Return the policy of this id for this setting.
 
-    Besides its own parameters every policy takes `feedback`: how it reads clicks, if not in its own way; `every`: it
-    learns from so many rounds together; and `discount`: the share of what was learned that one more round leaves.
+    Besides its own parameters every policy takes `feedback`, the feedback model that replaces its own; `every`, the
+    number of rounds in a batch from which it learns at once; and `discount`, the share of what was learned that each
+    further round keeps.
 
     >>> build("gts", Setting(items=30, slots=3)).feedback.name
     'cascade'
@@ -190,7 +191,7 @@ def build(id: str, setting: Setting, **given: object) -> RankingPolicy[LearnerSt
         built = build_entry(entry, setting, params)
     except RankloopError:
         raise
-    except Exception as error:  # of code that is not this package's
+    except Exception as error:  # from code outside the package
         raise Unsupported(f"{id} cannot be built ({type(error).__name__}: {error}).") from error
     if not isinstance(built, RankingPolicy):
         raise Unsupported(f"{id} gives a {type(built).__name__}; accepted: a rankloop.RankingPolicy.")
@@ -198,7 +199,7 @@ def build(id: str, setting: Setting, **given: object) -> RankingPolicy[LearnerSt
 
 
 def build_entry(entry: PolicyEntry, setting: Setting, params: Mapping[str, Value]) -> RankingPolicy[LearnerState]:
-    """The policy of an entry, from parameters that `resolve` has checked."""
+    """Return the policy of an entry, from parameters that `resolve` has checked."""
     own = dict(params)
     if "lasting" in entry.needs:
         setting.need_lasting(entry.id)
@@ -220,7 +221,7 @@ def build_entry(entry: PolicyEntry, setting: Setting, params: Mapping[str, Value
 
 
 def _reading(built: RankingPolicy[LearnerState], name: str, setting: Setting) -> Feedback:
-    """How clicks are read, by its name."""
+    """Return the feedback model of this name."""
     if name != "position-based":
         return PLAIN_FEEDBACKS[name]
     if built.takes_feedback and not built.fractional:

@@ -1,4 +1,4 @@
-"""Paper `select-rank`: Wang et al., Adaptively Learning to Select-Rank in Online Platforms (2024)."""
+"""Policies of paper `select-rank`: Wang et al., Adaptively Learning to Select-Rank in Online Platforms (2024)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankloop.feedback import SemiBandit
 from rankloop.plan import Assignment
 from rankloop.policy import Policy, PolicyState
 from rankloop.types import Setting
-from rankloop.wrappers import RandomLists, before
+from rankloop.wrappers import RandomLists, before_round
 
 Fit = Literal["online", "mle"]
 SelectRank = RandomLists[PolicyState[OnlineState]] | RandomLists[PolicyState[RowsState]]
@@ -37,11 +37,11 @@ def _select_rank(
     if fit == "online":
         online = OnlineLogistic(dim, models, ridge, v_ridge)
         explore = Ucb[OnlineState](lambda state, t: np.full(len(t), radius))
-        return RandomLists(Policy(design, online, explore, plan, SemiBandit()), before(T0))
+        return RandomLists(Policy(design, online, explore, plan, SemiBandit()), before_round(T0))
     rounds = setting.need_rounds(f"{name} with fit 'mle'", "fit 'online'")
     rows = LogisticRows(dim, models, rounds * (1 if models > 1 else setting.slots), ridge, v_ridge)
     exact = Ucb[RowsState](lambda state, t: np.full(len(t), radius))
-    return RandomLists(Policy(design, rows, exact, plan, SemiBandit()), before(T0))
+    return RandomLists(Policy(design, rows, exact, plan, SemiBandit()), before_round(T0))
 
 
 @policy("ucr", paper="select-rank", feedback="semi-bandit", needs=("context", "lasting"))
@@ -57,17 +57,25 @@ def ucr(
 ) -> SelectRank:
     """UCR: a logistic model for each item with its own position effect, UCB, and maximum-weight matching.
 
-    P(click | x, item j in slot k) = σ(θ_jᵀz), z = (k, x), k = 1 … K. Weight of (j, k): g(σ(θ_jᵀz + bonus·ξ‖z‖)) in
-    the norm of V_j⁻¹, V_j = v_ridge·I + Σzzᵀ; g by the world's objective: any-click -log(1-m), clicks m, revenue
-    price_j·m. Rounds 1 … T0-1 are random lists; items never shown have θ = 0.
+    P(click | x, item j in slot k) = σ(θ_jᵀz), z = (k, x), k = 1 … K; θ_j = (α_j, β_j) in the paper.
+    w(j, k) = g(σ(θ_jᵀz + bonus·ξ‖z‖)) in the norm of V_j⁻¹, V_j = v_ridge·I + Σzzᵀ; the list is the matching of items
+    and slots of largest total weight. g depends on the objective: any-click -log(1-m), clicks m, revenue price_j·m.
+    Rounds 1 … T0-1 show random lists; an item that was never shown has θ_j = 0.
 
-    fit 'online' (the default) is one recursive Laplace step for a click, O(d²), and forgets the row: the cost of a
-    round does not grow with the rounds played, which is what one deploys. fit 'mle' refits the ridge logistic
-    regression of every shown item on all its rows after each round, as the paper does;
-    `docs/explanation/select-rank.md` shows both regrets side by side. The paper's real-data experiment learns from 30 rounds together: `every: 30`.
+    Args:
+        xi: the paper's ξ, the exploration radius (Algorithm 2, line 3).
+        T0: the paper's T_0, the first round after the random initialisation (Algorithm 1).
+        ridge: ridge of the logistic regression; not in the paper, whose equation (5) has none.
+        v_ridge: ridge of V_j; not in the paper, whose equation (6) has none.
+        bonus: a factor of ξ; 1 in Algorithm 2.
+        fit: 'online' makes one recursive Laplace step for each observation, O(d²), and stores no rows, so that the cost
+            of a round stays constant; 'mle' refits the regression of every shown item on all its rows after each round,
+            as the paper does. docs/explanation/select-rank.md compares the regret of both.
 
-    Reference: Wang et al. (2024), Algorithm 1.
-    Deviates from the paper: the estimate has a ridge, without which it does not exist after few rounds.
+    Deviates from the paper: the estimate and V_j have a ridge, without which they do not exist after few rounds; the
+    default fit is 'online'. The paper's real-data experiment learns in batches of 30 rounds: set `every` to 30.
+
+    Reference: Wang et al. (2024), Section 3, Algorithms 1 and 2.
     """
     d = 1 + setting.need_context("ucr")
     return _select_rank(setting, "ucr", Positional(d - 1), d, setting.items, bonus * xi, fit, ridge, v_ridge, T0)
@@ -75,9 +83,18 @@ def ucr(
 
 @policy("g-mle", paper="select-rank", feedback="semi-bandit", needs=("context", "lasting"))
 def g_mle(setting: Setting, *, T0: Whole = 5, ridge: Positive = 1.0, fit: Fit = "online") -> SelectRank:
-    """G-MLE: UCR without its bonus, ξ = 0.
+    """G-MLE: UCR without its exploration bonus, that is ξ = 0.
 
-    Reference: Wang et al. (2024), Section 5.
+    w(j, k) = g(σ(θ_jᵀz)), z = (k, x); otherwise as ucr.
+
+    Args:
+        T0: the paper's T_0, the first round after the random initialisation (Algorithm 1).
+        ridge: ridge of the logistic regression; not in the paper, whose equation (5) has none.
+        fit: 'online' or 'mle', as in ucr.
+
+    Deviates from the paper: as ucr.
+
+    Reference: Wang et al. (2024), Remark 3.1 and Section 5.
     """
     d = 1 + setting.need_context("g-mle")
     return _select_rank(setting, "g-mle", Positional(d - 1), d, setting.items, 0.0, fit, ridge, 1.0, T0)
@@ -94,12 +111,22 @@ def feature_ucr(
     bonus: NonNegative = 3.0,
     fit: Fit = "online",
 ) -> SelectRank:
-    """Feature-based UCR: one model for all items, z = (k, x, y_j, vec(x y_jᵀ)).
+    """Feature-based UCR: one logistic model for all items, with item features and their interactions with the context.
 
-    Otherwise as ucr. Without item features each item is its own feature (one-hot).
+    w(j, k) = g(σ(θᵀz + bonus·ξ‖z‖)) in the norm of V⁻¹, z = (k, x, y_j, vec(x y_jᵀ)), x the context and y_j the
+    features of item j; otherwise as ucr. Without item features each item is its own feature (one-hot).
 
-    Reference: Wang et al. (2024), Appendix, feature-based UCR.
+    Args:
+        xi: the paper's ξ, the exploration radius.
+        T0: the paper's T_0, the first round after the random initialisation (Algorithm 1).
+        ridge: ridge of the logistic regression; not in the paper.
+        v_ridge: ridge of V; not in the paper.
+        bonus: a factor of ξ; 3 in the paper's Appendix B.
+        fit: 'online' or 'mle', as in ucr.
+
     Deviates from the paper: as ucr.
+
+    Reference: Wang et al. (2024), Appendix B.
     """
     dx = setting.need_context("feature-ucr")
     one_hot = setting.items if setting.dim is None else None

@@ -1,4 +1,4 @@
-"""Used or refused: a configuration is valid only if every setting in it is read by some part of the composed policy."""
+"""Used or refused: a configuration is valid only if some part of the composed policy reads every setting in it."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from rankloop.types import BetaPrior, Setting
 
 NAMES = frozenset(field.name for field in fields(Setting))
 OF_POLICY = ("dim", "context", "bias", "prior", "rounds", "coverage", "rewards", "losses")
-"""Settings of a ranker that only its policy can use, as `Setting` names them; they are None unless given."""
+"""Settings of a ranker that only its policy can use, named as in `Setting`; they are None unless given."""
 
 OF_LOG = ("dim", "context", "coverage")
-"""Those that say what items and requests carry: policies that share a log share them, whether or not they read them."""
+"""Settings that define the fields of items and requests: all policies of a log share them, read or not."""
 
 
 class ObservedSetting(Setting):
-    """A setting that remembers which of its fields were read."""
+    """A setting that records which of its fields were read."""
 
     __slots__ = ("read",)
     read: set[str]
 
     @classmethod
     def of(cls, setting: Setting) -> ObservedSetting:
-        """The same setting, nothing read."""
-        made = object.__new__(cls)
+        """Return the same setting with no field read."""
+        observed = object.__new__(cls)
         for name in NAMES:
-            object.__setattr__(made, name, getattr(setting, name))
-        object.__setattr__(made, "read", set())
-        return made
+            object.__setattr__(observed, name, getattr(setting, name))
+        object.__setattr__(observed, "read", set())
+        return observed
 
     def __getattribute__(self, name: str) -> object:
-        """Any attribute; fields are noted."""
+        """Return an attribute, and record it if it is a field."""
         if name in NAMES:
             object.__getattribute__(self, "read").add(name)
         return object.__getattribute__(self, name)
@@ -55,13 +55,13 @@ EVERYTHING = Setting(
     rewards=np.ones(3),
     losses=np.zeros(4),
 )
-"""A setting with all that a policy may read."""
+"""A setting with everything that a policy may read."""
 
 Compose = Callable[[Setting], RankingPolicy[LearnerState]]
 
 
 def composed(compose: Compose, setting: Setting) -> tuple[RankingPolicy[LearnerState], frozenset[str]]:
-    """A policy, and the fields of its setting that building it has read."""
+    """Return the composed policy, and the fields of its setting that the composition has read."""
     observed = ObservedSetting.of(setting)
     policy = compose(observed)
     return policy, frozenset(object.__getattribute__(observed, "read"))
@@ -72,21 +72,21 @@ def refuse_unread(settings: RankerSettings, read: frozenset[str], inherited: Col
 
     Args:
         settings: of the ranker.
-        read: the fields of its setting that composing the policy has read.
-        inherited: settings that belong to the log, and need not be read.
+        read: the fields of its setting that the composition has read.
+        inherited: settings that belong to the log, which need not be read.
     """
     name = settings.policy
     for setting in OF_POLICY:
         if getattr(settings, setting) is not None and setting not in (*read, *inherited):
             raise Unsupported(f"{name} does not use ranker.{setting}; leave it out, or choose {_choose(setting)}.")
-    told = settings.objective
-    if told not in ("any-click", "amount") and "objective" not in (*read, *inherited):
+    objective = settings.objective
+    if objective not in ("any-click", "amount") and "objective" not in (*read, *inherited):
         instead = _choose("objective")
-        raise Unsupported(f"{name} does not use ranker.objective '{told}'; leave it out, or choose {instead}.")
+        raise Unsupported(f"{name} does not use ranker.objective '{objective}'; leave it out, or choose {instead}.")
 
 
 def refuse_unable(settings: RankerSettings, policy: RankingPolicy[LearnerState]) -> None:
-    """Refuse settings that ask for what the policy cannot do."""
+    """Refuse settings that require a capability which the policy lacks."""
     name = settings.policy
     if settings.objective == "amount" and not policy.takes_amounts:
         raise Unsupported(
@@ -104,19 +104,19 @@ def refuse_unable(settings: RankerSettings, policy: RankingPolicy[LearnerState])
 
 
 def _choose(setting: str) -> str:
-    """The policies of the catalogue that use a setting, in words."""
+    """Return the policies of the catalogue that use a setting, as text."""
     users = [entry.id for entry in catalogue.entries() if setting in read_by(entry.id)]
     return f"one of {', '.join(users)}" if users else "another policy"
 
 
 def unread_by(policy: str, params: Mapping[str, object], settings: Iterable[str]) -> list[str]:
-    """Those of a ranker's settings that another policy of the catalogue would refuse, since it does not read them."""
+    """Return those of a ranker's settings that another policy of the catalogue would refuse as unread."""
     read = read_by(policy, **params)
     return [name for name in settings if name in (*OF_POLICY, "objective") and name not in (*read, *OF_LOG)]
 
 
 def read_by(id: str, **params: object) -> frozenset[str]:
-    """The fields of a setting that a policy of the catalogue reads, given everything."""
+    """Return the fields of a setting that a policy of the catalogue reads, given all of them."""
     try:
         return composed(lambda setting: catalogue.build(id, setting, **params), EVERYTHING)[1]
     except RankloopError:

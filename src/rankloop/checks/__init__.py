@@ -1,4 +1,4 @@
-"""The laws that every policy keeps, as a suite that anyone can run on a policy of their own.
+"""The laws that every policy obeys, as a suite that can be run on any policy.
 
 >>> from rankloop import build, checks
 >>> for law in checks.laws(lambda setting: build("cascade-ucb1", setting)):
@@ -26,11 +26,11 @@ class Law:
 
 
 def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
-    """Every law that applies to the policy which `make` builds for a setting.
+    """Yield every law that applies to the policy which `make` builds for a setting.
 
     Args:
-        make: a function from a Setting to a policy; the setting has all that a policy may need: 12 items with 4
-            features, topics, prices of attention, contexts and a Beta prior.
+        make: a function from a Setting to a policy; the setting has everything that a policy may need: 12 items with 4
+            features, topics, position biases, contexts and a Beta prior.
         learns: False for policies that are not meant to beat a random list.
     """
     checks: list[Callable[[Make], None]] = [
@@ -39,22 +39,22 @@ def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
         policies.equal_seeds_give_equal_lists,
         policies.unobserved_slots_teach_nothing,
         policies.relabelling_items_relabels_lists,
-        policies.save_load_go_on_equals_go_on,
+        policies.a_restored_snapshot_continues_identically,
         policies.a_batch_of_two_learns_as_two_batches_of_one,
         policies.impossible_clicks_are_refused,
-        serving.accepted_means_learnable,
-        serving.catching_up_equals_updates,
-        serving.growing_changes_nothing,
-        serving.every_list_is_decided_again,
-        capabilities.propensity_agrees_with_draws,
+        serving.accepted_feedback_replays_to_the_same_state,
+        serving.catching_up_equals_single_updates,
+        serving.growing_preserves_what_was_learned,
+        serving.every_logged_list_is_reproduced,
+        capabilities.propensities_match_sampled_frequencies,
         capabilities.forgetting_keeps_the_prior,
         capabilities.priors_order_the_first_lists,
-        capabilities.amending_equals_learning,
-        settings.used_or_refused,
+        capabilities.amending_equals_learning_the_amended_clicks,
+        settings.every_setting_is_used_or_refused,
     ]
-    if policies.is_settled(make):
+    if policies.is_deterministic(make):
         checks.append(policies.a_batch_of_two_decides_as_two_batches_of_one)
-    if make(Trial().setting).without_doubt() is not None:
+    if make(Trial().setting).without_exploration() is not None:
         checks.append(policies.zero_radius_equals_greedy)
     if learns:
         checks.append(policies.beats_random_by_a_wide_margin)

@@ -31,7 +31,7 @@ S = TypeVar("S", bound=LearnerState)
 
 
 def lists_are_distinct_allowed_and_within_budget(make: Make) -> None:
-    """Whatever is allowed and however long the list, nothing else is shown and nothing twice."""
+    """For any set of allowed items and any list length, lists hold allowed items only, each at most once."""
     trial, B = Trial(), 20
     policy = make(trial.setting)
     state = policy.init(B)
@@ -44,15 +44,17 @@ def lists_are_distinct_allowed_and_within_budget(make: Make) -> None:
         assert items.shape == (B, min(k, K))
         for row, may in zip(items, allowed, strict=True):
             shown = row[row != EMPTY]
-            assert len(set(shown)) == len(shown), "distinct"
-            assert len(shown) == min(len(row), may.sum()) or policy.random_length, "as many as there are"
-            assert may[shown].all(), "only allowed items"
-            assert (row[len(shown) :] == EMPTY).all(), "empty slots come last"
+            assert len(set(shown)) == len(shown), "an item is listed twice"
+            assert len(shown) == min(len(row), may.sum()) or policy.random_length, (
+                "a slot that could be filled is empty"
+            )
+            assert may[shown].all(), "an item is listed that is not allowed"
+            assert (row[len(shown) :] == EMPTY).all(), "an empty slot precedes a filled one"
         policy.learn(state, decision, trial.clicks(items, rng))
 
 
 def deciding_changes_no_state(make: Make) -> None:
-    """`decide` only reads."""
+    """`decide` only reads the state."""
     trial = Trial()
     policy = make(trial.setting)
     state = policy.init(3)
@@ -64,7 +66,7 @@ def deciding_changes_no_state(make: Make) -> None:
 
 
 def equal_seeds_give_equal_lists(make: Make) -> None:
-    """Randomness comes from the generator that is passed in, and from nowhere else."""
+    """All randomness comes from the generator that is passed in."""
     trial = Trial()
     runs = []
     for _ in range(2):
@@ -74,7 +76,7 @@ def equal_seeds_give_equal_lists(make: Make) -> None:
 
 
 def unobserved_slots_teach_nothing(make: Make) -> None:
-    """Other items in the slots without exposure, the same state afterwards."""
+    """Exchanging the items in slots without exposure does not change the state."""
     trial, B = Trial(), 8
     policy = make(trial.setting)
     rng = np.random.default_rng(5)
@@ -94,9 +96,9 @@ def unobserved_slots_teach_nothing(make: Make) -> None:
 
 
 def relabelling_items_relabels_lists(make: Make) -> None:
-    """Names of items carry no information. Compared as frequencies over 2,000 learners of one history.
+    """Item indices carry no information. Compared as frequencies over 2,000 learners with one history.
 
-    Each frequency may differ by five standard errors: a true law fails with a chance below 1e-4.
+    Each frequency may differ by five standard errors: the test of a true law fails with probability below 1e-4.
     """
     B = 2000
     order = np.random.default_rng(7).permutation(L)  # item i is called order[i]
@@ -112,11 +114,13 @@ def relabelling_items_relabels_lists(make: Make) -> None:
             frequencies.append((items[:, :, None] == np.arange(L)).mean(axis=0))
         f, g = frequencies[0], frequencies[1][:, order]
         error = np.sqrt((f * (1 - f) + g * (1 - g)) / B)
-        assert (np.abs(f - g) <= 5.0 * error + 1e-12).all(), f"the same share of every slot after {history} rounds"
+        assert (np.abs(f - g) <= 5.0 * error + 1e-12).all(), (
+            f"items are treated differently by index after {history} rounds"
+        )
 
 
-def save_load_go_on_equals_go_on(make: Make) -> None:
-    """A snapshot is complete."""
+def a_restored_snapshot_continues_identically(make: Make) -> None:
+    """A state that was saved and loaded decides and learns exactly as the original."""
     trial = Trial()
     policy = make(trial.setting)
     state = policy.init(3)
@@ -132,7 +136,7 @@ def save_load_go_on_equals_go_on(make: Make) -> None:
 
 
 def a_batch_of_two_learns_as_two_batches_of_one(make: Make) -> None:
-    """Learners of a batch do not touch each other, and a view of one learner is a learner."""
+    """Learners of a batch are independent, and a view of one learner can learn on its own."""
     trial = Trial()
     policy = make(trial.setting)
     whole, views = policy.init(2), policy.init(2)
@@ -148,17 +152,20 @@ def a_batch_of_two_learns_as_two_batches_of_one(make: Make) -> None:
 
 
 def a_batch_of_two_decides_as_two_batches_of_one(make: Make) -> None:
-    """For rules without randomness of their own, a learner alone gets the list that it gets in the batch."""
+    """Under rules without randomness, a single learner gets the list that it gets in the batch."""
     trial = Trial()
     policy = make(trial.setting)
     state, lists = _decided(make)
-    for b in np.flatnonzero(settled_learners(make))[:20]:
+    for b in np.flatnonzero(deterministic_learners(make))[:20]:
         alone = policy.decide(state.view(slice(b, b + 1)), trial.request(1), np.random.default_rng(99)).items
         np.testing.assert_array_equal(lists[0, b], alone[0])
 
 
 def impossible_clicks_are_refused(make: Make) -> None:
-    """A click on an empty slot, two clicks under the cascade, an item listed twice: nothing changes."""
+    """Impossible feedback is refused and changes nothing.
+
+    A click on an empty slot, two clicks under the cascade, an item listed twice, NaN, or the wrong number of slots.
+    """
     trial = Trial()
     policy = make(trial.setting)
     state = policy.init(1)
@@ -183,35 +190,35 @@ def impossible_clicks_are_refused(make: Make) -> None:
 
 
 def zero_radius_equals_greedy(make: Make) -> None:
-    """Exploration is added to the estimate: without doubt, the estimate decides."""
+    """With an exploration radius of 0 the estimate alone decides."""
     trial = Trial()
     policy = make(trial.setting)
-    silent, greedy = policy.without_doubt(), policy.greedy()
-    assert silent is not None
+    still, greedy = policy.without_exploration(), policy.greedy()
+    assert still is not None
     assert greedy is not None
     state = policy.init(5)
     trial.teach(policy, state, ROUNDS, seed=17)
     request = trial.request(5)
-    quiet, best = (p.decide(state, request, np.random.default_rng(18)) for p in (silent, greedy))
-    assert quiet.scores is not None
+    settled, best = (p.decide(state, request, np.random.default_rng(18)) for p in (still, greedy))
+    assert settled.scores is not None
     assert best.scores is not None
-    # Lists of equal estimates may differ in their order; what they were chosen for may not.
-    np.testing.assert_allclose(quiet.scores, best.scores, rtol=1e-12, atol=1e-12)
-    found = policy.estimates(state, request)
-    assert found is not None
-    first = np.take_along_axis(found[0], quiet.items[:, :1], axis=1)
-    np.testing.assert_allclose(quiet.scores[:, :1], first, rtol=1e-12, atol=1e-12)
+    # Items of equal estimates may be in another order; the scores may not differ.
+    np.testing.assert_allclose(settled.scores, best.scores, rtol=1e-12, atol=1e-12)
+    estimates = policy.estimates(state, request)
+    assert estimates is not None
+    first = np.take_along_axis(estimates[0], settled.items[:, :1], axis=1)
+    np.testing.assert_allclose(settled.scores[:, :1], first, rtol=1e-12, atol=1e-12)
 
 
 def beats_random_by_a_wide_margin(make: Make) -> None:
-    """Less than half of the random policy's regret after 4,000 rounds of an easy problem, 20 replications."""
+    """After 4,000 rounds of an easy problem, the mean regret over 20 replications is below half of random's."""
     result = simulate([make], own_world(make), rounds=4000, replications=20, seed=19)
     share = result.traces[0].final.mean() / result.random.final.mean()
-    assert share < 0.5, f"{share:.0%} of the random policy's regret on an easy problem; below 50 % is asked"
+    assert share < 0.5, f"{share:.0%} of the random policy's regret on an easy problem; required: below 50 %"
 
 
 def own_world(make: Make) -> World:
-    """The first of some easy worlds that offers what the policy needs."""
+    """Return the first of several easy worlds that offers what the policy needs."""
     feature = np.array([5.0, 4.5, 4.0, *np.linspace(0.0, 0.3, L - 3)])
     attraction = np.asarray(sigmoid(feature))
     topics = np.eye(L)[:, :3]
@@ -230,18 +237,18 @@ def own_world(make: Make) -> World:
     raise Unsupported("none of the easy worlds offers what the policy needs.")
 
 
-def is_settled(make: Make) -> bool:
-    """Whether most learners get the same list from every generator; not where the policy breaks a law on the way."""
+def is_deterministic(make: Make) -> bool:
+    """Return whether most learners get the same list from every generator; False if the policy fails on the way."""
     try:
-        return bool(settled_learners(make).mean() > 0.5)
-    except Exception:  # the law that it breaks says so by name
+        return bool(deterministic_learners(make).mean() > 0.5)
+    except Exception:  # the law that fails reports the error
         return False
 
 
-def settled_learners(make: Make) -> BoolArray:
-    """Which of 100 learners with a history get the same list from every generator.
+def deterministic_learners(make: Make) -> BoolArray:
+    """Return which of 100 learners with a history get the same list from every generator.
 
-    All of them, but for ties, if a rule uses no randomness of its own.
+    All of them, except for ties, if a rule uses no randomness.
     """
     lists = _decided(make)[1]
     return np.asarray((lists == lists[:1]).all(axis=(0, 2)))

@@ -1,7 +1,7 @@
-"""Laws of a policy in a service: what is accepted can be learned, items come while it runs, every list comes out again.
+"""Laws of a policy in a service: accepted feedback can be replayed, the state can grow, and lists are reproducible.
 
-A ranker serves visitors who are late, report twice or report amounts, while items come and go and a second policy
-stands by. Whatever it accepts, a replay of its log must accept as well, and give the same state.
+A ranker serves visitors whose feedback is late, duplicated or an amount, while items are added and removed and a
+challenger follows. A replay of its log must accept whatever the ranker accepted, and reach the same state.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from rankloop.types import FloatArray, IntArray, Request, Setting
 
 S = TypeVar("S", bound=LearnerState)
 STEPS = 80
-"""Visits, reports and changes of items in one stream: more than sixteen items come, so that the state grows."""
+"""Number of requests, feedback events and item changes in one stream: enough for the state to grow beyond 16 items."""
 VALUES = (0.0, 1.0, 2.0, 0.5, -1.0, MAX_MAGNITUDE, -MAX_MAGNITUDE)
-OFFERED: dict[str, object] = {
+SETTING_VALUES: dict[str, object] = {
     "dim": D,
     "context": D,
     "coverage": D,
@@ -36,8 +36,8 @@ OFFERED: dict[str, object] = {
     "prior": (1.0, 3.0),
     "rounds": 1000,
 }
-BESIDE = ("cascade-ucb1", "gts")
-"""Policies that stand by: one learns from clicks only, the other from amounts."""
+CHALLENGERS = ("cascade-ucb1", "gts")
+"""Challenger policies: one learns from clicks only, the other from amounts."""
 
 
 class Clock:
@@ -47,144 +47,153 @@ class Clock:
         self.now = 1000.0
 
     def __call__(self) -> float:
-        """Now."""
+        """Return the present time in seconds."""
         return self.now
 
 
 def configured(make: Make, **settings: object) -> RankerConfig:
-    """A ranker's configuration whose policy `make` builds, with all that a policy may need."""
+    """Return a ranker's configuration whose policy `make` builds, with all settings that the policy reads."""
 
-    class Own(RankerConfig, frozen=True):
-        """The settings of a ranker with a policy that is in no catalogue."""
+    class ServingLawConfig(RankerConfig, frozen=True):
+        """The settings of a ranker whose policy is not in the catalogue."""
 
         def settle(self) -> None:
-            """It need not be there."""
+            """Accept a policy that is not in the catalogue."""
 
         def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:
             return make(setting)
 
-    return Own.of({"policy": "own", "slots": K, "window": 60.0, "seed": 7, **needed(make), **settings})
+    return ServingLawConfig.of({"policy": "own", "slots": K, "window": 60.0, "seed": 7, **needed(make), **settings})
 
 
 def needed(make: Make) -> dict[str, object]:
-    """The settings that a policy reads, of all that it may."""
+    """Return the settings that a policy reads, with values."""
     _, read = composed(make, EVERYTHING)
-    return {name: value for name, value in OFFERED.items() if name in read}
+    return {name: value for name, value in SETTING_VALUES.items() if name in read}
 
 
 class Stream:
-    """A ranker and what happens to it, drawn from a generator."""
+    """A ranker and a random stream of requests, feedback and item changes."""
 
-    def __init__(self, config: RankerConfig, rng: np.random.Generator, beside: str | None = None) -> None:
+    def __init__(self, config: RankerConfig, rng: np.random.Generator, challenger: str | None = None) -> None:
         self.store, self._clock, self._rng = MemoryStore(), Clock(), rng
         self.ranker = Ranker(config, store=self.store, clock=self._clock)
-        self._came, self._shown, self.refused = 0, list[str](), 0
+        self._items_added, self._decisions, self.refused = 0, list[str](), 0
         self._put(L)
-        if beside is not None:
-            other = ChallengerConfig.of({**_plain(config), "policy": beside}).adjusted_as(config.plain())
+        if challenger is not None:
+            other = ChallengerConfig.of({**_plain(config), "policy": challenger}).adjusted_as(config.plain())
             self.ranker.add_challenger(Replica(other))
 
     def run(self, steps: int) -> None:
         """Take this number of random actions."""
-        actions: list[Callable[[], object]] = [self._visit, self._visit, self._list, self._report, self._report]
-        rare: list[Callable[[], object]] = [self._come, self._change, self._go, self._wait]
+        actions: list[Callable[[], object]] = [
+            self._rank_and_report,
+            self._rank_and_report,
+            self._rank,
+            self._report,
+            self._report,
+        ]
+        rare: list[Callable[[], object]] = [self._add_items, self._change_item, self._remove_item, self._wait]
         for _ in range(steps):
-            some = actions if self._rng.random() < 0.75 else rare
-            some[int(self._rng.integers(len(some)))]()
+            choices = actions if self._rng.random() < 0.75 else rare
+            choices[int(self._rng.integers(len(choices)))]()
         self.ranker.flush()
 
-    def _put(self, many: int) -> None:
-        n = self._came
-        self.ranker.put_items([self._item(f"item-{i}") for i in range(n, n + many)])
-        self._came += many
+    def _put(self, count: int) -> None:
+        n = self._items_added
+        self.ranker.put_items([self._item(f"item-{i}") for i in range(n, n + count)])
+        self._items_added += count
 
     def _item(self, id: str) -> dict[str, object]:
-        """An item as it comes or changes, perhaps with the score of another ranker."""
+        """Return a new or changed item, sometimes with another ranker's score as prior."""
         rng = self._rng
         features, coverage, config = rng.random(D).tolist(), rng.random(D).tolist(), self.ranker.config
-        made: dict[str, object] = {"id": id}
-        made |= {} if config.dim is None else {"features": features}
-        made |= {} if config.coverage is None else {"coverage": coverage}
+        item: dict[str, object] = {"id": id}
+        item |= {} if config.dim is None else {"features": features}
+        item |= {} if config.coverage is None else {"coverage": coverage}
         if self.ranker.takes_priors and rng.random() < 0.3:
-            made["prior"] = {"score": float(rng.random()), "strength": float(rng.integers(0, 20))}
-        return made
+            item["prior"] = {"score": float(rng.random()), "strength": float(rng.integers(0, 20))}
+        return item
 
-    def _change(self) -> None:
-        there = self.ranker.items()
-        changed = self._item(there[int(self._rng.integers(len(there)))].id)
+    def _change_item(self) -> None:
+        items = self.ranker.items()
+        changed = self._item(items[int(self._rng.integers(len(items)))].id)
         if not self.ranker.replaces_priors:
             changed.pop("prior", None)
         self.ranker.put_items([changed])
 
-    def _come(self) -> None:
+    def _add_items(self) -> None:
         self._put(int(self._rng.integers(1, 4)))
 
-    def _go(self) -> None:
-        there = self.ranker.items()
-        if len(there) > K + 1:
-            self.ranker.remove_items([there[int(self._rng.integers(len(there)))].id])
+    def _remove_item(self) -> None:
+        items = self.ranker.items()
+        if len(items) > K + 1:
+            self.ranker.remove_items([items[int(self._rng.integers(len(items)))].id])
 
     def _wait(self) -> None:
         self._clock.now += float(self._rng.exponential(30.0))
         self.ranker.tick()
 
-    def _list(self) -> str:
-        rng, there = self._rng, [item.id for item in self.ranker.items()]
-        asked: dict[str, Any] = {"k": int(rng.integers(1, K + 1)), "segment": ("", "a", "b")[int(rng.integers(3))]}
+    def _rank(self) -> str:
+        rng, ids = self._rng, [item.id for item in self.ranker.items()]
+        request: dict[str, Any] = {"k": int(rng.integers(1, K + 1)), "segment": ("", "a", "b")[int(rng.integers(3))]}
         if rng.random() < 0.3:
-            asked["candidates"] = [id for id in there if rng.random() < 0.7]
+            request["candidates"] = [id for id in ids if rng.random() < 0.7]
         context = rng.uniform(-0.5, 0.5, D).tolist()
-        asked |= {} if self.ranker.config.context is None else {"context": context}
-        self._shown.append(self.ranker.rank(**asked).id)
-        return self._shown[-1]
+        request |= {} if self.ranker.config.context is None else {"context": context}
+        self._decisions.append(self.ranker.rank(**request).id)
+        return self._decisions[-1]
 
-    def _visit(self) -> None:
-        self._tell(self._list())
+    def _rank_and_report(self) -> None:
+        self._send_feedback(self._rank())
 
     def _report(self) -> None:
-        if self._shown:
-            self._tell(self._shown[int(self._rng.integers(max(0, len(self._shown) - 8), len(self._shown)))])
+        n = len(self._decisions)
+        if n:
+            self._send_feedback(self._decisions[int(self._rng.integers(max(0, n - 8), n))])
 
-    def _tell(self, decision: str) -> None:
-        """Report clicks, items or amounts, perhaps twice, perhaps finally; what is refused is not in the log."""
+    def _send_feedback(self, decision: str) -> None:
+        """Send clicks or amounts, sometimes repeated or final; refused feedback must not be in the log."""
         rng, shown = self._rng, self.ranker.history(decision)
         filled = [row.slot for row in shown.slots if row.item is not None]
         clicked = [slot for slot in filled if rng.random() < 0.4]
-        told: dict[str, Any] = {"clicked": clicked}
+        payload: dict[str, Any] = {"clicked": clicked}
         if rng.random() < 0.4:
             values = [float(rng.choice(VALUES)) if slot in filled else 0.0 for slot in range(len(shown.slots))]
-            told = {"values": values}
+            payload = {"values": values}
         event = f"event-{int(rng.integers(200))}" if rng.random() < 0.5 else None
         self.ranker.flush()
         before = len(list(self.store.read(self.ranker.name)))
         try:
-            self.ranker.feedback(decision, event=event, final=bool(rng.random() < 0.3), **told)
+            self.ranker.feedback(decision, event=event, final=bool(rng.random() < 0.3), **payload)
         except RankloopError:
             self.refused += 1
-            assert len(list(self.store.read(self.ranker.name))) == before, "what was refused is in the log"
+            assert len(list(self.store.read(self.ranker.name))) == before, "refused feedback is in the log"
 
 
-def accepted_means_learnable(make: Make) -> None:
-    """Whatever is accepted can be replayed, alone or beside a second policy, and gives the state that was live."""
+def accepted_feedback_replays_to_the_same_state(make: Make) -> None:
+    """A replay of everything that was accepted, with and without a challenger, reaches the live state."""
     for aggregate in ("earliest", "sum"):
-        for beside in BESIDE:
-            replayed(make, np.random.default_rng(20), aggregate, beside)
+        for challenger in CHALLENGERS:
+            replayed(make, np.random.default_rng(20), aggregate, challenger)
 
 
-def replayed(make: Make, rng: np.random.Generator, aggregate: str, beside: str) -> None:
-    """A stream of any events, drawn from the generator, gives the same states live and in a replay."""
+def replayed(make: Make, rng: np.random.Generator, aggregate: str, challenger: str) -> None:
+    """Assert that a random stream of events gives the same states live and in a replay."""
     config = configured(make, aggregate=aggregate)
-    stream = Stream(config, rng, beside)
+    stream = Stream(config, rng, challenger)
     stream.run(STEPS)
     live, other = (_bytes(one) for one in (stream.ranker._replica, stream.ranker._challenger))
     for made, expected in ((config, live), (_settings_of(stream.ranker), other)):
         again = Replica(made)
         again.follow(stream.store.read("ranker"))
-        assert _bytes(again) == expected, f"a replay differs from live ({aggregate}, beside {beside})"
+        assert _bytes(again) == expected, (
+            f"the replayed state differs from the live one ({aggregate}, challenger {challenger})"
+        )
 
 
-def catching_up_equals_updates(make: Make) -> None:
-    """However many events are applied at once, the state is that of one event after the other, bit for bit."""
+def catching_up_equals_single_updates(make: Make) -> None:
+    """The state does not depend on how many events are applied at once, bit for bit."""
     config = configured(make)
     stream = Stream(config, np.random.default_rng(21))
     stream.run(STEPS)
@@ -195,18 +204,20 @@ def catching_up_equals_updates(make: Make) -> None:
         states.append(_bytes(replica))
     careful = Replica(config)
     careful.apply_carefully(stream.store.read("ranker"))
-    assert all(state == _bytes(careful) for state in states), "events that are applied together teach something else"
+    assert all(state == _bytes(careful) for state in states), (
+        "events applied in batches give another state than single ones"
+    )
 
 
-def growing_changes_nothing(make: Make) -> None:
-    """To learn, grow and learn on is to learn all and grow; what is believed of the items that were there stays."""
+def growing_preserves_what_was_learned(make: Make) -> None:
+    """Growing before or after learning gives the same state, and predictions for the old items stay the same."""
     trial = Trial()
-    for dim in (D, None):  # without features some policies give each item one of its own
+    for dim in (D, None):  # without features some policies use a one-hot feature for each item
         settings = [_resized(trial.setting, items, dim) for items in (L, 2 * L)]
         try:
             small, large = (make(setting) for setting in settings)
         except Exception:
-            if dim is None:  # it needs features
+            if dim is None:  # the policy needs features
                 continue
             raise
         early, late = small.init(1), small.init(1)
@@ -225,12 +236,12 @@ def growing_changes_nothing(make: Make) -> None:
         before = small.predict(late, small.adopt(few, lists))
         after = large.predict(grown, large.adopt(many, lists))
         if before is not None:
-            assert after is not None, "a policy that has grown predicts no more"
+            assert after is not None, "the policy makes no predictions after growing"
             np.testing.assert_allclose(before, after, rtol=1e-9, atol=1e-9)
 
 
-def every_list_is_decided_again(make: Make) -> None:
-    """From the log alone, every list comes out again, bit for bit: also of other settings of the rollout."""
+def every_logged_list_is_reproduced(make: Make) -> None:
+    """Every list can be decided again from the log alone, bit for bit, even after changes of the rollout settings."""
     config = configured(make)
     stream = Stream(config, np.random.default_rng(23))
     stream.run(STEPS)
@@ -246,8 +257,8 @@ def every_list_is_decided_again(make: Make) -> None:
 
 
 def _bytes(replica: Replica | None) -> dict[str, bytes]:
-    """All that a replica knows."""
-    assert replica is not None, "the policy that stood by could not follow"
+    """Return the complete state of a replica as bytes."""
+    assert replica is not None, "the challenger could not follow"
     taken = take(replica)
     arrays = {name: np.asarray(array).tobytes() for name, array in taken.arrays.items()}
     waiting = {f"waiting.{shown.id}": b"" if y is None else y.tobytes() for shown, y, _ in taken.open_decisions}
@@ -269,7 +280,7 @@ def _plain(config: RankerConfig) -> dict[str, object]:
 
 
 def _resized(setting: Setting, items: int, dim: int | None) -> Setting:
-    """The same setting with room for more items; the items that are present stay the same."""
+    """Return the same setting with capacity for more items; the present items stay the same."""
     prior = setting.prior
     a, b = (np.resize(p, items) for p in (prior.a, prior.b)) if prior is not None else (None, None)
     made: dict[str, Any] = {name: getattr(setting, name) for name in ("slots", "rounds", "bias", "context", "coverage")}
@@ -279,7 +290,7 @@ def _resized(setting: Setting, items: int, dim: int | None) -> Setting:
 
 
 def _round(rng: np.random.Generator) -> tuple[IntArray, FloatArray]:
-    """A list of the first items, and at most one click on it."""
+    """Return a list of the first items, and at most one click on it."""
     clicks = np.zeros((1, K))
     if rng.random() < 0.6:
         clicks[0, int(rng.integers(K))] = 1.0
@@ -291,6 +302,6 @@ def _learn(policy: RankingPolicy[S], state: S, request: Request, lists: IntArray
 
 
 def _request(trial: Trial, dim: int | None, items: int) -> Request:
-    """A request for the trial's items and, where there are more, as many others."""
+    """Return a request for the trial's items and, where there are more, as many others."""
     features = None if dim is None else np.resize(trial.features, (items, D))
     return Request(1, items, K, features, trial.context[None, :], np.resize(trial.coverage, (items, D)))

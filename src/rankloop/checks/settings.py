@@ -1,4 +1,4 @@
-"""Used or refused: a setting of a ranker changes what it does, or the ranker refuses it."""
+"""Used or refused: a setting of a ranker changes its behaviour, or the ranker refuses it."""
 
 from __future__ import annotations
 
@@ -41,60 +41,60 @@ VALUES: dict[str, tuple[object, object]] = {
     "explore_daily": (None, 0),
     "guardrail": (None, Guardrail(drop=0.0, error=0.5, min_lists=2)),
 }
-"""Two values of every setting that say different things."""
-BESIDE: dict[str, dict[str, object]] = {
+"""Two values of every setting that must lead to different behaviour."""
+REQUIRED_WITH: dict[str, dict[str, object]] = {
     "rewards": {"losses": (0.0, -0.3, -1.0, -3.0)},
     "losses": {"rewards": (1.0, 1.0, 1.0)},
     "guardrail": {"traffic": 0.5},
 }
-"""What a setting needs beside it to mean something."""
+"""Other settings without which a setting has no effect."""
 SCRIPTS: dict[str, tuple[int, bool]] = {"rounds": (4 * VISITS, False), "guardrail": (VISITS, True)}
-"""Visits, and whether only control's lists are clicked, where a setting shows only then."""
-ALSO = (("objective", "revenue"), ("objective", "amount"))
+"""Number of visits, and whether only control lists are clicked, for settings that have no effect otherwise."""
+MORE_OBJECTIVES = (("objective", "revenue"), ("objective", "amount"))
 
 
-def used_or_refused(make: Make) -> None:
-    """Two rankers that differ in one setting differ in lists, answers, statuses or what is learned; or one is refused.
+def every_setting_is_used_or_refused(make: Make) -> None:
+    """Two rankers that differ in one setting differ in lists, answers, statuses or learned state, or one is refused.
 
-    An echo of the configuration does not count.
+    The echo of the configuration does not count.
     """
     for name, first, second in _pairs():
-        one, other = (_config(make, {**BESIDE.get(name, {}), name: value}) for value in (first, second))
+        one, other = (_config(make, {**REQUIRED_WITH.get(name, {}), name: value}) for value in (first, second))
         try:
             for config in (one, other):
                 config.check()
         except RankloopError:
             continue
         seen = [_observed(config, *SCRIPTS.get(name, (VISITS, False))) for config in (one, other)]
-        assert seen[0] != seen[1], f"ranker.{name} is accepted, and {first!r} and {second!r} do the same"
+        assert seen[0] != seen[1], f"ranker.{name} is accepted, but {first!r} and {second!r} have the same effect"
 
 
 def _pairs() -> Iterator[tuple[str, object, object]]:
     for name, (first, second) in VALUES.items():
         yield name, first, second
-    for name, second in ALSO:
+    for name, second in MORE_OBJECTIVES:
         yield name, VALUES[name][0], second
 
 
 def _config(make: Make, settings: dict[str, object]) -> RankerConfig:
-    """The settings of a ranker with this policy; what it needs is there, unless another value is asked for."""
+    """Return the configuration of a ranker with this policy: the settings that it needs, and the given ones."""
 
-    class Own(RankerConfig, frozen=True):
-        """The settings of a ranker with a policy that is in no catalogue."""
+    class SettingLawConfig(RankerConfig, frozen=True):
+        """The settings of a ranker whose policy is not in the catalogue and can be discounted."""
 
         def settle(self) -> None:
-            """It need not be there."""
+            """Accept a policy that is not in the catalogue."""
 
         def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:
-            built: RankingPolicy[Any] = make(setting)  # of one state or another, as the discount wants it
+            built: RankingPolicy[Any] = make(setting)  # the type of its state depends on the discount
             if self.discount != 1.0:
                 built = Discounted(built, self.discount)
             return built
 
     given: dict[str, object] = {"policy": "own", "slots": K, "window": 60.0, "seed": 7, **needed(make), **settings}
     if given.get("objective") == "amount":
-        given.setdefault("aggregate", "sum")  # as `RankerSettings` has it where nothing is said
-    return Own.of(given)
+        given.setdefault("aggregate", "sum")  # the default of `RankerSettings`
+    return SettingLawConfig.of(given)
 
 
 def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[list[object], dict[str, bytes]]:
@@ -102,7 +102,7 @@ def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[li
     clock, rng = Clock(), np.random.default_rng(41)
     ranker = Ranker(config, clock=clock)
     x, topics = rng.random((ITEMS, D)), rng.random((ITEMS, D))
-    x[-1], topics[-1] = x[-2], topics[-2]  # twins: which of them is shown is a fair draw
+    x[-1], topics[-1] = x[-2], topics[-2]  # equal items: which of them is shown is random
     appeal = np.linspace(0.1, 0.9, ITEMS)
     ids = [f"item-{i}" for i in range(ITEMS)]
     ranker.put_items([_item(config, i, x[i], topics[i]) for i in range(ITEMS)])
@@ -110,29 +110,29 @@ def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[li
     for n in range(visits):
         clock.now += 1.0
         context = rng.uniform(-0.5, 0.5, D)[: config.context].tolist() if config.context is not None else None
-        asked = RankRequest(decision=f"d{n}", visitor=f"v{n}", order=ids[::-1], context=context)
-        ranking, kept = ranker.submit_rank(asked)
-        if kept is not None:
-            kept.result()
-        luck = rng.random(ITEMS)
-        clicked = [slot for slot, id in enumerate(ranking.ids) if luck[ids.index(id)] < appeal[ids.index(id)]]
+        request = RankRequest(decision=f"d{n}", visitor=f"v{n}", order=ids[::-1], context=context)
+        ranking, committed = ranker.submit_rank(request)
+        if committed is not None:
+            committed.result()
+        draws = rng.random(ITEMS)
+        clicked = [slot for slot, id in enumerate(ranking.ids) if draws[ids.index(id)] < appeal[ids.index(id)]]
         if only_control:
             clicked = [0] if ranking.group == "control" else []
-        seen.append((ranking.ids, ranking.group, kept is None))
-        if n % 3:  # of the others nothing is heard until their windows close
+        seen.append((ranking.ids, ranking.group, committed is None))
+        if n % 3:  # the others get no feedback before their windows close
             seen.append(ranker.feedback(ranking.id, clicked=clicked[:1]).status)
         if n % 7 == 6:
             clock.now += 10.0
             ranker.tick()
             seen.append(ranker.counts()["open_decisions"])
     learned = {name: np.asarray(array).tobytes() for name, array in ranker._replica.learners.arrays().items()}
-    told = {name: np.asarray(array).tobytes() for name, array in ranker._replica.counters.arrays().items()}
+    counters = {name: np.asarray(array).tobytes() for name, array in ranker._replica.counters.arrays().items()}
     ranker.close()
-    return seen, learned | told
+    return seen, learned | counters
 
 
 def _item(config: RankerConfig, i: int, x: FloatArray, topics: FloatArray) -> dict[str, object]:
-    """An item as the settings ask for, with a price that is not what it is clicked for."""
-    made: dict[str, object] = {"id": f"item-{i}", "price": float(1 + (5 * i) % ITEMS)}
-    made |= {} if config.dim is None else {"features": x[: config.dim].tolist()}
-    return made | ({} if config.coverage is None else {"coverage": topics[: config.coverage].tolist()})
+    """Return an item with the fields that the settings require, and a price that is unrelated to its appeal."""
+    item: dict[str, object] = {"id": f"item-{i}", "price": float(1 + (5 * i) % ITEMS)}
+    item |= {} if config.dim is None else {"features": x[: config.dim].tolist()}
+    return item | ({} if config.coverage is None else {"coverage": topics[: config.coverage].tolist()})

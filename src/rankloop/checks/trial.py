@@ -1,4 +1,4 @@
-"""A small problem with everything that a policy may need, on which the laws are tried."""
+"""A small problem with everything that a policy may need, on which the laws are checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rankloop.types import EMPTY, BetaPrior, BoolArray, FloatArray, IntArray, Re
 from rankloop.worlds.click_models import CascadeClicks
 
 Make = Callable[[Setting], RankingPolicy[Any]]
-"""A policy for a setting."""
+"""A function that builds the policy for a setting."""
 
 L, K, D, ROUNDS = 12, 3, 4, 60
 
@@ -35,17 +35,17 @@ class Trial:
         self.setting = Setting(L, K, rounds=1000, dim=D, prior=prior, bias=bias, context=D, coverage=D)
 
     def request(self, learners: int, k: int = K, allowed: BoolArray | None = None) -> Request:
-        """A request for the items of the trial."""
+        """Return a request for the items of the trial."""
         context = np.broadcast_to(self.context, (learners, D))
         return Request(learners, L, k, self.features, context, self.coverage, allowed)
 
     def clicks(self, items: IntArray, rng: np.random.Generator) -> FloatArray:
-        """What visitors of a cascade click."""
+        """Return the clicks of visitors under the cascade model."""
         attracted = (rng.random(items.shape) < self.attraction[items]) & (items != EMPTY)
         return CascadeClicks().click(attracted, np.empty((len(items), 0)))[0]
 
     def play(self, policy: SupportsRanking, state: LearnerState, rounds: int, seed: int) -> list[IntArray]:
-        """Let the policy decide and learn; returns the lists."""
+        """Let the policy decide and learn; return the lists."""
         rng = np.random.default_rng(seed)
         lists = []
         for _ in range(rounds):
@@ -57,7 +57,7 @@ class Trial:
     def teach(
         self, policy: SupportsRanking, state: LearnerState, rounds: int, seed: int, order: IntArray | None = None
     ) -> None:
-        """Show given lists with given clicks, the same for every policy; item i is called order[i]."""
+        """Let the policy learn from given lists and clicks, the same for every policy; item i is called order[i]."""
         rng = np.random.default_rng(seed)
         for _ in range(rounds):
             items = rng.permuted(np.tile(np.arange(L), (len(state.t), 1)), axis=1)[:, :K]
@@ -67,7 +67,7 @@ class Trial:
 
 
 def assert_equal(one: LearnerState, other: LearnerState, tolerance: float = 0.0) -> None:
-    """Two states are equal, array by array."""
+    """Assert that two states are equal, array by array."""
     left, right = (cast("dict[str, FloatArray]", dict(state.arrays())) for state in (one, other))
     assert left.keys() == right.keys()
     for name in left:

@@ -1,4 +1,4 @@
-"""Designs: which model does a slot feed, and with which features?"""
+"""Designs: which model a slot feeds, and with which features."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Design(Protocol):
     """Turns items in slots into rows of a belief."""
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
-        """Rows of all L items for this slot after this prefix [B, slot]."""
+        """Return the rows of all L items for this slot after this prefix [B, slot]."""
 
     def pick(self, request: Request, items: IntArray) -> Rows:
-        """Rows of the lists [B, K], each slot's as `rows` gave it when the slot was filled."""
+        """Return the rows of lists [B, K], equal to those that `rows` gave when each slot was filled."""
 
     @property
     def reads(self) -> frozenset[Read]:
@@ -30,20 +30,23 @@ class Design(Protocol):
 
     @property
     def row_features(self) -> int | None:
-        """Number of features of a row; None where requests decide that."""
+        """Number of features of a row; None where the request determines it."""
         return 0
 
     def models_of_item(self, slots: int) -> int:
-        """How many models an item feeds, in as many slots: a prior of the item is a row of each of them."""
+        """Return how many models an item feeds, each in a slot of its own.
+
+        A prior of the item is a row in each of them.
+        """
         return 1
 
     def layout(self, width: int) -> RowLayout | None:
-        """Where the features of a row of this width, made for fewer items, stand now; None: they stay in place."""
+        """Return where the features of a row of this width, made for fewer items, are now; None: unmoved."""
         return None
 
 
 def features_at(request: Request, items: IntArray) -> FloatArray:
-    """Features of listed items, [B, K, d]; those of an empty slot are arbitrary."""
+    """Return the features of listed items, [B, K, d]; those of an empty slot are arbitrary."""
     table = item_features(request)
     return table[items] if table.ndim == 2 else take(table, items)
 
@@ -52,11 +55,11 @@ class PerItem(Design):
     """One model for each item, without features: the classic bandit."""
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
-        """Model i for item i."""
+        """Return model i for item i."""
         return Rows(model=slice(None))
 
     def pick(self, request: Request, items: IntArray) -> Rows:
-        """The listed items' own models."""
+        """Return the models of the listed items."""
         return Rows(model=items)
 
 
@@ -73,21 +76,21 @@ class Shared(Design):
 
     @property
     def row_features(self) -> int | None:
-        """As many as items have."""
+        """The number of item features."""
         return self.dim
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
-        """Model 0 for every item."""
+        """Return model 0 and the features of every item."""
         return Rows(model=0, x=request.features)
 
     def pick(self, request: Request, items: IntArray) -> Rows:
-        """The listed items' features."""
+        """Return model 0 and the features of the listed items."""
         return Rows(model=0, x=features_at(request, items))
 
 
 @dataclass(frozen=True)
 class PerSlot(Design):
-    """One model for each slot, fed with the features of the item placed there."""
+    """One model for each slot, fed with the features of the item in the slot."""
 
     dim: int | None = None  # d, where it is known
 
@@ -98,24 +101,24 @@ class PerSlot(Design):
 
     @property
     def row_features(self) -> int | None:
-        """As many as items have."""
+        """The number of item features."""
         return self.dim
 
     def models_of_item(self, slots: int) -> int:
-        """One for each slot."""
+        """Return one model for each slot."""
         return slots
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
-        """Model `slot` for every item."""
+        """Return model `slot` for every item."""
         return Rows(model=slot, x=request.features)
 
     def pick(self, request: Request, items: IntArray) -> Rows:
-        """Model k for slot k."""
+        """Return model k for slot k."""
         return Rows(model=np.arange(items.shape[1]), x=features_at(request, items))
 
 
 class SlotOnly(Design):
-    """Rows that name their slot: for beliefs that keep all items of a slot together."""
+    """Rows whose model is their slot: for beliefs that hold all items of a slot in one model."""
 
     @property
     def reads(self) -> frozenset[Read]:
@@ -123,11 +126,11 @@ class SlotOnly(Design):
         return frozenset({"slot"})
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
-        """Model `slot`."""
+        """Return model `slot`."""
         return Rows(model=slot)
 
     def pick(self, request: Request, items: IntArray) -> Rows:
-        """Model k for slot k."""
+        """Return model k for slot k."""
         return Rows(model=np.arange(items.shape[1]))
 
 
@@ -143,15 +146,15 @@ class PerItemSlot(Design):
         return frozenset({"slot"})
 
     def models_of_item(self, slots: int) -> int:
-        """One for each slot."""
+        """Return one model for each slot."""
         return slots
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
-        """The models of all items in this slot."""
+        """Return the models of all items in this slot."""
         return Rows(model=slice(slot, None, self.slots))
 
     def pick(self, request: Request, items: IntArray) -> Rows:
-        """The models of the listed pairs."""
+        """Return the models of the listed pairs."""
         model = items * self.slots + np.arange(items.shape[1])
         return Rows(model=np.where(items != EMPTY, model, EMPTY))
 
@@ -169,17 +172,17 @@ class Positional(Design):
 
     @property
     def row_features(self) -> int | None:
-        """The slot and the context."""
+        """The slot and the context: 1 + dx."""
         return 1 + self.context
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
-        """Z is the same for all items, [B, 1, 1 + dx]."""
+        """Return z, the same for all items, [B, 1, 1 + dx]."""
         return Rows(
             model=slice(None), x=_with_position(context_of(request, self.context)[:, None, :], np.array([slot + 1.0]))
         )
 
     def pick(self, request: Request, items: IntArray) -> Rows:
-        """Z of each slot, [B, K, 1 + dx]."""
+        """Return z of each slot, [B, K, 1 + dx]."""
         K = items.shape[1]
         context = np.repeat(context_of(request, self.context)[:, None, :], K, axis=1)
         return Rows(model=items, x=_with_position(context, np.arange(1.0, K + 1.0)))
@@ -205,7 +208,7 @@ class Interaction(Design):
         return None if dy is None else 1 + dx + dy + dx * dy
 
     def layout(self, width: int) -> RowLayout | None:
-        """Features of items come with the items: y grows, and so does each of the dx blocks of x⊗y."""
+        """Return the columns of features when items are added: y grows, and so does each of the dx blocks of x⊗y."""
         dx, now = self.context, self.one_hot
         if now is None:
             return None
@@ -214,7 +217,7 @@ class Interaction(Design):
         return RowLayout(np.concatenate([np.arange(1 + dx), blocks.ravel()]), 1 + dx + now + dx * now)
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
-        """Z of every item in this slot, [B, L, 1 + dx + dy + dx·dy]."""
+        """Return z of every item in this slot, [B, L, 1 + dx + dy + dx·dy]."""
         y = np.broadcast_to(item_features(request), (request.learners, request.items, item_features(request).shape[-1]))
         return Rows(
             model=0,
@@ -222,14 +225,14 @@ class Interaction(Design):
         )
 
     def pick(self, request: Request, items: IntArray) -> Rows:
-        """Z of the listed items."""
+        """Return z of the listed items."""
         z = _crossed(context_of(request, self.context), features_at(request, items))
         return Rows(model=0, x=_with_position(z, np.arange(1.0, items.shape[1] + 1.0)))
 
 
 @dataclass(frozen=True)
 class Coverage(Design):
-    """One model fed with what an item adds to the topics covered by the prefix.
+    """One model, fed with the coverage that an item adds to the topics covered by the prefix.
 
     c̄ = (2c′-1)/√topics with c′_i = c_i(x)·∏_{y in prefix}(1 - c_i(y)) (paper `long-sequences`, Section 4).
     """
@@ -238,7 +241,7 @@ class Coverage(Design):
 
     @property
     def reads(self) -> frozenset[Read]:
-        """Topics, and the items above."""
+        """The topics, and the items above."""
         return frozenset({"coverage", "prefix"})
 
     @property
@@ -247,13 +250,13 @@ class Coverage(Design):
         return self.topics
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
-        """c̄ of every item after this prefix, [B, L, topics]."""
+        """Return c̄ of every item after this prefix, [B, L, topics]."""
         covered = _coverage_at(request, prefix)
         left = np.prod(1.0 - covered, axis=1)[:, None, :]
         return Rows(model=0, x=_centred(coverage_of(request) * left))
 
     def pick(self, request: Request, items: IntArray) -> Rows:
-        """c̄ of each listed item after the items above it, [B, K, topics]."""
+        """Return c̄ of each listed item after the items above it, [B, K, topics]."""
         covered = _coverage_at(request, items)
         left = np.cumprod(1.0 - covered, axis=1)
         left = np.concatenate([np.ones_like(left[:, :1]), left[:, :-1]], axis=1)
@@ -261,28 +264,28 @@ class Coverage(Design):
 
 
 def context_of(request: Request, length: int) -> FloatArray:
-    """The visitors' contexts, [B, dx]; none is an empty one."""
+    """Return the visitors' contexts, [B, dx]; dx = 0 without a context."""
     context = np.empty((request.learners, 0)) if request.context is None else request.context
     if context.shape[1] != length:
         given = MISSING if request.context is None else Words(f"of {context.shape[1]} numbers")
-        raise InvalidInput("request.context", given, f"{length} numbers for each learner, as when it was built")
+        raise InvalidInput("request.context", given, f"{length} numbers for each learner, as the policy was built for")
     return context
 
 
 def item_features(request: Request) -> FloatArray:
-    """Features of the items, [L, d] or [B, L, d]; without any, each item is its own (one-hot)."""
+    """Return the features of the items, [L, d] or [B, L, d]; one-hot by item where there are none."""
     return np.eye(request.items) if request.features is None else request.features
 
 
 def coverage_of(request: Request) -> FloatArray:
-    """Topics covered by the items, [L, topics] or [B, L, topics]."""
+    """Return the topics covered by the items, [L, topics] or [B, L, topics]."""
     if request.coverage is None:
-        raise TypeError("a design over coverage needs a request that has it")
+        raise TypeError("a coverage design needs a request with coverage")
     return request.coverage
 
 
 def _coverage_at(request: Request, items: IntArray) -> FloatArray:
-    """Topics covered by listed items, [B, K, topics]; an empty slot covers none."""
+    """Return the topics covered by listed items, [B, K, topics]; an empty slot covers none."""
     table = coverage_of(request)
     covered = table[items] if table.ndim == 2 else take(table, items)
     return np.where((items != EMPTY)[:, :, None], covered, 0.0)
@@ -293,13 +296,13 @@ def _centred(coverage: FloatArray) -> FloatArray:
 
 
 def _with_position(x: FloatArray, position: FloatArray) -> FloatArray:
-    """(k, x): position [n] before x [B, n, d]."""
+    """Return (k, x): positions [n] prepended to x [B, n, d]."""
     first = np.broadcast_to(position[:, None], (*x.shape[:2], 1))
     return np.concatenate([first, x], axis=2)
 
 
 def _crossed(context: FloatArray, y: FloatArray) -> FloatArray:
-    """(x, y, x⊗y) for context x [B, dx] and features y [B, n, dy]."""
+    """Return (x, y, x⊗y) for context x [B, dx] and features y [B, n, dy]."""
     B, n, _ = y.shape
     x = np.broadcast_to(context[:, None, :], (B, n, context.shape[1]))
     return np.concatenate([x, y, (x[..., :, None] * y[..., None, :]).reshape(B, n, x.shape[2] * y.shape[2])], axis=2)

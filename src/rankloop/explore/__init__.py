@@ -1,4 +1,4 @@
-"""Exploration rules: how does doubt become a score?"""
+"""Exploration rules: how estimates and their uncertainty become scores."""
 
 from rankloop.explore.base import ExplorationRule, Schedule
 from rankloop.explore.bounds import epoch_ucb, kl_ucb, pbm_ucb, ucb1

@@ -1,4 +1,4 @@
-"""Upper confidence bounds made of counts. An unobserved item scores +inf."""
+"""Upper confidence bounds from counts. An unobserved item scores +inf."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rankloop.types import FloatArray, IntArray
 
 
 def ucb1(tally: Tally, t: IntArray) -> FloatArray:
-    """s/n + √(1.5 log(t-1)/n), log 0 := 0."""
+    """Return s/n + √(1.5 log(t-1)/n), log 0 := 0."""
     log_t = np.log(np.maximum(t - 1, 1))[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = tally.mean + np.sqrt(1.5 * log_t / tally.exposure)
@@ -18,7 +18,7 @@ def ucb1(tally: Tally, t: IntArray) -> FloatArray:
 
 
 def kl_ucb(tally: Tally, t: IntArray) -> FloatArray:
-    """max{q ≥ s/n : n·KL(s/n‖q) ≤ max(0, log t + 3 log log t)}, the budget 0 at t = 1."""
+    """Return max{q ≥ s/n : n·KL(s/n‖q) ≤ max(0, log t + 3 log log t)}, the right-hand side 0 at t = 1."""
     log_t = np.log(t)
     with np.errstate(divide="ignore"):
         budget = np.maximum(0.0, log_t + 3.0 * np.log(log_t))[:, None]
@@ -28,7 +28,7 @@ def kl_ucb(tally: Tally, t: IntArray) -> FloatArray:
 
 
 def epoch_ucb(tally: Tally, log: FloatArray, factor: float) -> FloatArray:
-    """ᾱ + √(factor·min(1, 2ᾱ)·log/Λ) + factor·log/Λ, log [B, 1] (paper `choice`, Algorithm 2)."""
+    """Return ᾱ + √(factor·min(1, 2ᾱ)·log/Λ) + factor·log/Λ, log [B, 1] (paper `choice`, Algorithm 2)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = factor * log / tally.exposure
         bound = tally.mean + np.sqrt(np.minimum(1.0, 2.0 * tally.mean) * rate) + rate
@@ -36,7 +36,7 @@ def epoch_ucb(tally: Tally, log: FloatArray, factor: float) -> FloatArray:
 
 
 def pbm_ucb(tally: Tally, t: IntArray, epsilon: float) -> FloatArray:
-    """clicks/Ñ + √(N/Ñ)·√((1+ε) log t/(2Ñ)) with N rounds shown and Ñ the exposure (Lagrée et al. 2016)."""
+    """Return clicks/Ñ + √(N/Ñ)·√((1+ε) log t/(2Ñ)) with N rounds shown and Ñ the exposure (Lagrée et al. 2016)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         width = np.sqrt(tally.shown / tally.exposure) * np.sqrt(
             (1.0 + epsilon) * np.log(t)[:, None] / (2.0 * tally.exposure)

@@ -1,4 +1,4 @@
-"""The rules themselves. Each is a few lines: the doubt is in the state, the plan comes after."""
+"""The exploration rules. The state holds the uncertainty; the planner makes the list."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ S_contra = TypeVar("S_contra", contravariant=True)
 
 @dataclass(frozen=True)
 class Indifferent(ExplorationRule[State]):
-    """No opinion, for planners that ask for none."""
+    """A rule without scores, for planners that use none."""
 
     def __call__(self, state: State, t: IntArray, rng: np.random.Generator) -> Score:
-        """A score that cannot be asked for."""
+        """Return a score function that must not be called."""
 
         def score(rows: Rows) -> FloatArray:
-            raise TypeError("an indifferent rule has no scores; pair it with a planner that asks for none")
+            raise TypeError("the rule Indifferent has no scores; pair it with a planner that uses none")
 
         return score
 
 
 @dataclass(frozen=True)
 class Greedy(FromState[HasMean]):
-    """The estimate, without doubt."""
+    """The estimate, without exploration."""
 
     explores = False
 
     def __call__(self, state: HasMean, t: IntArray, rng: np.random.Generator) -> Score:
-        """The mean."""
+        """Return the mean."""
         return state.mean
 
 
 @dataclass(frozen=True)
 class Bound(FromState[HasTally]):
-    """An upper confidence bound made of counts."""
+    """An upper confidence bound computed from counts."""
 
     bound: Callable[[Tally, IntArray], FloatArray]
 
     def __call__(self, state: HasTally, t: IntArray, rng: np.random.Generator) -> Score:
-        """bound(counts, t)."""
+        """Return bound(counts, t)."""
         return lambda rows: self.bound(state.tally(rows), t)
 
 
@@ -65,7 +65,7 @@ class Ucb(FromState[U_contra], Generic[U_contra]):
     cap: float = np.inf
 
     def __call__(self, state: U_contra, t: IntArray, rng: np.random.Generator) -> Score:
-        """The capped upper bound."""
+        """Return the capped upper bound."""
         radius = self.radius(state, t)[:, None]
 
         def score(rows: Rows) -> FloatArray:
@@ -74,8 +74,8 @@ class Ucb(FromState[U_contra], Generic[U_contra]):
 
         return score
 
-    def without_doubt(self) -> Ucb[U_contra]:
-        """Radius 0, without a cap."""
+    def without_exploration(self) -> Ucb[U_contra]:
+        """Return the rule with radius 0 and without a cap."""
         return Ucb(lambda state, t: np.zeros(len(t)))
 
 
@@ -86,19 +86,19 @@ class Thompson(ExplorationRule[SupportsDraw]):
     scale: Schedule | float = 1.0
 
     def __call__(self, state: SupportsDraw, t: IntArray, rng: np.random.Generator) -> Score:
-        """The score of the drawn parameters."""
+        """Return the scores of the drawn parameters."""
         return state.draw(self.spread(t), rng)
 
     def spread(self, t: IntArray) -> FloatArray | float:
-        """The scale in round t [B]; where it is 0, nothing is drawn."""
+        """Return the scale in round t [B]; where it is 0, nothing is drawn."""
         return self.scale(t) if callable(self.scale) else self.scale
 
-    def without_doubt(self) -> Thompson:
-        """Scale 0."""
+    def without_exploration(self) -> Thompson:
+        """Return the rule with scale 0."""
         return Thompson(0.0)
 
     def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
-        """Known only where nothing is drawn."""
+        """Return a closed form for scale 0 only."""
         return lists.drawn(self.spread, planner.of_fixed_scores(policy))
 
 
@@ -109,7 +109,7 @@ class SharedNoise(ExplorationRule[HasTally]):
     sd: Callable[[Tally, IntArray], FloatArray]
 
     def __call__(self, state: HasTally, t: IntArray, rng: np.random.Generator) -> Score:
-        """All items move up or down together."""
+        """Return scores that move up or down together."""
         Z = rng.standard_normal((len(t), 1))
 
         def score(rows: Rows) -> FloatArray:
@@ -118,12 +118,12 @@ class SharedNoise(ExplorationRule[HasTally]):
 
         return score
 
-    def without_doubt(self) -> SharedNoise:
-        """Standard deviation 0."""
+    def without_exploration(self) -> SharedNoise:
+        """Return the rule with standard deviation 0."""
         return SharedNoise(lambda tally, t: np.zeros_like(tally.clicks))
 
     def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
-        """Every score is a line in Z."""
+        """Return the closed form for scores that are lines in Z."""
 
         def lines(state: HasTally, t: IntArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
             tally = state.tally(rows)
@@ -139,7 +139,7 @@ class Quantile(FromState[HasQuantiles]):
     level: Schedule
 
     def __call__(self, state: HasQuantiles, t: IntArray, rng: np.random.Generator) -> Score:
-        """The posterior quantile at level(t)."""
+        """Return the posterior quantile at level(t)."""
         q = self.level(t)
         return lambda rows: state.quantile(rows, q)
 
@@ -149,12 +149,12 @@ class Blocks(ExplorationRule[OrderState]):
     """Minus the block's level plus U(0, 1): blocks in order, each of them shuffled (TopRank)."""
 
     def __call__(self, state: OrderState, t: IntArray, rng: np.random.Generator) -> Score:
-        """Scores whose order is the blocks' with random order inside."""
+        """Return scores that keep the order of the blocks and are random within a block."""
         scores = rng.random(state.level.shape) - state.level
         return lambda rows: scores[:, rows.model]
 
     def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
-        """Blocks are levels."""
+        """Return the closed form for levels, which are the blocks."""
 
         def levels(state: OrderState, rows: Rows) -> FloatArray:
             return np.asarray(0.0 - state.level[:, rows.model], dtype=np.float64)
@@ -164,13 +164,13 @@ class Blocks(ExplorationRule[OrderState]):
 
 @dataclass(frozen=True)
 class EpsilonList(ExplorationRule[S_contra], Generic[S_contra]):
-    """With probability epsilon a uniformly random list, else another rule's."""
+    """With probability epsilon a uniformly random list, else the list of another rule."""
 
     rule: ExplorationRule[S_contra]
     epsilon: float
 
     def __call__(self, state: S_contra, t: IntArray, rng: np.random.Generator) -> Score:
-        """Random scores for the learners that explore in this round."""
+        """Return random scores for the learners that explore in this round."""
         explores = rng.random((len(t), 1)) < self.epsilon
         inner = self.rule(state, t, rng)
         noise: list[FloatArray] = []
@@ -184,7 +184,7 @@ class EpsilonList(ExplorationRule[S_contra], Generic[S_contra]):
         return score
 
     def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
-        """A mixture of random scores and the other rule's."""
+        """Return the mixture of random scores and the other rule's."""
         own = self.rule.list_distribution(planner, policy.with_rule(self.rule))
         return lists.epsilon(self.epsilon, planner.of_random_scores(policy), own)
 
@@ -196,7 +196,7 @@ class UcbOutsideLink(FromState[HasMeanAndWidth]):
     radius: float
 
     def __call__(self, state: HasMeanAndWidth, t: IntArray, rng: np.random.Generator) -> Score:
-        """An upper bound on the probability itself."""
+        """Return an upper bound on the probability itself."""
         return lambda rows: np.asarray(sigmoid(state.mean(rows)) + self.radius * state.width(rows))
 
 
@@ -204,15 +204,15 @@ class UcbOutsideLink(FromState[HasMeanAndWidth]):
 class Sensitive(FromState[ChoiceState]):
     """λ̂_k·(α̂ + radius(β², l)): an optimistic attraction, weighted by the estimated bias of the slot.
 
-    Never-shown items come before all others. Matching such products puts the item with the k-th largest index
-    into the slot with the k-th largest bias (rearrangement inequality). Rows name the slot as their model.
+    Items that were never shown come before all others. Matching such products puts the item with the k-th largest index
+    into the slot with the k-th largest bias (rearrangement inequality). The model of a row is its slot.
     """
 
     radius: Callable[[FloatArray, IntArray], FloatArray]  # (β² [B, J], l [B]) -> [B, J]
     before_all: float = 1e6
 
     def __call__(self, state: ChoiceState, t: IntArray, rng: np.random.Generator) -> Score:
-        """Products of bias and index."""
+        """Return the products of bias and index."""
         U = state.alpha + self.radius(state.beta2, t)
         U = np.where(state.S.sum(axis=1) > 0, U, self.before_all)
         return lambda rows: state.lam[:, rows.model][:, None] * U

@@ -1,1 +1,1 @@
-"""Numerical pieces without any notion of ranking."""
+"""Numerical routines that know nothing about ranking."""

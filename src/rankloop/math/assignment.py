@@ -9,10 +9,10 @@ from rankloop.types import BoolArray, FloatArray, IntArray
 
 
 def _several(w: FloatArray, u: FloatArray, v: FloatArray, slot_of: IntArray) -> bool:
-    """Whether another matching than slot_of is as good, up to rounding; prices u and v as `_assign` leaves them.
+    """Return whether another matching than slot_of is equally good, up to rounding; dual prices u and v from `_assign`.
 
-    Another one is a cycle of slots, each of which takes the next one's item, where nobody loses: all its pairs have
-    reduced cost 0. Items that are free are node 0; whoever takes one lets somebody's item go.
+    Another optimal matching is a cycle of slots, each of which takes the next one's item at reduced cost 0. Node 0
+    stands for the unmatched items: a slot that takes one of them frees an item.
     """
     K, C = w.shape
     slack = 8.0 * K * K * 2.0**-52 * (np.abs(u).max() + np.abs(v).max())
@@ -22,12 +22,12 @@ def _several(w: FloatArray, u: FloatArray, v: FloatArray, slot_of: IntArray) -> 
             takes[0, slot_of[j]] = True
     for k in range(1, K + 1):
         as_good, least = 0, -u[k] - slack
-        for j in range(C):  # without a branch: most slots like their own item best, and are done
+        for j in range(C):  # branch-free: most slots prefer their own item only, and are done
             as_good += w[k - 1, j] + v[j + 1] >= least
         for j in range(1, C + 1 if as_good > 1 else 1):
             if w[k - 1, j - 1] + v[j] >= least and slot_of[j] != k:
                 takes[k, slot_of[j]] = True
-    # Who takes nothing of those left is on no cycle: peel off until nobody is left, or only cycles are.
+    # A node without an edge to a remaining node is on no cycle: remove such nodes until none or only cycles remain.
     left, count, peeled = np.ones(K + 1, dtype=np.bool_), K + 1, True
     while peeled:
         peeled = False
@@ -45,9 +45,9 @@ several = compiled(_several)
 
 
 def _assign(weights: FloatArray, chosen: IntArray, sole: BoolArray) -> None:
-    """chosen[b, k] = item of slot k in a matching of maximum total weight; weights [B, K, C], C ≥ K, finite.
+    """Set chosen[b, k] to the item of slot k in a matching of maximum total weight; weights [B, K, C], C ≥ K, finite.
 
-    sole[b]: no other matching is as good, also if sums were rounded otherwise.
+    sole[b]: no other matching is equally good, even if sums were rounded differently.
 
     Shortest augmenting paths (Jonker and Volgenant 1987), one slot after the other, with dual prices
     u of slots and v of items: O(K²C).

@@ -9,12 +9,12 @@ from rankloop.types import FloatArray
 
 
 def kl(p: FloatArray, q: FloatArray) -> FloatArray:
-    """KL(Bernoulli(p) ‖ Bernoulli(q)), elementwise."""
+    """Return KL(Bernoulli(p) ‖ Bernoulli(q)), elementwise."""
     return np.asarray(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))
 
 
 def kl_upper(p: FloatArray, budget: FloatArray, steps: int = 50, tolerance: float = 1e-13) -> FloatArray:
-    """max{q ≥ p : KL(p‖q) ≤ budget}, elementwise, for p in [0, 1] and budget ≥ 0.
+    """Return max{q ≥ p : KL(p‖q) ≤ budget}, elementwise, for p in [0, 1] and budget ≥ 0.
 
     KL is convex and increasing in q, so Newton's method that starts right of the root stays right of
     it and converges. Two closed forms are right of it: Pinsker's p + √(budget/2), and the root of KL

@@ -1,4 +1,8 @@
-"""Uniform numbers by name: one key gives every item its own, and only those asked for are computed."""
+"""A counter-based RNG: the uniform number of an item is a function of a key and the item's index.
+
+Policies that face the same key get common random numbers: an item has the same number whatever list it is in, and only
+the numbers that are used are computed.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,12 @@ from rankloop.types import FloatArray, IntArray
 
 
 def keys(learners: int, rng: np.random.Generator) -> NDArray[np.uint64]:
-    """A random key for each learner, [B]."""
+    """Return a random key for each learner, [B]."""
     return rng.integers(0, 2**64, size=learners, dtype=np.uint64)
 
 
 def uniforms(key: NDArray[np.uint64], items: IntArray) -> FloatArray:
-    """The uniform number in [0, 1) of each item [B, K] under its learner's key [B].
+    """Return the uniform number in [0, 1) of each item [B, K] under its learner's key [B].
 
     Item i gets output i of the SplitMix64 generator (Steele, Lea and Flood 2014) that starts at the key.
     """

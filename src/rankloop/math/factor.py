@@ -1,6 +1,6 @@
 """Square-root factors of inverse precision matrices, updated row by row.
 
-``F`` with F Fᵀ = V⁻¹ gives everything a linear belief is asked for without a factorisation:
+``F`` with F Fᵀ = V⁻¹ answers every query of a linear belief without a factorisation:
 V⁻¹b = F(Fᵀb), draws F z, widths ‖Fᵀx‖. Potter's update keeps F exact when V grows by x xᵀ,
 costs O(d²) and cannot lose positive definiteness.
 """
@@ -15,14 +15,14 @@ from rankloop.types import FloatArray, IntArray, Model
 
 
 def initial(learners: int, models: int, dim: int, precision: float) -> FloatArray:
-    """F [B, M, d, d] for V = precision * I."""
+    """Return F [B, M, d, d] for V = precision * I."""
     F = np.zeros((learners, models, dim, dim))
     F[..., np.arange(dim), np.arange(dim)] = precision**-0.5
     return F
 
 
 def add_rows(F: FloatArray, model: Model, x: FloatArray) -> FloatArray:
-    """V_m += x xᵀ in place for the slots of a list, in order; zero rows change nothing.
+    """Apply V_m += x xᵀ in place for the slots of a list, in order; zero rows change nothing.
 
     Args:
         F: [B, M, d, d].
@@ -43,7 +43,7 @@ def add_rows(F: FloatArray, model: Model, x: FloatArray) -> FloatArray:
 
 
 def remove_row(F: FloatArray, x: FloatArray) -> None:
-    """V -= x xᵀ in place, for F [B, d, d] and a row x [B, d] that was added before.
+    """Apply V -= x xᵀ in place, for F [B, d, d] and a row x [B, d] that was added before.
 
     With f = Fᵀx and s = fᵀf < 1, V⁻¹ becomes F(I + f fᵀ/(1-s))Fᵀ, whose square root is F(I + c f fᵀ) with
     c = (1/√(1-s) - 1)/s.
@@ -55,7 +55,7 @@ def remove_row(F: FloatArray, x: FloatArray) -> None:
 
 
 def slot_models(model: Model, shape: tuple[int, ...]) -> IntArray:
-    """The model of each slot of a list, [B, K], as an array of its own."""
+    """Return the model of each slot of a list, [B, K], as a new array."""
     if isinstance(model, slice):
         raise TypeError("the models of a list are an index, one for each slot")
     index = np.empty(shape, dtype=np.int64)
@@ -64,12 +64,12 @@ def slot_models(model: Model, shape: tuple[int, ...]) -> IntArray:
 
 
 def solve(F: FloatArray, b: FloatArray) -> FloatArray:
-    """V⁻¹b for F [..., d, d] and b [..., d]."""
+    """Return V⁻¹b for F [..., d, d] and b [..., d]."""
     return np.asarray(np.matvec(F, np.vecmat(b, F)))
 
 
 def width(F: FloatArray, x: FloatArray) -> FloatArray:
-    """‖x‖ in the norm of V⁻¹, [B, L], for F [B, d, d] and x [L, d] or [B, L, d]."""
+    """Return ‖x‖ in the norm of V⁻¹, [B, L], for F [B, d, d] and x [L, d] or [B, L, d]."""
     x = stacked(x)
     out = np.empty((len(F), x.shape[1]))
     norms(x, np.ascontiguousarray(F), out)
@@ -77,7 +77,7 @@ def width(F: FloatArray, x: FloatArray) -> FloatArray:
 
 
 def from_precision(V: FloatArray) -> FloatArray:
-    """F [..., d, d] of a precision matrix V [..., d, d], also of one that is singular but for rounding."""
+    """Return F [..., d, d] of a precision matrix V [..., d, d], even if V is singular up to rounding."""
     try:
         return np.linalg.cholesky(np.linalg.inv(V))
     except np.linalg.LinAlgError:
@@ -86,13 +86,13 @@ def from_precision(V: FloatArray) -> FloatArray:
 
 
 def precision(F: FloatArray) -> FloatArray:
-    """V [..., d, d] of a factor F [..., d, d], however far its directions are apart."""
+    """Return V [..., d, d] of a factor F [..., d, d], however ill-conditioned."""
     vectors, spread, _ = np.linalg.svd(F)
     return np.asarray((vectors / (spread**2)[..., None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
 def positive_eigen(V: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues [..., d], the smallest raised to where rounding begins, and eigenvectors [..., d, d]."""
+    """Return eigenvalues [..., d], the smallest raised to the level of rounding, and eigenvectors [..., d, d]."""
     values, vectors = np.linalg.eigh(V)
     least = np.finfo(np.float64).eps * values[..., -1:]
     return np.maximum(values, least), vectors

@@ -1,4 +1,4 @@
-"""Chances of an order in which equals are drawn fairly."""
+"""Probabilities of an order in which ties are broken uniformly at random."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from rankloop.math.kernels import compiled
 from rankloop.types import BoolArray, FloatArray, IntArray
 
 
-def _standing(values: FloatArray, may: BoolArray, chosen: IntArray, larger: IntArray, equal: IntArray) -> None:
-    """How many of the values [L] that may be are larger than each chosen one's, and how many equal, both [n].
+def _count_larger_equal(
+    values: FloatArray, may: BoolArray, chosen: IntArray, larger: IntArray, equal: IntArray
+) -> None:
+    """Count the allowed values [L] that are larger than each chosen one, and those that equal it, both [n].
 
-    None equal where the index is none of those that may be.
+    Both counts are 0 where the chosen index is not allowed.
     """
     for j in range(len(chosen)):
         larger[j], equal[j] = 0, 0
@@ -24,40 +26,40 @@ def _standing(values: FloatArray, may: BoolArray, chosen: IntArray, larger: IntA
                 equal[j] += values[i] == value
 
 
-standing = compiled(_standing)
+count_larger_equal = compiled(_count_larger_equal)
 
 
 def _pairing(
     start: IntArray, size: IntArray, first: IntArray, width: IntArray, prefix: FloatArray, pair: FloatArray
 ) -> None:
-    """Chances that things meet boxes, each [n], when both are put into a row, equal ones in random order.
+    """Compute the probabilities that items meet slots, each [n], when both are sorted and ties are in random order.
 
-    Thing j is one of size[j] equal ones at the places start[j], start[j] + 1 …; box j one of width[j] at first[j] …
-    pair[j] = P(thing j meets box j), prefix[j] = P(the things up to j meet their boxes); 0 for a thing of size 0.
+    Item j is one of size[j] tied items at the ranks start[j], start[j] + 1 …; slot j is one of width[j] at first[j] …
+    pair[j] = P(item j meets slot j), prefix[j] = P(the items up to j meet their slots); 0 for an item of size 0.
     """
-    sure = 1.0
+    so_far = 1.0
     for j in range(len(start)):
         common = min(start[j] + size[j], first[j] + width[j]) - max(start[j], first[j])
         if common <= 0:
-            pair[j] = sure = prefix[j] = 0.0
+            pair[j] = so_far = prefix[j] = 0.0
             continue
         pair[j] = common / (size[j] * width[j])
-        # Places in common, equal things and equal boxes that those before have used up.
-        places, things, boxes = common, size[j], width[j]
+        # Common ranks, tied items and tied slots, without those that earlier pairs have used up.
+        ranks, items, slots = common, size[j], width[j]
         for i in range(j):
-            like_thing, like_box = start[i] == start[j] and size[i] > 0, first[i] == first[j]
-            places -= like_thing and like_box
-            things -= like_thing
-            boxes -= like_box
-        sure = sure * places / (things * boxes) if places > 0 else 0.0
-        prefix[j] = sure
+            tied_item, tied_slot = start[i] == start[j] and size[i] > 0, first[i] == first[j]
+            ranks -= tied_item and tied_slot
+            items -= tied_item
+            slots -= tied_slot
+        so_far = so_far * ranks / (items * slots) if ranks > 0 else 0.0
+        prefix[j] = so_far
 
 
 pairing = compiled(_pairing)
 
 
-def places(values: FloatArray) -> tuple[IntArray, IntArray]:
-    """First place and number of equals of each of the values [n] in descending order."""
+def tied_ranks(values: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the first rank of each of the values [n] in descending order, and how many values tie with it."""
     first, width = np.empty((2, len(values)), dtype=np.int64)
-    standing(values, np.ones(len(values), dtype=np.bool_), np.arange(len(values)), first, width)
+    count_larger_equal(values, np.ones(len(values), dtype=np.bool_), np.arange(len(values)), first, width)
     return first, width

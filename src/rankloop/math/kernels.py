@@ -1,7 +1,7 @@
 """Compiled loops, where NumPy's passes over memory were measured to cost more than the arithmetic.
 
-`python -m bench.kernels` shows the costly ones beside their NumPy forms. They are compiled at first use and
-cached beside the source.
+`python -m bench.kernels` compares the expensive ones with their NumPy forms. They are compiled at first use and
+cached next to the source.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def compiled(function: C, *, fastmath: bool = False, nogil: bool = False) -> C:
-    """The function compiled at first use, its machine code cached where a place can be written.
+    """Return the function compiled at first use, with its machine code cached where the cache folder is writable.
 
-    Microseconds are no reason to let go of the interpreter's lock: among many threads, each would cost a change of
-    thread. Loops over a long past say `nogil`.
+    Most kernels run for microseconds and keep the GIL: among many threads, releasing it would cost a thread switch each
+    time. Loops over a long history set `nogil`.
     """
     options: dict[str, Any] = {"error_model": "numpy", "fastmath": fastmath, "nogil": nogil}
     try:
         jitted: C = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the package's folder nor the user's cache can be written
+    except RuntimeError:  # neither the package's folder nor the user's cache is writable
         jitted = numba.njit(**options)(function)
     return jitted
 
 
 def _potter(F: FloatArray, model: IntArray, x: FloatArray, gain: FloatArray) -> None:
-    """F Fᵀ = V⁻¹ for V += x xᵀ, row after row; gain becomes V⁻¹x with the V that holds the row.
+    """Update F Fᵀ = V⁻¹ for V += x xᵀ, row after row; gain becomes V⁻¹x with the V that includes the row.
 
     F [B, M, d, d], model [B, K], x [B, K, d], gain [B, K, d] zeros. Potter (1963): f = Fᵀx,
-    a = 1/(1 + fᵀf), F -= a/(1+√a) (F f) fᵀ. A row without effect is passed over.
+    a = 1/(1 + fᵀf), F -= a/(1+√a) (F f) fᵀ. A row without effect is skipped.
     """
     B, K, d = x.shape
     f = np.empty(d)
@@ -64,12 +64,12 @@ def _potter(F: FloatArray, model: IntArray, x: FloatArray, gain: FloatArray) -> 
                     F[b, m, i, j] -= total * f[j]
 
 
-# Sums may be reordered to use the vector units (half the time); features are finite, as the edge has checked.
+# Sums may be reordered to use the vector units (half the time); requests were checked to hold finite features.
 potter = compiled(_potter, fastmath=True, nogil=True)
 
 
 def _shift(F: FloatArray, b: FloatArray, z: FloatArray, theta: FloatArray) -> None:
-    """F(Fᵀb + z) into theta, for F [B, M, d, d] and b, z, theta [B, M, d]."""
+    """Write F(Fᵀb + z) into theta, for F [B, M, d, d] and b, z, theta [B, M, d]."""
     B, M, d = b.shape
     w = np.empty(d)
     for n in range(B):
@@ -90,9 +90,9 @@ shift = compiled(_shift, fastmath=True)
 
 
 def _dots(x: FloatArray, theta: FloatArray, out: FloatArray) -> None:
-    """out[b, i] = x_iᵀθ_b for x [1 or B, L, d] and θ [B, d].
+    """Set out[b, i] = x_iᵀθ_b for x [1 or B, L, d] and θ [B, d].
 
-    Every row is summed in the same order wherever it stands, so that equal rows tie exactly; a matrix product
+    Every row is summed in the same order at every index, so that equal rows tie exactly; a matrix product
     treats its last rows differently.
     """
     B, d = theta.shape
@@ -110,7 +110,7 @@ dots = compiled(_dots, fastmath=True)
 
 
 def _norms(x: FloatArray, F: FloatArray, out: FloatArray) -> None:
-    """out[b, i] = ‖F_bᵀx_i‖ for x [1 or B, L, d] and F [B, d, d], without a copy of x for each learner."""
+    """Set out[b, i] = ‖F_bᵀx_i‖ for x [1 or B, L, d] and F [B, d, d], without a copy of x for each learner."""
     B, d, _ = F.shape
     shared = x.shape[0] == 1
     f = np.empty(d)
@@ -132,7 +132,7 @@ norms = compiled(_norms, fastmath=True)
 
 
 def _left_of_variance(width: FloatArray, start: FloatArray, share: FloatArray) -> None:
-    """Of the variance start² how much is left in width², at most all of it, into share; each [n]."""
+    """Write the share of the variance start² that is left in width², at most 1, into share; each [n]."""
     for i in range(len(width)):
         left = width[i] / start[i] if start[i] > 0.0 else 1.0
         share[i] = min(left * left, 1.0)
@@ -142,7 +142,7 @@ left_of_variance = compiled(_left_of_variance)
 
 
 def _gram(x: FloatArray, weight: FloatArray, H: FloatArray) -> None:
-    """H_b += Σ_i weight[b, i] x_i x_iᵀ for x [1 or B, R, d] and H [B, d, d]; rows of weight 0 cost nothing."""
+    """Apply H_b += Σ_i weight[b, i] x_i x_iᵀ for x [1 or B, R, d] and H [B, d, d]; rows of weight 0 are skipped."""
     B, R = weight.shape
     d = x.shape[2]
     shared = x.shape[0] == 1
@@ -160,7 +160,7 @@ gram = compiled(_gram, fastmath=True, nogil=True)
 
 
 def _masked(scores: FloatArray, allowed: BoolArray, out: FloatArray) -> None:
-    """Scores [B, L] into out where allowed [1 or B, L], -inf elsewhere."""
+    """Write scores [B, L] into out where allowed [1 or B, L], -inf elsewhere."""
     shared = allowed.shape[0] == 1
     for b in range(scores.shape[0]):
         n = 0 if shared else b
@@ -172,7 +172,7 @@ masked = compiled(_masked)
 
 
 def _largest(scores: FloatArray, order: IntArray, values: FloatArray, tied: BoolArray) -> None:
-    """The n largest of each row of scores [B, L] into order and values [B, n], largest first.
+    """Write the n largest of each row of scores [B, L] into order and values [B, n], largest first.
 
     tied [B] says whether two of a row's values above -inf are equal.
     """
@@ -201,7 +201,7 @@ largest = compiled(_largest)
 
 
 def _largest_by_key(scores: FloatArray, keys: FloatArray, order: IntArray) -> None:
-    """The n largest of each row of scores [B, L] into order [B, n], the smaller key first where scores are equal."""
+    """Write the n largest of each row of scores [B, L] into order [B, n]; of equal scores the smaller key is first."""
     n, L = order.shape[1], scores.shape[1]
     for b in range(scores.shape[0]):
         for i in range(L):
@@ -222,9 +222,9 @@ largest_by_key = compiled(_largest_by_key)
 
 
 def _equals_left(scores: FloatArray, values: FloatArray, left: IntArray) -> None:
-    """How many of scores [B, L] equal each of their n largest, values [B, n], and come after it, into left [B, n].
+    """Count how many of scores [B, L] equal each of their n largest, values [B, n], and come after it.
 
-    0 where the value is -inf.
+    The counts go into left [B, n]; 0 where the value is -inf.
     """
     n = values.shape[1]
     for b in range(values.shape[0]):
@@ -248,7 +248,7 @@ equals_left = compiled(_equals_left)
 
 
 def _repeats(items: IntArray) -> bool:
-    """Whether a row of items [B, K] shows an item twice; negative entries do not count."""
+    """Return whether a row of items [B, K] shows an item twice; negative entries do not count."""
     for b in range(items.shape[0]):
         for k in range(1, items.shape[1]):
             for j in range(k):
@@ -261,9 +261,9 @@ repeats = compiled(_repeats)
 
 
 def _possible(items: IntArray, clicks: FloatArray, single: bool, binary: bool) -> bool:
-    """Whether clicks [B, K] can have happened on lists [B, K]: finite, on items that are shown, none of them twice.
+    """Return whether clicks [B, K] are possible on lists [B, K]: finite, on shown items, and no item shown twice.
 
-    With `single` a list has one click at most, with `binary` a click is 1.
+    With `single` a list has at most one click, with `binary` a click is 1.
     """
     for b in range(items.shape[0]):
         many = 0

@@ -10,14 +10,14 @@ from rankloop.types import FloatArray, Rows
 
 
 def features_of(rows: Rows) -> FloatArray:
-    """The rows' features; a linear belief without features is a mistake in the composition."""
+    """Return the rows' features; a linear belief without features is an error in the composition."""
     if rows.x is None:
         raise Unsupported("this policy scores items by their features, and the request has none.")
     return rows.x
 
 
 def dot(x: FloatArray, theta: FloatArray) -> FloatArray:
-    """xᵀθ [B, L] for x [L, d] or [B, L, d] and θ [B, d] or, one for each item, [B, L, d]."""
+    """Return xᵀθ [B, L] for x [L, d] or [B, L, d] and θ [B, d] or, one for each item, [B, L, d]."""
     if theta.ndim == 3:
         return np.asarray(np.vecdot(x, theta))
     x = stacked(x)
@@ -31,5 +31,5 @@ def dot(x: FloatArray, theta: FloatArray) -> FloatArray:
 
 
 def stacked(x: FloatArray) -> FloatArray:
-    """Rows [L, d] or [B, L, d] as a contiguous [1 or B, L, d]."""
+    """Return rows [L, d] or [B, L, d] as a contiguous [1 or B, L, d]."""
     return np.ascontiguousarray(x[None] if x.ndim == 2 else x)

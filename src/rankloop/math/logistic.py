@@ -1,4 +1,4 @@
-"""The logistic link and ridge-penalised logistic regression for many learners at once."""
+"""The logistic link and ridge-penalised logistic regression for a batch of learners."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["curvature", "fit", "hessian", "pull", "sigmoid", "softplus"]
 
 
 def softplus(z: FloatArray) -> FloatArray:
-    """log(1 + eᶻ), which is also -log(1 - σ(z)), without overflow or saturation."""
+    """Return log(1 + eᶻ), which is also -log(1 - σ(z)), without overflow or saturation."""
     return np.logaddexp(0.0, z)
 
 
 def curvature(z: FloatArray | float) -> FloatArray:
-    """σ′(z) = σ(z)σ(-z)."""
+    """Return σ′(z) = σ(z)σ(-z)."""
     return np.asarray(sigmoid(z) * sigmoid(np.negative(z)))
 
 
 def hessian(theta: FloatArray, x: FloatArray, n: FloatArray, ridge: float) -> FloatArray:
-    """ridge·I + Σ_i n_i σ′(x_iᵀθ) x_i x_iᵀ, [B, d, d]; shapes as in `fit`."""
+    """Return ridge·I + Σ_i n_i σ′(x_iᵀθ) x_i x_iᵀ, [B, d, d]; shapes as in `fit`."""
     B, d = theta.shape
     H = np.zeros((B, d, d))
     H[:, np.arange(d), np.arange(d)] = ridge
@@ -45,7 +45,7 @@ def fit(
     """Maximise Σ_i s_i log σ(x_iᵀθ) + (n_i - s_i) log σ(-x_iᵀθ) - ridge/2 ‖θ‖² by damped Newton steps.
 
     Args:
-        theta: where to start, [B, d]; not changed.
+        theta: starting point, [B, d]; not changed.
         x: rows, [R, d] shared by all learners or [B, R, d].
         n: trials of each row, [B, R].
         s: successes of each row, [B, R].
@@ -71,7 +71,7 @@ def fit(
 
 
 def _solve(H: FloatArray, gradient: FloatArray) -> FloatArray:
-    """H⁻¹g, [B, d]; rows that are longer than the ridge can hold make H singular but for rounding."""
+    """Return H⁻¹g, [B, d], even if rows that are long compared with the ridge make H singular up to rounding."""
     try:
         return np.asarray(np.linalg.solve(H, gradient[:, :, None])[:, :, 0], dtype=np.float64)
     except np.linalg.LinAlgError:
@@ -80,7 +80,7 @@ def _solve(H: FloatArray, gradient: FloatArray) -> FloatArray:
 
 
 def _rows_times(weights: FloatArray, x: FloatArray) -> FloatArray:
-    """Σ_i weights_i x_i, [B, d]."""
+    """Return Σ_i weights_i x_i, [B, d]."""
     return weights @ x if x.ndim == 2 else np.vecmat(weights, x)
 
 
@@ -93,7 +93,7 @@ def _loss(theta: FloatArray, x: FloatArray, n: FloatArray, s: FloatArray, ridge:
 def _damped(
     theta: FloatArray, step: FloatArray, loss: FloatArray, x: FloatArray, n: FloatArray, s: FloatArray, ridge: float
 ) -> tuple[FloatArray, FloatArray]:
-    """θ + step, the step halved for the learners whose loss would rise (nearly separable data)."""
+    """Return θ + step, the step halved for the learners whose loss would rise (nearly separable data)."""
     size = np.ones(len(theta))
     for _ in range(30):
         proposal = theta + size[:, None] * step
@@ -106,9 +106,10 @@ def _damped(
 
 
 def pull(z: FloatArray, reach: FloatArray, score: float, strength: float) -> FloatArray:
-    """How far pseudo-observations move an estimate along its row: the root g of g = strength·(score - σ(z + g·reach)).
+    """Return how far pseudo-observations move an estimate along its row.
 
-    Maximises strength·(score·log σ + (1-score)·log(1-σ)) of a row with log-odds z under a Gaussian prior whose
+    The result is the root g of g = strength·(score - σ(z + g·reach)). It maximises
+    strength·(score·log σ + (1-score)·log(1-σ)) of a row with log-odds z under a Gaussian prior whose
     covariance gives the row the variance `reach`; the estimate moves by g·V⁻¹x.
 
     Args:
@@ -118,7 +119,7 @@ def pull(z: FloatArray, reach: FloatArray, score: float, strength: float) -> Flo
         strength: number of pseudo-observations.
     """
     low, high = np.full_like(z, -strength), np.full_like(z, strength)
-    for _ in range(200):  # the right side falls as g rises, so there is one root, and halving finds it
+    for _ in range(200):  # the right-hand side decreases in g, so bisection finds the only root
         middle = 0.5 * (low + high)
         above = middle > strength * (score - sigmoid(z + middle * reach))
         high, low = np.where(above, middle, high), np.where(above, low, middle)

@@ -1,4 +1,4 @@
-"""Estimates of the multinomial logit choice model from epoch counts, for many problems at once.
+"""Estimates of the multinomial logit choice model from epoch counts, for a batch of problems.
 
 In slot k item j was chosen N_kj times during S_kj epochs: N successes in N + S trials of a logistic regression
 with logit log α_j + log λ_k, λ_1 = 1. Items and slots without a click stay at the floor.
@@ -13,22 +13,24 @@ from rankloop.types import BoolArray, FloatArray
 
 FLOOR, CAP = 1e-3, 1e3
 RIDGE = 1e-6
-"""On the logarithms: the likelihood alone is flat where only products αλ are identified."""
+"""Ridge on the logarithms: the likelihood alone is flat where only products αλ are identified."""
 
 
 def fit_mle(
     N: FloatArray, S: FloatArray, alpha: FloatArray, lam: FloatArray, *, steps: int = 200, tolerance: float = 1e-9
 ) -> tuple[FloatArray, FloatArray]:
-    """The maximisers of P likelihoods in the box [FLOOR, CAP], from counts N and S [P, K, J].
+    """Return the maximisers of P likelihoods in the box [FLOOR, CAP], from counts N and S [P, K, J].
 
-    Newton's method on the logarithms, projected on the box. The Hessian is diagonal but for the block between
+    Newton's method on the logarithms, projected on the box. The Hessian is diagonal except for the block between
     items and slots, so a step solves K x K systems.
 
     Args:
         N: clicks, [P, K, J].
         S: epochs, [P, K, J].
-        alpha: where to start, [P, J].
-        lam: where to start, [P, K].
+        alpha: starting point, [P, J].
+        lam: starting point, [P, K].
+        steps: maximum number of Newton steps.
+        tolerance: the largest change of a logarithm at which the iteration stops.
 
     Returns:
         α [P, J] and λ [P, K].
@@ -52,10 +54,10 @@ def _newton_loop(
     steps: int,
     tolerance: float,
 ) -> None:
-    """Newton's method for each problem, on a = log α [P, J] and v = log λ [P, K] in place.
+    """Run Newton's method for each problem, on a = log α [P, J] and v = log λ [P, K] in place.
 
-    A step changes no logarithm by more than 1, which is what keeps it from overshooting where the likelihood is
-    flat; a coordinate at a wall of the box that the gradient pushes into stays there.
+    A step changes no logarithm by more than 1, so that it does not overshoot where the likelihood is
+    flat; a coordinate stays at a bound of the box while the gradient points outside.
     """
     P, K, J = N.shape
     low, high = np.log(FLOOR), np.log(CAP)
@@ -87,7 +89,7 @@ def _newton_loop(
             for k in range(K):
                 wall = (v[n, k] <= low and gv[k] > 0.0) or (v[n, k] >= high and gv[k] < 0.0)
                 go_l[k] = free_l[n, k] and not wall
-            # Eliminate the items, whose block is diagonal; what stays is a system of the slots.
+            # Eliminate the items, whose block is diagonal; the rest is a system in the slots.
             for k in range(K):
                 if not go_l[k]:
                     gv[k], schur[k, k] = 0.0, 1.0
@@ -142,7 +144,7 @@ _newton = compiled(_newton_loop, nogil=True)
 def fit_exclude(
     N: FloatArray, S: FloatArray, alpha: FloatArray, lam: FloatArray, *, steps: int = 5000, tolerance: float = 1e-12
 ) -> tuple[FloatArray, FloatArray]:
-    """Equations (5) and (6) iterated, items and slots without clicks left out of the averages; shapes as in `fit_mle`.
+    """Iterate equations (5) and (6) without items and slots that have no clicks; shapes as in `fit_mle`.
 
     λ_k = Σ_j N_kj/α_j / Σ_j S_kj over items with clicks, α_j = Σ_k N_kj/λ_k / Σ_k S_kj over slots with clicks.
     """
@@ -152,7 +154,7 @@ def fit_exclude(
 def fit_printed(
     N: FloatArray, S: FloatArray, alpha: FloatArray, lam: FloatArray, *, steps: int = 500, tolerance: float = 1e-12
 ) -> tuple[FloatArray, FloatArray]:
-    """Equations (5) and (6) as printed, over all items and slots, between the floor and the cap."""
+    """Iterate equations (5) and (6) as printed, over all items and slots, between the floor and the cap."""
     P, K, J = N.shape
     return _iterate(
         N, S, alpha, lam, np.ones((P, J), dtype=np.bool_), np.ones((P, K), dtype=np.bool_), steps, tolerance
@@ -192,7 +194,7 @@ def _iterate(
 
 
 def _clicked(N: FloatArray) -> tuple[BoolArray, BoolArray]:
-    """Which items [P, J] and which slots [P, K] have clicks."""
+    """Return which items [P, J] and which slots [P, K] have clicks."""
     return np.asarray(N.any(axis=1)), np.asarray(N.any(axis=2))
 
 

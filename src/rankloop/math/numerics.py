@@ -1,4 +1,4 @@
-"""What can change the last bit of a number: the version of our kernels, the libraries, the processor."""
+"""The numerics version: everything that can change the last bit of a result (kernels, libraries, processor)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import numpy as np
 import scipy
 
 KERNELS = 2
-"""Counts changes of this package that change a last bit of a decision or of what is learned."""
+"""Version of the kernels; raised by every change that alters a last bit of a decision or of a learned state."""
 
 
 @cache
 def version() -> str:
-    """Where two of these are equal, equal states, requests and random keys give equal lists, bit for bit."""
+    """Return the numerics version.
+
+    Where two versions are equal, equal states, requests and random keys give equal lists, bit for bit.
+    """
     libraries = f"numpy {np.__version__} scipy {scipy.__version__} numba {numba.__version__}"
     return f"{KERNELS} {libraries} {llvmlite.binding.get_host_cpu_name()}"

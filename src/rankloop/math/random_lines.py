@@ -1,4 +1,4 @@
-"""How high is a line among others at a random point? Exact where the point is standard normal."""
+"""Exact probabilities of the order of lines level + slope·Z at a standard normal Z."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rankloop.types import BoolArray, FloatArray, IntArray
 
 
 def _between(low: float, high: float) -> float:
-    """P(low < Z < high) for a standard normal Z, with small probabilities in the tails as exact as others."""
+    """Return P(low < Z < high) for a standard normal Z, with small tail probabilities as accurate as others."""
     if high <= low:
         return 0.0
     if low > 0.0:
@@ -25,7 +25,7 @@ between = compiled(_between)
 
 
 def _insert(kept: FloatArray, value: float) -> None:
-    """Put a value into an ascending row whose largest, which is larger, falls out."""
+    """Insert a value into an ascending row; the largest entry, which exceeds the value, drops out."""
     place = len(kept) - 1
     while place > 0 and kept[place - 1] > value:
         kept[place] = kept[place - 1]
@@ -39,11 +39,11 @@ insert = compiled(_insert)
 def _heights(
     level: FloatArray, slope: FloatArray, may: BoolArray, order: IntArray, prefix: FloatArray, place: FloatArray
 ) -> None:
-    """Chances of an order of the highest lines level + slope·Z, Z standard normal; equal lines by a fair draw.
+    """Compute the probabilities of an order of the highest lines level + slope·Z, ties broken uniformly at random.
 
-    prefix[j] = P(the j + 1 highest of the lines that may [L] are order[: j + 1]), place[j] = P(order[j] is the j-th
-    highest); 0 where the order [n] has an index that is none of them. A line is above another on one side of the point
-    where they cross: so an order is an interval of Z, and for the j-th place only the j + 1 first crossings with
+    prefix[j] = P(the j + 1 highest of the allowed lines [L] are order[: j + 1]), place[j] = P(order[j] is the j-th
+    highest); 0 where the order [n] has an index that is not allowed. A line is above another on one side of the point
+    where they cross, so an order is an interval of Z; for the j-th rank only the j + 1 first crossings with
     steeper lines matter, and the j + 1 last ones with flatter lines. O(nL).
     """
     n = len(order)
@@ -57,8 +57,8 @@ def _heights(
             place[j] = 0.0
             low, high = np.inf, -np.inf
             continue
-        # Crossings with lines that are above i to the right of them, in order; and with those that are above i to
-        # the left of them, negative and in order; behind a first one that everything lies behind.
+        # Sorted crossings with the lines that are above i to the right of the crossing, and negated crossings with
+        # those above i to its left; each row starts with -inf.
         steeper[:], flatter[:] = np.inf, np.inf
         steeper[0], flatter[0] = -np.inf, -np.inf
         above, equal, equal_left = 0, 1, 1
@@ -88,7 +88,7 @@ def _heights(
         taken[i] = True
         ties /= equal_left
         prefix[j] = between(low, high) * ties
-        # u flatter and v steeper lines above i: it stands in place j, or its equals do, if they are this many.
+        # With u flatter and v steeper lines above i, it has rank j, or one of its ties has, for these totals.
         most, least = j - above, j - above - equal + 1
         total = 0.0
         for u in range(most + 1):

@@ -1,4 +1,4 @@
-"""Planners: how do scores become a list?"""
+"""Planners: how scores become a list."""
 
 from rankloop.plan.base import Plan, Planner
 from rankloop.plan.greedy import GreedyBySlot

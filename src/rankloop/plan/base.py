@@ -1,4 +1,4 @@
-"""What a planner is."""
+"""The contract of a planner."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rankloop.types import FloatArray, IntArray, Read, Request, SlotScore
 
 
 class Plan(NamedTuple):
-    """Lists, the score that each item had for the slot it was given, and where luck decided between equal ones."""
+    """Lists, the score of each item in the slot it was given, and the number of ties that were broken at random."""
 
     items: IntArray  # [B, k], EMPTY where nothing is shown
     scores: FloatArray  # [B, k], arbitrary in empty slots
-    rivals: IntArray | None = None  # [B, k] as in `Decision`; None where nothing tied
+    rivals: IntArray | None = None  # [B, k] as in `Decision`; None without ties
 
 
 CLOSED_FORMS = ("of_fixed_scores", "cut", "of_levels", "of_lines", "of_random_scores", "list_distribution")
@@ -26,49 +26,52 @@ CLOSED_FORMS = ("of_fixed_scores", "cut", "of_levels", "of_lines", "of_random_sc
 class Planner(Protocol):
     """Makes lists [B, k] of distinct allowed items; exact ties are broken uniformly at random.
 
-    A planner gets a function and not an array: a score may depend on the slot and on the prefix.
+    A planner receives a function instead of an array, since a score may depend on the slot and on the prefix.
     Where fewer than k items are allowed, the last slots stay empty (-1).
 
-    Closed forms of the probability of a list are capabilities: a planner overrides those that it has. A subclass with
+    Closed forms of the probability of a list are optional capabilities that a planner overrides. A subclass with
     another `__call__` keeps only those that it defines itself.
     """
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
-        """The lists for this request."""
+        """Return the lists for this request."""
 
     @property
     def offers(self) -> frozenset[Read]:
-        """What scores may depend on: the slot, where they are asked for every slot; the prefix, from the top."""
+        """What scores may depend on.
+
+        The slot, if scores are requested for each slot; the prefix, if slots are filled from the top.
+        """
         return frozenset()
 
     @property
     def explores_itself(self) -> bool:
-        """True where lists are random whatever the scores are, so that no exploration rule can make them greedy."""
+        """Whether lists are random whatever the scores are, so that no exploration rule can make them greedy."""
         return False
 
     def list_distribution(self, rule: HasRuleDistribution, policy: Composition) -> ListDistribution:
-        """The distribution of lists under an exploration rule: what the rule makes of this planner's closed forms."""
+        """Return the distribution of lists under an exploration rule, which picks one of the planner's closed forms."""
         return rule.list_distribution(self, policy)
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
-        """Scores follow from the state."""
-        return unknown("nothing is known of its planner")
+        """Return the distribution where scores are a function of the state."""
+        return unknown("the planner has no closed form")
 
     def cut(self, policy: Composition) -> ListDistribution:
-        """Scores follow from the state, and lists are cut where it pays."""
-        return unknown("nothing is known of its planner")
+        """Return the distribution where scores are a function of the state and lists are cut to their best length."""
+        return unknown("the planner has no closed form")
 
     def of_levels(self, policy: Composition, levels: Levels) -> ListDistribution:
-        """Items of one level are in random order."""
-        return unknown("nothing is known of its planner")
+        """Return the distribution where items of one level are in random order."""
+        return unknown("the planner has no closed form")
 
     def of_lines(self, policy: Composition, lines: Lines) -> ListDistribution:
-        """One standard normal number moves all scores."""
-        return unknown("nothing is known of its planner")
+        """Return the distribution where one standard normal number moves all scores."""
+        return unknown("the planner has no closed form")
 
     def of_random_scores(self, policy: Composition) -> ListDistribution:
-        """Scores are independent and uniform."""
-        return unknown("nothing is known of its planner")
+        """Return the distribution where scores are independent and uniform."""
+        return unknown("the planner has no closed form")
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -79,11 +82,11 @@ class HasRuleDistribution(Protocol):
     """An exploration rule, as far as a planner knows it."""
 
     def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
-        """The distribution of lists that a planner makes of the rule's scores."""
+        """Return the distribution of the lists that a planner makes of the rule's scores."""
 
 
 def check_slots(request: Request, slots: int) -> None:
     """Refuse a request for more slots than a policy was built for."""
-    most = request.k if request.slots is None else int(request.slots.max(initial=-1)) + 1
-    if most > slots:
-        raise InvalidInput("request.k", most, f"at most {slots}, the slots that this policy was built for")
+    needed = request.k if request.slots is None else int(request.slots.max(initial=-1)) + 1
+    if needed > slots:
+        raise InvalidInput("request.k", needed, f"at most {slots}, the slots that this policy was built for")

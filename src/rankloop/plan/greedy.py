@@ -1,4 +1,4 @@
-"""Slot by slot, the best item not yet placed."""
+"""Greedy planning: slot by slot, the best item that is not yet in the list."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rankloop.types import EMPTY, Read, Request, SlotScore
 
 
 class GreedyBySlot(Planner):
-    """Fills the slots from the top; each slot sees the prefix before it."""
+    """Fills the slots from the top; the scores of a slot may depend on the items above it."""
 
     offers = frozenset[Read]({"slot", "prefix"})
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
-        """The greedy lists."""
+        """Return the greedy lists."""
         B, L = request.learners, request.items
         free = np.empty((B, L), dtype=np.bool_)
         free[...] = True if request.allowed is None else request.allowed
@@ -35,11 +35,11 @@ class GreedyBySlot(Planner):
         return Plan(items, scores, rivals)
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
-        """One list is best."""
-        return lists.settled(policy, "the largest score slot by slot, given the items above")
+        """Return the distribution of the single best list."""
+        return lists.settled(policy, "slot by slot the largest score given the items above")
 
     cut = of_fixed_scores
 
     def of_random_scores(self, policy: Composition) -> ListDistribution:
-        """Every list is equally likely."""
-        return lists.even()
+        """Return the uniform distribution over lists."""
+        return lists.uniform()

@@ -1,4 +1,4 @@
-"""Lists around items that stand where somebody put them."""
+"""Plan the free slots of a list in which other slots are pinned."""
 
 from __future__ import annotations
 
@@ -6,19 +6,26 @@ from dataclasses import replace
 
 import numpy as np
 
+from rankloop.errors import InvalidInput
 from rankloop.plan.base import Plan, Planner
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, SlotScore
 
 
 def around_pins(planner: Planner, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
-    """The planner's lists for the slots that are free, the pinned items in theirs.
+    """Return lists with the pinned items in their slots and the planner's choice in the free ones.
 
-    The planner is asked for as many slots as are free, and told which ones: a score that depends on the slot or on
-    the items above it sees the whole list.
+    The planner receives a request for the free slots only, with their indices in `slots`: a score that depends on the
+    slot or on the items above it sees the whole list.
+
+    Args:
+        planner: it fills the free slots.
+        score: scores of all items for a slot of the whole list.
+        request: the request for the whole list, with pinned items.
+        rng: the planner's source of randomness.
     """
-    if request.pinned is None:
-        return planner(score, request, rng)
     pinned = request.pinned
+    if pinned is None:
+        raise InvalidInput("request.pinned", pinned, "an item for each slot, -1 where a slot is free")
     free, held = np.flatnonzero(pinned == EMPTY), pinned[pinned != EMPTY]
     if not free.size:
         return Plan(np.repeat(pinned[None, :], request.learners, axis=0), np.zeros((request.learners, request.k)))
@@ -27,11 +34,11 @@ def around_pins(planner: Planner, score: SlotScore, request: Request, rng: np.ra
     allowed[:, held] = False
     inner = replace(request, k=len(free), allowed=allowed, pinned=None, slots=free)
 
-    def score_free(prefix: IntArray, place: int) -> FloatArray:
-        slot = int(free[place])
+    def score_free(prefix: IntArray, index: int) -> FloatArray:
+        slot = int(free[index])
         above = np.repeat(pinned[None, :slot], len(prefix), axis=0)
-        # A planner that does not build from the top gives no prefix.
-        above[:, free[:place][: prefix.shape[1]]] = prefix
+        # A planner that does not fill the slots from the top passes an empty prefix.
+        above[:, free[:index][: prefix.shape[1]]] = prefix
         return score(above, slot)
 
     plan = planner(score_free, inner, rng)

@@ -1,4 +1,4 @@
-"""Planners for slots that differ: by known bias, by assignment, and of chosen length."""
+"""Planners for slots that differ: by known bias, by assignment, and with a chosen length."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, Levels, ListDistribution
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Read, Request, SlotScore
 
-UNKNOWN = -1
-"""Rivals of a matching that has equals: which of them is found depends on luck, but not on fair draws."""
+UNKNOWN_RIVALS = -1
+"""Rivals of a matching that ties with others: which of them is found is random, but not uniform."""
 
 
 @dataclass(frozen=True, eq=False)
 class BySlotBias(Planner):
-    """The item with the k-th largest score into the slot with the k-th largest bias; equal biases at random.
+    """Puts the item with the k-th largest score into the slot with the k-th largest bias; equal biases at random.
 
     Where n < k items are allowed, the first n slots are filled.
     """
@@ -30,7 +30,7 @@ class BySlotBias(Planner):
     bias: FloatArray  # [K]
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
-        """The best items, the best seen slots first."""
+        """Return the best items, in order of bias."""
         check_slots(request, len(self.bias))
         nothing = np.empty((request.learners, 0), dtype=np.int64)
         best = best_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
@@ -49,31 +49,31 @@ class BySlotBias(Planner):
         return Plan(items, scores, rivals)
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
-        """The largest scores into the most seen slots, fair draws between equal ones of either."""
-        return lists.ranked(policy, self.bias, ", the most seen slots first")
+        """Return the distribution of the largest scores in order of bias, ties of either broken at random."""
+        return lists.ranked(policy, self.bias, ", slots in order of bias")
 
     def of_levels(self, policy: Composition, levels: Levels) -> ListDistribution:
-        """Blocks in order, each shuffled, into the most seen slots."""
+        """Return the distribution of blocks in order, each shuffled, over slots in order of bias."""
         return lists.by_levels(policy, levels, self.bias)
 
     def of_random_scores(self, policy: Composition) -> ListDistribution:
-        """Every list is equally likely."""
-        return lists.even()
+        """Return the uniform distribution over lists."""
+        return lists.uniform()
 
 
 @dataclass(frozen=True)
 class Assignment(Planner):
     """A maximum-weight matching of items and slots, every slot filled; weights are the objective's gains.
 
-    An infinite gain (a pair never tried) counts before any finite one. Exact for any number of items: an
-    optimal matching needs only the K best items of each slot, so where items are many only those are matched.
+    An infinite gain (a pair that was never shown) precedes any finite one. Exact for any number of items: an
+    optimal matching needs only the K best items of each slot, so only those are matched where there are many items.
     """
 
     objective: Objective
-    whole: int = 256  # up to so many items the whole matrix is matched: measured faster than finding the best first
+    max_full_items: int = 256  # match the full matrix up to this size; measured faster than selecting first
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
-        """The optimal lists."""
+        """Return the optimal lists."""
         B, k, L = request.learners, request.k, request.items
         if k == 0:
             return Plan(np.empty((B, 0), dtype=np.int64), np.empty((B, 0)))
@@ -86,23 +86,26 @@ class Assignment(Planner):
         items, sole = _match(weights, candidates, rng)
         shown = np.take_along_axis(scores, np.maximum(items, 0)[:, :, None], axis=2)[:, :, 0]
         sole &= ~left_out
-        rivals = None if sole.all() else np.repeat(np.where(sole, 0, UNKNOWN)[:, None], k, axis=1)
+        rivals = None if sole.all() else np.repeat(np.where(sole, 0, UNKNOWN_RIVALS)[:, None], k, axis=1)
         return Plan(items, shown, rivals)
 
     @property
     def offers(self) -> frozenset[Read]:
-        """Every slot has scores of its own."""
+        """The slot: each slot has its own scores."""
         return frozenset({"slot"})
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
-        """One matching is best."""
+        """Return the distribution of the single best matching."""
         return lists.settled(policy, "the best matching of items and slots")
 
     def _candidates(self, gains: FloatArray, request: Request, rng: np.random.Generator) -> tuple[IntArray, BoolArray]:
-        """Items that an optimal matching may need, [B, C], each once, EMPTY beside them; where equals stay out, [B]."""
+        """Return the items that an optimal matching may need, [B, C], padded with EMPTY.
+
+        The second result says where tied items were left out, [B].
+        """
         B, k, L = gains.shape
         left_out = np.zeros(B, dtype=np.bool_)
-        if self.whole >= L:
+        if self.max_full_items >= L:
             everything = np.broadcast_to(np.arange(L), (B, L))
             return np.where(True if request.allowed is None else request.allowed, everything, EMPTY), left_out
         best = [best_k(gains[:, slot], k, rng, allowed=request.allowed) for slot in range(k)]
@@ -116,7 +119,7 @@ class Assignment(Planner):
 
 @dataclass(frozen=True, eq=False)
 class BestLength(Planner):
-    """Another planner's list, cut where its expected value with rewards r and losses ℓ is largest.
+    """Another planner's list, cut to the length of largest expected value under rewards r and losses ℓ.
 
     Scores are log-odds of success; ties go to the longest list (paper `long-sequences`, Section 3).
     """
@@ -126,7 +129,7 @@ class BestLength(Planner):
     losses: FloatArray  # [K + 1]
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
-        """The list of the inner planner, cut."""
+        """Return the inner planner's list, cut."""
         check_slots(request, len(self.rewards))
         plan = self.planner(score, request, rng)
         p = np.where(plan.items != EMPTY, sigmoid(plan.scores), 0.0)
@@ -136,21 +139,21 @@ class BestLength(Planner):
 
     @property
     def offers(self) -> frozenset[Read]:
-        """As the other planner."""
+        """What the inner planner offers."""
         return self.planner.offers
 
     @property
     def explores_itself(self) -> bool:
-        """As the other planner."""
+        """Whether the inner planner explores by itself."""
         return self.planner.explores_itself
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
-        """As the other planner, where a list cut short says as much as the whole one."""
+        """Return the inner planner's distribution, where a cut list determines the whole one."""
         return self.planner.cut(policy)
 
 
 def values_by_length(p: FloatArray, rewards: FloatArray, losses: FloatArray) -> FloatArray:
-    """Value Σ r_i p_i ∏_{h<i}(1-p_h) + ℓ_s ∏(1-p) of the first s slots, s = 0 … K, [B, K + 1]."""
+    """Return the value Σ r_i p_i ∏_{h<i}(1-p_h) + ℓ_s ∏(1-p) of the first s slots, s = 0 … K, [B, K + 1]."""
     B, K = p.shape
     failed = np.concatenate([np.ones((B, 1)), np.cumprod(1.0 - p, axis=1)], axis=1)
     won = np.cumsum(rewards[:K] * p * failed[:, :-1], axis=1)
@@ -158,9 +161,9 @@ def values_by_length(p: FloatArray, rewards: FloatArray, losses: FloatArray) -> 
 
 
 def best_length(p: FloatArray, most: IntArray, rewards: FloatArray, losses: FloatArray) -> IntArray:
-    """The s in 0 … most [B] of largest value, the longest where several are, [B].
+    """Return the length s in 0 … most [B] of largest value, the longest of equal ones, [B].
 
-    Values that differ by rounding alone are equal: sums of decimal rewards rarely tie to the last bit.
+    Values that differ by rounding only count as equal: sums of decimal rewards rarely tie to the last bit.
     """
     values = values_by_length(p, rewards, losses)
     values = np.where(np.arange(values.shape[1]) <= most[:, None], values, -np.inf)
@@ -170,7 +173,7 @@ def best_length(p: FloatArray, most: IntArray, rewards: FloatArray, losses: Floa
 
 
 def _finite(gains: FloatArray, slots: int) -> FloatArray:
-    """Gains [B, k, L] with each infinite one made larger than any sum of `slots` finite ones of its learner."""
+    """Return gains [B, k, L] with infinite ones replaced by more than any sum of `slots` finite ones of the learner."""
     endless = np.isposinf(gains)
     if not endless.any():
         return gains
@@ -179,7 +182,7 @@ def _finite(gains: FloatArray, slots: int) -> FloatArray:
 
 
 def _shuffled(items: IntArray, rng: np.random.Generator) -> IntArray:
-    """The items of each row in random order, so that which of equal items is matched is random; EMPTY cut off."""
+    """Return the items of each row in random order without EMPTY columns, so that ties are broken at random."""
     keys = np.where(items == EMPTY, 2.0, rng.random(items.shape))
     shuffled = np.take_along_axis(items, np.argsort(keys, axis=1), axis=1)
     most = int((shuffled != EMPTY).sum(axis=1).max(initial=0))
@@ -187,9 +190,9 @@ def _shuffled(items: IntArray, rng: np.random.Generator) -> IntArray:
 
 
 def _match(weights: FloatArray, candidates: IntArray, rng: np.random.Generator) -> tuple[IntArray, BoolArray]:
-    """The best matching [B, k] of candidates [B, C], and whether no other is as good, [B].
+    """Return the best matching [B, k] of candidates [B, C], and whether no other is equally good, [B].
 
-    The last slots stay empty where candidates are too few.
+    The last slots stay empty where there are too few candidates.
     """
     B, k, _ = weights.shape
     items = np.full((B, k), EMPTY, dtype=np.int64)
@@ -198,7 +201,7 @@ def _match(weights: FloatArray, candidates: IntArray, rng: np.random.Generator) 
     for count in np.unique(counts):
         rows = np.flatnonzero(counts == count)
         n = min(int(count), k)
-        # Slots in random order too: equal slots would otherwise always be filled in the same way.
+        # Slots are shuffled as well: equal slots would otherwise always be filled in the same way.
         slots = np.argsort(rng.random((len(rows), n)), axis=1)
         index = np.empty((len(rows), n), dtype=np.int64)
         alone = np.empty(len(rows), dtype=np.bool_)

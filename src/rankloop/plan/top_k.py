@@ -1,4 +1,4 @@
-"""The K best items, best first, with fair ties."""
+"""The K best items in order of score, ties broken uniformly at random."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ class TopK(Planner):
     """Scores every item once and takes the K best."""
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
-        """The K best items of every learner."""
+        """Return the K best items of every learner."""
         nothing = np.empty((request.learners, 0), dtype=np.int64)
         return best_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
-        """The largest scores, fair draws between equal ones."""
+        """Return the distribution of the largest scores, ties broken at random."""
         return lists.ranked(policy)
 
     def cut(self, policy: Composition) -> ListDistribution:
-        """The largest scores, as many as it pays to show."""
-        return lists.ranked(policy, why=", as many as it pays to show")
+        """Return the distribution of the largest scores, cut to the best length."""
+        return lists.ranked(policy, why=", cut to the best length")
 
     def of_levels(self, policy: Composition, levels: Levels) -> ListDistribution:
-        """Blocks in order, each shuffled."""
+        """Return the distribution of blocks in order, each shuffled."""
         return lists.by_levels(policy, levels)
 
     def of_lines(self, policy: Composition, lines: Lines) -> ListDistribution:
-        """A list is an interval of the normal number."""
+        """Return the distribution in which a list is an interval of the normal number."""
         return lists.by_lines(policy, lines)
 
     def of_random_scores(self, policy: Composition) -> ListDistribution:
-        """Every list is equally likely."""
-        return lists.even()
+        """Return the uniform distribution over lists."""
+        return lists.uniform()
 
 
 def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: BoolArray | None = None) -> IntArray:
-    """Indices of the k largest scores of each row, [B, k], exact ties in random order.
+    """Return the indices of the k largest scores of each row, [B, k], exact ties in random order.
 
     Args:
         scores: [B, L], finite or +inf; not changed.
         k: length of the lists; slots for which no allowed item is left are EMPTY.
-        rng: used only for rows in which a tie touches the list.
+        rng: used only for rows in which a tie affects the list.
         allowed: [L] or [B, L].
     """
     return best_k(scores, k, rng, allowed=allowed).items
 
 
 def best_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: BoolArray | None = None) -> Plan:
-    """As `top_k`, with the scores of what was listed and the ties that luck decided."""
+    """Return the lists of `top_k` with the scores of the listed items and the ties that were broken at random."""
     if allowed is not None:
         scores = _masked(scores, allowed)
     L = scores.shape[1]
@@ -78,7 +78,7 @@ def best_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Boo
 
 
 def _masked(scores: FloatArray, allowed: BoolArray) -> FloatArray:
-    """-inf where an item may not be listed; `np.where` would let other threads in for a microsecond of work."""
+    """Return the scores with -inf where an item is not allowed; unlike `np.where`, without releasing the GIL."""
     may = allowed[None] if allowed.ndim == 1 else allowed
     if may.shape not in ((1, scores.shape[1]), scores.shape):  # compiled loops do not check their bounds
         raise ValueError(f"allowed of shape {allowed.shape} does not fit scores of shape {scores.shape}")
@@ -88,14 +88,14 @@ def _masked(scores: FloatArray, allowed: BoolArray) -> FloatArray:
 
 
 def _shuffled_ties(scores: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
-    """The n largest of each row, a fresh random key for every item deciding between equal scores."""
+    """Return the n largest of each row; a fresh random key for every item decides between equal scores."""
     order = np.empty((len(scores), n), dtype=np.int64)
     largest_by_key(scores, rng.random(scores.shape), order)
     return order
 
 
 def _rivals(scores: FloatArray, values: FloatArray) -> IntArray:
-    """How many items left for each place had exactly its score, for the listed ones' scores [B, n]."""
+    """Return how many of the items left for each slot had exactly the score of the listed one, values [B, n]."""
     rivals = np.empty(values.shape, dtype=np.int64)
     equals_left(scores, np.ascontiguousarray(values), rivals)
     return rivals

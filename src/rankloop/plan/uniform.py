@@ -12,16 +12,16 @@ from rankloop.types import Read, Request, SlotScore
 
 
 class Uniform(Planner):
-    """Every list of allowed items is equally likely; scores are not asked for."""
+    """Makes uniformly random lists of allowed items, without scores."""
 
-    offers = frozenset[Read]({"slot", "prefix"})  # any score fits, since none is asked for
+    offers = frozenset[Read]({"slot", "prefix"})  # every design fits, since scores are not used
     explores_itself = True
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
-        """Random lists."""
+        """Return random lists."""
         keys = rng.random((request.learners, request.items))
         return best_k(keys, request.k, rng, allowed=request.allowed)
 
     def list_distribution(self, rule: HasRuleDistribution, policy: Composition) -> ListDistribution:
-        """Every list is equally likely, whatever the rule."""
-        return lists.even()
+        """Return the uniform distribution over lists, whatever the rule."""
+        return lists.uniform()

@@ -1,4 +1,4 @@
-"""Probabilities of one list under the ways in which lists are drawn. Shapes: k slots, n of them filled by a planner."""
+"""Exact probabilities of one list, by how the lists are drawn. Shapes: k slots, n of them filled by a planner."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.math.fair_ties import pairing, places, standing
+from rankloop.math.fair_ties import count_larger_equal, pairing, tied_ranks
 from rankloop.math.random_lines import heights
 from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray
 
 
 class ListProbabilities(NamedTuple):
-    """Probabilities of a list, exact."""
+    """Exact probabilities of a list."""
 
-    prefix: FloatArray  # [k] that it begins like this, to each slot
-    slot: FloatArray  # [k] that each slot shows what it shows
+    prefix: FloatArray  # [k] of the list up to and including each slot
+    slot: FloatArray  # [k] of the item in each slot, whatever the others show
 
 
 CERTAIN = ListProbabilities(np.array(1.0), np.array(1.0))
-"""Of a list that could not have been another, whatever its length."""
+"""The probabilities of a list that was the only possible one, whatever its length."""
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """A list of one learner, and what a planner had to do: fill these slots with some of these items."""
+class PlannedList:
+    """A list of one learner with the planner's task: which slots it had to fill, from which items."""
 
     shown: IntArray  # [k] the list, EMPTY where nothing is shown
     slots: IntArray  # [n] the free slots that are filled
-    right: BoolArray  # [k] nothing else is wrong: pinned items stand where they must, other slots are empty
+    right: BoolArray  # [k] False where a pinned item is missing or a slot that must be empty is not
     may: BoolArray  # [L] items that a free slot may show
-    count: int  # of them
-    held: int  # slots that are pinned
+    count: int  # number of these items
+    held: int  # number of pinned slots
 
     @classmethod
-    def of(cls, decision: Decision, length: int | None = None) -> Frame:
-        """The frame of a decision; `length` free slots are filled, or else as many as can be."""
+    def of(cls, decision: Decision, length: int | None = None) -> PlannedList:
+        """Return the planned list of a decision; `length` free slots are filled, by default as many as possible."""
         request, shown = decision.request, decision.items[0]
         may = np.ones(request.items, dtype=np.bool_) if request.allowed is None else request.allowed.reshape(-1)
         if request.pinned is None:
@@ -53,17 +53,17 @@ class Frame:
 
     @property
     def listed(self) -> IntArray:
-        """The items in the slots that are filled, [n]; EMPTY where one is missing."""
+        """The items in the filled slots, [n]; EMPTY where one is missing."""
         return self.shown[self.slots]
 
     @property
-    def fine(self) -> BoolArray:
-        """Whether the items there are some that may be, [n]."""
+    def valid(self) -> BoolArray:
+        """Whether the item in each filled slot is allowed, [n]."""
         listed = self.listed
         return np.asarray((listed != EMPTY) & self.may[listed])
 
-    def chances(self, prefix: FloatArray, slot: FloatArray) -> ListProbabilities:
-        """Chances of the whole list, from those of the slots that are filled, each [n]."""
+    def probabilities(self, prefix: FloatArray, slot: FloatArray) -> ListProbabilities:
+        """Return the probabilities of the whole list from those of the filled slots, each [n]."""
         k = len(self.shown)
         if len(self.slots) == k:
             return ListProbabilities(prefix, slot)
@@ -74,69 +74,75 @@ class Frame:
         return ListProbabilities(whole, right)
 
 
-def even(frame: Frame) -> ListProbabilities:
-    """Every list that fills the frame is equally likely."""
-    fine = frame.fine.astype(np.float64)
-    drawn = np.multiply.accumulate(fine / (frame.count - np.arange(len(fine))))
-    return frame.chances(drawn, fine / max(frame.count, 1))
+def uniform(planned: PlannedList) -> ListProbabilities:
+    """Return the probabilities where every possible list is equally likely."""
+    valid = planned.valid.astype(np.float64)
+    drawn = np.multiply.accumulate(valid / (planned.count - np.arange(len(valid))))
+    return planned.probabilities(drawn, valid / max(planned.count, 1))
 
 
-def any_length(frame: Frame) -> ListProbabilities:
-    """As `even`, and then cut to a length uniform on 0 … the slots that are not empty; pinned items stay."""
-    n, total = len(frame.slots), len(frame.slots) + frame.held
+def any_length(planned: PlannedList) -> ListProbabilities:
+    """Return the probabilities of a `uniform` list cut to a length uniform on 0 … its length.
+
+    The length includes pinned items, which stay.
+    """
+    n, total = len(planned.slots), len(planned.slots) + planned.held
     lengths = total + 1
-    longer = total - frame.slots  # how many of the lengths leave slot i of the frame in the list
-    there, fine = frame.listed != EMPTY, frame.fine.astype(np.float64)
-    drawn = np.multiply.accumulate(fine / (frame.count - np.arange(n)))
+    longer = total - planned.slots  # for each filled slot, how many of the lengths include it
+    there, valid = planned.listed != EMPTY, planned.valid.astype(np.float64)
+    drawn = np.multiply.accumulate(valid / (planned.count - np.arange(n)))
     prefix = drawn * longer / lengths
     if not there.all():
-        cut = int(np.argmin(there))  # the first that is empty: the length fell between the slot before and this one
+        cut = int(np.argmin(there))  # the first empty slot: the list was cut between it and the slot before
         just = (longer[cut - 1] if cut else lengths) - longer[cut]
         gone = np.logical_and.accumulate(~there[cut:])
         prefix[cut:] = gone * (drawn[cut - 1] if cut else 1.0) * just / lengths
-    slot = np.where(there, fine * longer / max(frame.count, 1), lengths - longer) / lengths
-    return frame.chances(prefix, slot)
+    slot = np.where(there, valid * longer / max(planned.count, 1), lengths - longer) / lengths
+    return planned.probabilities(prefix, slot)
 
 
-def ranked(frame: Frame, start: IntArray, size: IntArray, bias: FloatArray | None = None) -> ListProbabilities:
-    """Items in order of their scores, equal ones in random order, into slots in order of bias, equal ones alike.
+def ranked(planned: PlannedList, start: IntArray, size: IntArray, bias: FloatArray | None = None) -> ListProbabilities:
+    """Return the probabilities of items in order of score in slots in order of bias, ties of either in random order.
 
     Args:
-        frame: the list.
-        start: [n] how many items have a larger score than that of each slot.
-        size: [n] how many have the same, itself among them; 0 where it is none that may be.
-        bias: [n] of the slots, where they are not filled from the top.
+        planned: the list.
+        start: [n] how many items have a larger score than the item of each slot.
+        size: [n] how many items have the same score, itself included; 0 where the item is not allowed.
+        bias: [n] of the slots; None where they are filled from the top.
     """
-    n = len(frame.slots)
-    first, width = (np.arange(n), np.ones(n, dtype=np.int64)) if bias is None else places(bias)
+    n = len(planned.slots)
+    first, width = (np.arange(n), np.ones(n, dtype=np.int64)) if bias is None else tied_ranks(bias)
     prefix, slot = np.empty((2, n))
     pairing(start, size, first, width, prefix, slot)
-    return frame.chances(prefix, slot)
+    return planned.probabilities(prefix, slot)
 
 
-def by_scores(frame: Frame, scores: FloatArray, bias: FloatArray | None = None) -> ListProbabilities:
-    """As `ranked`, by the scores [L] of all items."""
-    start, size = np.empty((2, len(frame.slots)), dtype=np.int64)
-    standing(scores, frame.may, frame.listed, start, size)
-    return ranked(frame, start, size, bias)
+def by_scores(planned: PlannedList, scores: FloatArray, bias: FloatArray | None = None) -> ListProbabilities:
+    """Return the probabilities of `ranked`, from the scores [L] of all items."""
+    start, size = np.empty((2, len(planned.slots)), dtype=np.int64)
+    count_larger_equal(scores, planned.may, planned.listed, start, size)
+    return ranked(planned, start, size, bias)
 
 
-def by_lines(frame: Frame, level: FloatArray, slope: FloatArray) -> ListProbabilities:
-    """The highest lines level + slope·Z, each [L], at one standard normal Z, equal ones in random order."""
-    prefix, slot = np.empty((2, len(frame.slots)))
-    heights(level, slope, frame.may, frame.listed, prefix, slot)
-    return frame.chances(prefix, slot)
+def by_lines(planned: PlannedList, level: FloatArray, slope: FloatArray) -> ListProbabilities:
+    """Return the probabilities of the highest lines level + slope·Z, each [L], at one standard normal Z.
+
+    Ties are in random order.
+    """
+    prefix, slot = np.empty((2, len(planned.slots)))
+    heights(level, slope, planned.may, planned.listed, prefix, slot)
+    return planned.probabilities(prefix, slot)
 
 
-def same(shown: IntArray, other: IntArray) -> ListProbabilities:
-    """Of one list where the other, each [k], is shown for certain."""
+def point_mass(shown: IntArray, other: IntArray) -> ListProbabilities:
+    """Return the probabilities of the list `shown` where `other` is shown with probability 1, each [k]."""
     equal = shown == other
     if equal.all():
         return CERTAIN
     return ListProbabilities(np.logical_and.accumulate(equal).astype(np.float64), equal.astype(np.float64))
 
 
-def mixed(chance: float, one: ListProbabilities, other: ListProbabilities) -> ListProbabilities:
-    """One with this probability, or else the other."""
+def mixture(chance: float, one: ListProbabilities, other: ListProbabilities) -> ListProbabilities:
+    """Return the probabilities under `one` with this probability, and under `other` otherwise."""
     rest = 1.0 - chance
     return ListProbabilities(chance * one.prefix + rest * other.prefix, chance * one.slot + rest * other.slot)

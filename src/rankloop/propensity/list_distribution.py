@@ -1,12 +1,12 @@
-"""The distribution of a policy's lists: what is random about them, and the probability of a list in closed form.
+"""The distribution of a policy's lists: what is random about them, and closed-form probabilities.
 
-An exploration rule knows what is random about its scores, a planner knows how scores become a list. The rule picks the
-closed form that fits its scores, and the planner has it or not:
+An exploration rule knows what is random about its scores; a planner knows how scores become a list. The rule selects
+the closed form that fits its scores, if the planner has it:
 
 | scores | closed form of the planner |
 |---|---|
-| follow from the state | `Planner.of_fixed_scores` |
-| levels, equal ones in random order | `Planner.of_levels` |
+| a function of the state | `Planner.of_fixed_scores` |
+| levels, ties in random order | `Planner.of_levels` |
 | level + slope·Z with one standard normal Z | `Planner.of_lines` |
 | independent and uniform | `Planner.of_random_scores` |
 """
@@ -19,9 +19,9 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from rankloop.math.fair_ties import places
+from rankloop.math.fair_ties import tied_ranks
 from rankloop.propensity import closed_forms
-from rankloop.propensity.closed_forms import CERTAIN, Frame, ListProbabilities
+from rankloop.propensity.closed_forms import CERTAIN, ListProbabilities, PlannedList
 from rankloop.types import EMPTY, Decision, FloatArray, IntArray, Request, Rows, SlotScore
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ T = TypeVar("T")
 DETERMINISTIC, EXACT, MONTE_CARLO = "deterministic", "exact", "monte-carlo"
 
 Probability = Callable[[Any, Decision], ListProbabilities | None]
-"""(state, decision) of one learner -> probabilities of its list, CERTAIN if it is the only one, None if not known."""
+"""(state, decision) of one learner -> probabilities of its list; CERTAIN if no other is possible, None if unknown."""
 
 Levels = Callable[[Any, Rows], FloatArray]
 """(belief's state, rows) -> levels [B, L]; items of one level are in random order."""
@@ -40,36 +40,36 @@ Lines = Callable[[Any, IntArray, Rows], tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True)
 class ListDistribution:
-    """How the lists of a policy come about."""
+    """How the lists of a policy are drawn."""
 
-    kind: str  # what its propensities are, as a rule: deterministic, exact or monte-carlo
-    ties: str  # what they are where an exact tie decided the list; empty where ties play no part
-    why: str  # how a list comes about, in a few words
+    kind: str  # of its propensities, without ties: deterministic, exact or monte-carlo
+    ties: str  # kind of its propensities where an exact tie affected the list; empty where ties do not matter
+    why: str  # how a list is drawn, in a few words
     probability: Probability
 
 
 class SupportsDecide(Protocol):
-    """Whatever decides lists; its state is one that it has made itself."""
+    """Anything that decides lists from a state that it made itself."""
 
     def decide(self, state: Any, request: Request, rng: np.random.Generator) -> Decision:
-        """Lists for this request; the state is only read."""
+        """Return lists for this request; the state is only read."""
 
 
 class Composition(SupportsDecide, Protocol):
     """What closed forms need of a policy that is composed of parts."""
 
     def scores(self, state: Any, request: Request, rng: np.random.Generator) -> SlotScore:
-        """Scores of all items for a slot after a prefix."""
+        """Return the scores of all items for a slot after a prefix."""
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
-        """Rows of all items for a slot after a prefix."""
+        """Return the rows of all items for a slot after a prefix."""
 
     def with_rule(self, rule: Any) -> Composition:
-        """The same policy with another exploration rule."""
+        """Return the same policy with another exploration rule."""
 
 
 class HasRounds(Protocol):
-    """A state that knows the round of each learner."""
+    """A state that holds the round of each learner."""
 
     @property
     def t(self) -> IntArray:
@@ -85,63 +85,64 @@ class HasBelief(HasRounds, Protocol):
 
 
 class ClosedForms(Protocol):
-    """What a planner knows of its lists, by what is random about the scores."""
+    """The closed forms of a planner, by what is random about the scores."""
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
-        """Scores follow from the state."""
+        """Return the distribution where scores are a function of the state."""
 
     def of_levels(self, policy: Composition, levels: Levels) -> ListDistribution:
-        """Items of one level are in random order."""
+        """Return the distribution where items of one level are in random order."""
 
     def of_lines(self, policy: Composition, lines: Lines) -> ListDistribution:
-        """One standard normal number moves all scores."""
+        """Return the distribution where one standard normal number moves all scores."""
 
     def of_random_scores(self, policy: Composition) -> ListDistribution:
-        """Scores are independent and uniform."""
+        """Return the distribution where scores are independent and uniform."""
 
 
-def any_draws() -> np.random.Generator:
-    """A generator for decisions that are made again only to see what does not depend on it."""
+def arbitrary_rng() -> np.random.Generator:
+    """Return a generator for decisions whose relevant part does not depend on it."""
     return np.random.default_rng(0)
 
 
 def unknown(why: str) -> ListDistribution:
-    """Of a policy that has no closed form: its propensities are estimated by deciding again."""
+    """Return a distribution without a closed form: propensities are estimated by deciding again."""
     return ListDistribution(MONTE_CARLO, "", why, lambda state, decision: None)
 
 
-def even() -> ListDistribution:
-    """Every list is equally likely."""
+def uniform() -> ListDistribution:
+    """Return the uniform distribution over lists."""
     return ListDistribution(
-        EXACT, "", "every list is equally likely", lambda state, decision: closed_forms.even(Frame.of(decision))
+        EXACT,
+        "",
+        "every list is equally likely",
+        lambda state, decision: closed_forms.uniform(PlannedList.of(decision)),
     )
 
 
 def by_levels(policy: Composition, levels: Levels, bias: FloatArray | None = None) -> ListDistribution:
-    """Levels in order, items of one level shuffled."""
+    """Return the distribution of levels in order, items of one level shuffled."""
 
     def probability(state: HasBelief, decision: Decision) -> ListProbabilities:
-        frame = Frame.of(decision)
+        planned = PlannedList.of(decision)
         level = levels(state.belief, policy.rows(decision.request, *_top(decision.request)))[0]
-        return closed_forms.by_scores(frame, level, _bias_of(bias, frame, decision.request))
+        return closed_forms.by_scores(planned, level, _bias_of(bias, planned, decision.request))
 
     return ListDistribution(EXACT, "", "blocks of items in order, each shuffled", probability)
 
 
 def by_lines(policy: Composition, lines: Lines) -> ListDistribution:
-    """All scores moved by one normal number: the measure of those that give this list."""
+    """Return the distribution of scores that one normal number moves: a list has the measure of its interval."""
 
     def probability(state: HasBelief, decision: Decision) -> ListProbabilities:
         level, slope = lines(state.belief, state.t, policy.rows(decision.request, *_top(decision.request)))
-        return closed_forms.by_lines(Frame.of(decision), level[0], slope[0])
+        return closed_forms.by_lines(PlannedList.of(decision), level[0], slope[0])
 
-    return ListDistribution(
-        EXACT, "", "one normal number moves all scores, and a list is an interval of it", probability
-    )
+    return ListDistribution(EXACT, "", "one normal number moves all scores; a list is an interval of it", probability)
 
 
 def ranked(policy: Composition, bias: FloatArray | None = None, why: str = "") -> ListDistribution:
-    """The largest scores first; which of exactly equal ones is a fair draw, and which of equal slots too."""
+    """Return the distribution of the largest scores in order, exact ties of items and of slots broken at random."""
     slots_differ = _distinct(bias)
 
     def probability(state: object, decision: Decision) -> ListProbabilities:
@@ -149,52 +150,52 @@ def ranked(policy: Composition, bias: FloatArray | None = None, why: str = "") -
             return elsewhere(state, decision)
         if decision.rivals is None and slots_differ:
             return CERTAIN
-        frame = Frame.of(decision, _filled(decision))
-        filled = _bias_of(bias, frame, decision.request)
+        planned = PlannedList.of(decision, _filled(decision))
+        filled = _bias_of(bias, planned, decision.request)
         if decision.rivals is None and _distinct(filled):
             return CERTAIN
-        scores = decision.scores[0, frame.slots]
-        rivals = 0 if decision.rivals is None else decision.rivals[0, frame.slots]
-        # The first of equal ones had the others as rivals, listed or not.
+        scores = decision.scores[0, planned.slots]
+        rivals = 0 if decision.rivals is None else decision.rivals[0, planned.slots]
+        # The first of several tied items had all others as rivals, whether or not they are in the list.
         size = 1 + np.where(scores == scores[:, None], rivals, 0).max(axis=1, initial=0)
-        return closed_forms.ranked(frame, places(scores)[0], size, filled)
+        return closed_forms.ranked(planned, tied_ranks(scores)[0], size, filled)
 
     def elsewhere(state: object, decision: Decision) -> ListProbabilities:
-        """Of a list that the policy did not make, from the scores of all items."""
-        own = policy.decide(state, decision.request, any_draws())
-        frame = Frame.of(decision, _filled(own))
-        filled = _bias_of(bias, frame, decision.request)
+        """Return the probabilities of a list that the policy did not make, from the scores of all items."""
+        own = policy.decide(state, decision.request, arbitrary_rng())
+        planned = PlannedList.of(decision, _filled(own))
+        filled = _bias_of(bias, planned, decision.request)
         if own.rivals is None and _distinct(filled):
-            return closed_forms.same(decision.items[0], own.items[0])
-        scores = policy.scores(state, decision.request, any_draws())(*_top(decision.request))
-        return closed_forms.by_scores(frame, scores[0], filled)
+            return closed_forms.point_mass(decision.items[0], own.items[0])
+        scores = policy.scores(state, decision.request, arbitrary_rng())(*_top(decision.request))
+        return closed_forms.by_scores(planned, scores[0], filled)
 
     return ListDistribution(DETERMINISTIC, EXACT, f"the largest scores{why}", probability)
 
 
 def settled(policy: Composition, why: str) -> ListDistribution:
-    """The one list that is best; where others are as good, which of them is shown has no closed form."""
+    """Return the distribution of the single best list; without a closed form where several lists are equally good."""
 
     def probability(state: object, decision: Decision) -> ListProbabilities | None:
         if decision.scores is not None:
             return CERTAIN if decision.rivals is None else None
-        own = policy.decide(state, decision.request, any_draws())
-        return closed_forms.same(decision.items[0], own.items[0]) if own.rivals is None else None
+        own = policy.decide(state, decision.request, arbitrary_rng())
+        return closed_forms.point_mass(decision.items[0], own.items[0]) if own.rivals is None else None
 
     return ListDistribution(DETERMINISTIC, MONTE_CARLO, why, probability)
 
 
 def drawn(spread: Callable[[IntArray], FloatArray | float], still: ListDistribution) -> ListDistribution:
-    """Parameters are drawn; where their spread is 0 they are not."""
+    """Return the distribution of parameter draws; with a spread of 0, that of fixed parameters."""
 
     def probability(state: HasRounds, decision: Decision) -> ListProbabilities | None:
         return None if np.asarray(spread(state.t)).any() else still.probability(state, decision)
 
-    return ListDistribution(MONTE_CARLO, "", "parameters are drawn; with spread 0 as if they were not", probability)
+    return ListDistribution(MONTE_CARLO, "", "parameters are drawn; deterministic with spread 0", probability)
 
 
 def epsilon(share: float, random: ListDistribution, rule: ListDistribution) -> ListDistribution:
-    """Random scores for the whole list, or else the rule's; a score does not tell which of them it is."""
+    """Return the mixture of random scores for the whole list and the rule's; a score does not reveal its source."""
     if random.kind == MONTE_CARLO:
         return random
 
@@ -207,43 +208,46 @@ def epsilon(share: float, random: ListDistribution, rule: ListDistribution) -> L
     return ListDistribution(kind, rule.ties, why, probability)
 
 
-def at_times(
-    chance: Callable[[IntArray], FloatArray | None], when: str, any_length: bool, otherwise: ListDistribution
+def sometimes_random(
+    share: Callable[[IntArray], FloatArray | None], when: str, any_length: bool, otherwise: ListDistribution
 ) -> ListDistribution:
-    """Uniformly random lists with a chance [B] that depends on the round, where it is known, otherwise another's."""
-    in_the_end = chance(np.array([2**62]))
-    if in_the_end is None:
-        return unknown("nothing is known of when its lists are random")
-    draw = closed_forms.any_length if any_length else closed_forms.even
+    """Return the mixture of uniformly random lists and `otherwise`.
+
+    The probability [B] of a random list depends on the round; None where it is not known.
+    """
+    limit = share(np.array([2**62]))
+    if limit is None:
+        return unknown("the probability of a random list is unknown")
+    draw = closed_forms.any_length if any_length else closed_forms.uniform
 
     def probability(state: HasRounds, decision: Decision) -> ListProbabilities | None:
-        p = float(np.asarray(chance(state.t))[0])
+        p = float(np.asarray(share(state.t))[0])
         if p == 0.0:
             return otherwise.probability(state, decision)
-        return _mixture(p, draw(Frame.of(decision)), otherwise, state, decision)
+        return _mixture(p, draw(PlannedList.of(decision)), otherwise, state, decision)
 
-    kind = EXACT if otherwise.kind == DETERMINISTIC and in_the_end[0] > 0.0 else otherwise.kind
+    kind = EXACT if otherwise.kind == DETERMINISTIC and limit[0] > 0.0 else otherwise.kind
     length = " of random length" if any_length else ""
     why = f"{when} a random list{length} (exact), otherwise {otherwise.why}"
     return ListDistribution(kind, otherwise.ties, why, probability)
 
 
 def within(inner: ListDistribution, state_of: Callable[[T], object]) -> ListDistribution:
-    """The distribution of a policy inside a wrapper whose state has the policy's inside."""
+    """Return the distribution of a wrapped policy, for the wrapper's state."""
     return replace(inner, probability=lambda state, decision: inner.probability(state_of(state), decision))
 
 
 def _mixture(
-    share: float, even: ListProbabilities | None, rule: ListDistribution, state: object, decision: Decision
+    share: float, random: ListProbabilities | None, rule: ListDistribution, state: object, decision: Decision
 ) -> ListProbabilities | None:
-    if share >= 1.0 or even is None:
-        return even
+    if share >= 1.0 or random is None:
+        return random
     own = rule.probability(state, decision)
-    return None if own is None else closed_forms.mixed(share, even, own)
+    return None if own is None else closed_forms.mixture(share, random, own)
 
 
 def _top(request: Request) -> tuple[IntArray, int]:
-    """The first slot that a planner asks about, and what stands above it, [1, slot]."""
+    """Return the items above the first slot that a planner fills, [1, slot], and this slot."""
     if request.pinned is None:
         return np.empty((1, 0), dtype=np.int64), 0
     free = np.flatnonzero(request.pinned == EMPTY)
@@ -251,12 +255,12 @@ def _top(request: Request) -> tuple[IntArray, int]:
     return request.pinned[None, :slot], slot
 
 
-def _bias_of(bias: FloatArray | None, frame: Frame, request: Request) -> FloatArray | None:
-    """Of the slots that are filled, [n], where the planner minds it."""
+def _bias_of(bias: FloatArray | None, planned: PlannedList, request: Request) -> FloatArray | None:
+    """Return the biases of the filled slots, [n], or None where the planner uses none."""
     if bias is None:
         return None
     moved = request.slots is not None and request.pinned is None
-    return bias[request.slots][frame.slots] if moved else bias[frame.slots]
+    return bias[request.slots][planned.slots] if moved else bias[planned.slots]
 
 
 def _distinct(bias: FloatArray | None) -> bool:
@@ -264,7 +268,7 @@ def _distinct(bias: FloatArray | None) -> bool:
 
 
 def _filled(decision: Decision) -> int:
-    """How many slots the planner filled."""
+    """Return how many slots the planner filled."""
     pinned = decision.request.pinned
     held = 0 if pinned is None else np.count_nonzero(pinned != EMPTY)
     return int(np.count_nonzero(decision.items[0] != EMPTY) - held)

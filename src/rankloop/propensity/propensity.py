@@ -1,4 +1,4 @@
-"""How likely was this list? What off-policy evaluation needs to know."""
+"""Propensities: how likely a list was, as off-policy evaluation needs it."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from rankloop.types import Decision, FloatArray
 
 
 class HasListDistribution(SupportsDecide, Protocol):
-    """A policy that says how its lists come about."""
+    """A policy that describes how its lists are drawn."""
 
     def list_distribution(self) -> ListDistribution:
-        """What is random about its lists."""
+        """Return the distribution of its lists."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Propensity:
     """Probabilities of a list under its policy and state.
 
-    `deterministic`: no other list was possible, all of them are 1 and are not written down. `exact`: computed, without
-    errors. `monte-carlo`: counted in so many draws, with standard errors.
+    `deterministic`: no other list was possible; all probabilities are 1 and are not stored. `exact`: computed in closed
+    form, without errors. `monte-carlo`: counted in `draws` draws, with standard errors.
     """
 
     kind: str
     draws: int = 0
-    list: float | None = None  # that the whole list is shown
-    prefix: FloatArray | None = None  # [k] that it begins like this, to each slot
-    slot: FloatArray | None = None  # [k] that each slot shows what it shows
+    list: float | None = None  # of the whole list
+    prefix: FloatArray | None = None  # [k] of the list up to and including each slot
+    slot: FloatArray | None = None  # [k] of the item in each slot, whatever the others show
     list_error: float | None = None
     prefix_error: FloatArray | None = None  # [k]
     slot_error: FloatArray | None = None  # [k]
 
     def answer(self) -> PropensityAnswer:
-        """The same in plain numbers, as it is told to a caller."""
+        """Return the propensity in plain numbers, as the API returns it."""
         return PropensityAnswer(
             self.kind,
             self.draws,
@@ -52,23 +52,23 @@ class Propensity:
         )
 
 
-ONLY = Propensity(DETERMINISTIC)
-"""Of a list that could not have been another."""
+DETERMINISTIC_PROPENSITY = Propensity(DETERMINISTIC)
+"""The propensity of a list that was the only possible one."""
 
 
 def of(
     policy: HasListDistribution, state: object, decision: Decision, lists: ListDistribution | None = None
 ) -> Propensity | None:
-    """The propensity of a list where it can be had exactly; None where only deciding again helps (`estimate`).
+    """Return the propensity of a list in closed form; None where only deciding again helps (`estimate`).
 
-    The list need not be the policy's own: `policy.adopt` makes a decision of any, and one that the policy could not
-    have shown has probability 0.
+    The list need not be the policy's own: `policy.adopt` makes a decision of any list, and one that the policy could
+    not have shown has probability 0.
 
     Args:
         policy: the policy.
-        state: of one learner, as it was when it decided.
-        decision: of one learner, as `decide` or `adopt` made it.
-        lists: the distribution of the policy's lists, for a caller who asks often and has kept it.
+        state: of one learner, at the time of the decision.
+        decision: of one learner, from `decide` or `adopt`.
+        lists: the distribution of the policy's lists, if the caller has cached it.
     """
     if len(decision.items) != 1:
         raise InvalidInput("decision.items", len(decision.items), "the list of one learner")
@@ -79,7 +79,7 @@ def of(
 def closed_form(found: ListProbabilities) -> Propensity:
     """Return the propensity of a list whose probabilities have a closed form."""
     if found is CERTAIN:
-        return ONLY
+        return DETERMINISTIC_PROPENSITY
     whole = float(found.prefix[-1]) if found.prefix.size else 1.0
     return Propensity(EXACT, 0, whole, found.prefix, found.slot)
 
@@ -87,17 +87,17 @@ def closed_form(found: ListProbabilities) -> Propensity:
 def estimate(
     policy: HasListDistribution, state: object, decision: Decision, rng: np.random.Generator, draws: int
 ) -> Propensity:
-    """Decide again `draws` times in the same state and count, unless the list could not have been another.
+    """Decide again `draws` times in the same state and count, unless the list was deterministic.
 
     Args:
         policy: the policy.
-        state: of one learner, as it was when it decided.
+        state: of one learner, at the time of the decision.
         decision: of one learner.
-        rng: of the draws, independent of the one that decided.
-        draws: how often; the standard error of a probability p is √(p(1-p)/draws).
+        rng: for the draws, independent of the generator that decided.
+        draws: number of draws; the standard error of a probability p is √(p(1-p)/draws).
     """
-    if of(policy, state, decision) is ONLY:
-        return ONLY
+    if of(policy, state, decision) is DETERMINISTIC_PROPENSITY:
+        return DETERMINISTIC_PROPENSITY
     again = np.concatenate([policy.decide(state, decision.request, rng).items for _ in range(draws)])
     same = again == decision.items
     prefix = np.logical_and.accumulate(same, axis=1).mean(axis=0)

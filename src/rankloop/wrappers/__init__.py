@@ -1,10 +1,10 @@
-"""Wrappers: when do we decide, learn and forget? A policy around a policy."""
+"""Wrappers: policies around a policy that change when it decides, learns or forgets."""
 
 from rankloop.wrappers.base import Wrapper
 from rankloop.wrappers.batches import BatchState, EveryN
 from rankloop.wrappers.discount import Discounted, DiscountState
 from rankloop.wrappers.epochs import EpochRepeat, EpochState
-from rankloop.wrappers.random_lists import RandomLists, When, before, with_chance
+from rankloop.wrappers.random_lists import RandomLists, RandomListSchedule, before_round, with_probability
 
 __all__ = [
     "BatchState",
@@ -13,9 +13,9 @@ __all__ = [
     "EpochRepeat",
     "EpochState",
     "EveryN",
+    "RandomListSchedule",
     "RandomLists",
-    "When",
     "Wrapper",
-    "before",
-    "with_chance",
+    "before_round",
+    "with_probability",
 ]

@@ -1,4 +1,4 @@
-"""A policy around a policy: what it does not change, the one inside answers."""
+"""The base of all wrappers: what a wrapper does not change is delegated to the inner policy."""
 
 from __future__ import annotations
 
@@ -19,138 +19,138 @@ U = TypeVar("U", bound=LearnerState)
 
 
 class Wrapper(RankingPolicy[T], Generic[T, U]):
-    """A policy around another one, whose answers are its own unless it says otherwise."""
+    """A policy around another one, which answers unless the wrapper overrides a method."""
 
     @property
     @abstractmethod
     def inner(self) -> RankingPolicy[U]:
-        """The policy inside."""
+        """The inner policy."""
 
     @abstractmethod
     def inner_state(self, state: T) -> U:
-        """The state of the policy inside."""
+        """Return the state of the inner policy."""
 
     @property
     def feedback(self) -> Feedback:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.feedback
 
     @property
     def binary(self) -> bool:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.binary
 
     @property
     def fractional(self) -> bool:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.fractional
 
     @property
     def reads(self) -> frozenset[Read]:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.reads
 
     @property
     def checks_rows(self) -> bool:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.checks_rows
 
     @property
     def explores(self) -> bool:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.explores
 
     @property
     def learns_off_policy(self) -> bool:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.learns_off_policy
 
     @property
     def ignores_slots(self) -> bool:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.ignores_slots
 
     @property
     def estimates_rates(self) -> bool:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.estimates_rates
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.adopt(request, items)
 
     def rows_of_lists(self, request: Request, lists: IntArray) -> Rows:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.rows_of_lists(request, lists)
 
     def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.check(decision, clicks)
 
     def layout(self, width: int) -> RowLayout | None:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.layout(width)
 
     def predict(self, state: T, decision: Decision) -> FloatArray | None:
-        """As the policy inside: whoever made the list, its clicks are expected alike."""
+        """Delegate to the inner policy: a prediction does not depend on who made the list."""
         return self.inner.predict(self.inner_state(state), decision)
 
     def estimates(self, state: T, request: Request) -> tuple[FloatArray, FloatArray | None] | None:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.estimates(self.inner_state(state), request)
 
     def explain(self, state: T, fresh: T, decision: Decision) -> FloatArray | None:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.explain(self.inner_state(state), self.inner_state(fresh), decision)
 
     def greedy(self) -> GreedyPolicy[T] | None:
-        """The policy inside without exploring."""
+        """Return the inner policy without exploration, on the wrapper's state."""
         inner = self.inner.greedy()
-        return None if inner is None else Inside(inner, self)
+        return None if inner is None else GreedyInsideWrapper(inner, self)
 
     def list_distribution(self) -> ListDistribution:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return lists.within(self.inner.list_distribution(), self.inner_state)
 
     @property
     def forgets(self) -> bool:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.forgets
 
     def forget(self, state: T, prior: T, share: float) -> None:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         self.inner.forget(self.inner_state(state), self.inner_state(prior), share)
 
     @property
     def takes_priors(self) -> bool:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.takes_priors
 
     @property
     def replaces_priors(self) -> bool:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.inner.replaces_priors
 
     def believe(self, state: T, request: Request, item: int, score: float, strength: float) -> None:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         self.inner.believe(self.inner_state(state), request, item, score, strength)
 
     def disbelieve(self, state: T, request: Request, item: int, score: float, strength: float) -> None:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         self.inner.disbelieve(self.inner_state(state), request, item, score, strength)
 
 
 @dataclass(frozen=True)
-class Inside(Generic[T, U]):
-    """The greedy policy inside a wrapper, on the wrapper's state."""
+class GreedyInsideWrapper(Generic[T, U]):
+    """The greedy variant of a wrapped policy, on the wrapper's state."""
 
     policy: GreedyPolicy[U]
     wrapper: Wrapper[T, U]
 
     def decide(self, state: T, request: Request, rng: np.random.Generator) -> Decision:
-        """The lists that are believed best."""
+        """Return the lists of largest estimated value."""
         return self.policy.decide(self.wrapper.inner_state(state), request, rng)
 
     def list_distribution(self) -> ListDistribution:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return lists.within(self.policy.list_distribution(), self.wrapper.inner_state)

@@ -1,4 +1,4 @@
-"""Learning from several rounds together."""
+"""Batch learning: learn from several rounds at once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ S = TypeVar("S", bound=State)
 
 @dataclass
 class BatchState(State, Generic[S]):
-    """A policy's state, and what has been seen since it last learned."""
+    """A policy's state, and the rounds since its last update."""
 
     FEATURES: ClassVar = {"x": 1}
 
     inner: PolicyState[S]
-    t: IntArray  # [B] rounds seen, the next one's number
+    t: IntArray  # [B] number of the next round
     items: IntArray  # [B, n, K]
     x: FloatArray  # [B, n, K, d]
     clicks: FloatArray  # [B, n, K]
@@ -30,7 +30,7 @@ class BatchState(State, Generic[S]):
 
 @dataclass(frozen=True)
 class EveryN(Wrapper[BatchState[S], PolicyState[S]], Generic[S]):
-    """Learn in batches: n rounds are collected, then taken in together. Decisions use the last update."""
+    """Learns in batches: collects n rounds, then applies them in order. Decisions use the state of the last update."""
 
     policy: Policy[S]
     every: int
@@ -42,16 +42,16 @@ class EveryN(Wrapper[BatchState[S], PolicyState[S]], Generic[S]):
         return self.policy
 
     def inner_state(self, state: BatchState[S]) -> PolicyState[S]:
-        """What the policy knew at its last update."""
+        """Return the state at the last update."""
         return state.inner
 
     @property
     def dim(self) -> int:
-        """Features of a row, 0 where there are none."""
+        """Number of features of a row, 0 where there are none."""
         return self.policy.belief.row_features
 
     def init(self, learners: int) -> BatchState[S]:
-        """Nothing collected."""
+        """Return a state with an empty batch."""
         shape = (learners, self.every, self.slots)
         return BatchState(
             inner=self.policy.init(learners),
@@ -62,11 +62,11 @@ class EveryN(Wrapper[BatchState[S], PolicyState[S]], Generic[S]):
         )
 
     def decide(self, state: BatchState[S], request: Request, rng: np.random.Generator) -> Decision:
-        """As the inner policy, with what it knew at its last update."""
+        """Let the inner policy decide with the state of its last update."""
         return self.policy.decide(state.inner, request, rng)
 
     def update(self, state: BatchState[S], decision: Decision, clicks: FloatArray) -> None:
-        """Collect; every n rounds, let the inner policy learn all of them in order."""
+        """Collect the round; after every n rounds, let the inner policy learn all of them in order."""
         b, k = np.arange(len(state.t)), clicks.shape[1]
         at = (state.t - 1) % self.every
         state.items[b, at, :k], state.items[b, at, k:] = decision.items, EMPTY

@@ -1,4 +1,4 @@
-"""Forgetting: the past counts less with every round, for worlds that drift."""
+"""Discounting: older observations count less, for non-stationary worlds."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ S = TypeVar("S", bound=State)
 
 @dataclass
 class DiscountState(State, Generic[T]):
-    """A policy's state, and what it was before the first click: the part that is not forgotten."""
+    """A policy's state, and its prior, which is not forgotten."""
 
     inner: T
     prior: T
-    lessons: IntArray  # [B] rounds learned from, the next one's number
+    lessons: IntArray  # [B] number of the next update
 
     @property
     def t(self) -> IntArray:
-        """The round of the policy inside, [B]."""
+        """The round of the inner policy, [B]."""
         return self.inner.t
 
 
 @dataclass(frozen=True)
 class Discounted(Wrapper[DiscountState[T], T], Generic[T]):
-    """Every lesson leaves a share γ of what was learned before it; the prior stays.
+    """Every update keeps a share γ of what was learned before; the prior stays.
 
-    A lesson that is n rounds old counts γⁿ, so the memory is about 1/(1-γ) rounds. The discount is applied in one step
-    for a twentieth of the memory, γ^every, since forgetting costs more than learning.
+    An observation that is n rounds old counts γⁿ, so the memory is about 1/(1-γ) rounds. The discount γ^every is
+    applied in one step for `every` rounds, a twentieth of the memory, since forgetting costs more than learning.
     """
 
     policy: RankingPolicy[T]
@@ -52,30 +52,30 @@ class Discounted(Wrapper[DiscountState[T], T], Generic[T]):
         return self.policy
 
     def inner_state(self, state: DiscountState[T]) -> T:
-        """The policy's own."""
+        """Return the inner policy's state."""
         return state.inner
 
     @property
     def every(self) -> int:
-        """Lessons after which the past is discounted, in one step for all of them: a twentieth of the memory."""
+        """Number of updates between two discounts: a twentieth of the memory."""
         return max(1, round(0.05 / (1.0 - self.discount)))
 
     def init(self, learners: int) -> DiscountState[T]:
-        """Nothing learned, nothing forgotten."""
+        """Return a state without observations."""
         first = np.ones(learners, dtype=np.int64)
         return DiscountState(self.policy.init(learners), self.policy.init(learners), first)
 
     def decide(self, state: DiscountState[T], request: Request, rng: np.random.Generator) -> Decision:
-        """As the policy inside."""
+        """Delegate to the inner policy."""
         return self.policy.decide(state.inner, request, rng)
 
     def update(self, state: DiscountState[T], decision: Decision, clicks: FloatArray) -> None:
-        """Forget where it is time, then learn."""
+        """Forget where it is due, then learn."""
         due = state.lessons % self.every == 0
         if due.any():
             before = None if due.all() else state.inner.copy()
             self.policy.forget(state.inner, state.prior, self.discount**self.every)
-            if before is not None:  # learners of one batch may be of different ages
+            if before is not None:  # learners of one batch may have learned different numbers of rounds
                 for (_, now), (_, then) in zip(state.inner.arrays(), before.arrays(), strict=True):
                     now[~due] = then[~due]
         self.policy.update(state.inner, decision, clicks)
@@ -83,15 +83,15 @@ class Discounted(Wrapper[DiscountState[T], T], Generic[T]):
 
     @property
     def forgets(self) -> bool:
-        """Once is enough."""
+        """False: the wrapper forgets already."""
         return False
 
     def believe(self, state: DiscountState[T], request: Request, item: int, score: float, strength: float) -> None:
-        """The prior of the policy inside, and what it will not forget."""
+        """Add the prior both to the state and to the part that is not forgotten."""
         for one in (state.inner, state.prior):
             self.policy.believe(one, request, item, score, strength)
 
     def disbelieve(self, state: DiscountState[T], request: Request, item: int, score: float, strength: float) -> None:
-        """Taken out of both."""
+        """Remove the prior from both."""
         for one in (state.inner, state.prior):
             self.policy.disbelieve(one, request, item, score, strength)

@@ -1,4 +1,4 @@
-"""A list is kept until nobody clicks, and learned from as one epoch."""
+"""Epochs: repeat a list until a round without a click, then learn from the epoch as a whole."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ S = TypeVar("S", bound=State)
 
 @dataclass
 class EpochState(State, Generic[S]):
-    """A policy's state, and the epoch that each learner is in."""
+    """A policy's state, and the current epoch of each learner."""
 
     inner: PolicyState[S]
-    items: IntArray  # [B, K] the list that is kept
-    clicks: FloatArray  # [B, K] on it so far
-    open: BoolArray  # [B] the epoch has begun and not ended
+    items: IntArray  # [B, K] the list of the epoch
+    clicks: FloatArray  # [B, K] clicks of the epoch so far
+    open: BoolArray  # [B] whether the epoch has begun and not ended
 
     @property
     def t(self) -> IntArray:
-        """l, the number of the epoch that each learner is in, [B]."""
+        """l, the number of the current epoch of each learner, [B]."""
         return self.inner.t
 
 
 @dataclass(frozen=True, eq=False)
 class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
-    """Keep a list until nobody clicks; only then learn, from the clicks of the whole epoch (paper `choice`).
+    """Repeats a list until a round without a click, then learns from the whole epoch (paper `choice`).
 
     An epoch exposes slot k once with weight exposure_k. An unfinished epoch teaches nothing, and an empty list is
-    no epoch. Where another list must be shown before anybody passed (its items or its length are no longer
-    allowed), the clicks count without exposure: to drop them would keep only the epochs without clicks. Learners
-    of one batch are at different phases.
+    no epoch. Where another list must be shown before the epoch has ended (its items or its length are no longer
+    allowed), its clicks count without exposure: dropping them would keep only epochs without clicks. Learners of one
+    batch are in different phases.
     """
 
     policy: Policy[S]
     exposure: FloatArray  # [K]
-    binary = True  # each list has one click or none, though an epoch may have several
-    learns_off_policy = False  # only its own lists are repeated until nobody clicks
+    binary = True  # a list has at most one click, though an epoch may have several
+    learns_off_policy = False  # only its own lists are repeated until a round without a click
 
     @property
     def inner(self) -> Policy[S]:
@@ -59,16 +59,16 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
         return self.policy
 
     def inner_state(self, state: EpochState[S]) -> PolicyState[S]:
-        """The policy's own."""
+        """Return the inner policy's state."""
         return state.inner
 
     @property
     def feedback(self) -> Feedback:
-        """One choice, or none."""
+        """At most one choice."""
         return Choice()
 
     def init(self, learners: int) -> EpochState[S]:
-        """No epoch has begun."""
+        """Return a state without open epochs."""
         K = len(self.exposure)
         return EpochState(
             inner=self.policy.init(learners),
@@ -78,7 +78,7 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
         )
 
     def decide(self, state: EpochState[S], request: Request, rng: np.random.Generator) -> Decision:
-        """The kept list, or a new one where no epoch is open (or the kept one is no longer allowed)."""
+        """Return the list of the open epoch, or a new one where no epoch is open or its list is no longer allowed."""
         check_slots(request, len(self.exposure))
         kept = self.kept(state, request)
         if kept.all():
@@ -89,18 +89,18 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
         return self.policy.adopt(request, np.where(kept[:, None], state.items[:, : request.k], new.items))
 
     def kept(self, state: EpochState[S], request: Request) -> BoolArray:
-        """Who shows the list of an open epoch again, [B]."""
+        """Return which learners show the list of an open epoch again, [B]."""
         whole = (state.items != EMPTY).sum(axis=1) <= request.k
         return np.asarray(state.open & whole & _still_allowed(state.items[:, : request.k], request))
 
     def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
-        """One click or none in each list, and what the belief could refuse."""
+        """Refuse more than one click in a list, and what the belief cannot learn from."""
         y = reading.check(decision, clicks, single=True, binary=True)
         self.policy.belief.check(decision)
         return y
 
     def update(self, state: EpochState[S], decision: Decision, clicks: FloatArray) -> None:
-        """Add the click to the epoch, or end it and learn."""
+        """Add the click to the epoch, or end the epoch and learn."""
         y, k = clicks, clicks.shape[1]
         same = (
             state.open & (state.items[:, :k] == decision.items).all(axis=1) & (state.items[:, k:] == EMPTY).all(axis=1)
@@ -121,7 +121,7 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
         state.inner.t[ended] += 1
 
     def _close(self, state: EpochState[S], broken: BoolArray, request: Request) -> None:
-        """Count the clicks of epochs [B] that another list has broken, without exposure."""
+        """Learn the clicks of epochs [B] that another list interrupted, without exposure."""
         if broken.any():
             items = np.where(broken[:, None], state.items, EMPTY)
             shown = Decision(items, self.policy.design.pick(request, items), request)
@@ -129,26 +129,28 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
             self.policy.belief.update(state.inner.belief, shown, Evidence(clicks, np.zeros_like(clicks)))
 
     def predict(self, state: EpochState[S], decision: Decision) -> FloatArray | None:
-        """One choice with weights exposure_k α_k, α by the inner belief; None where it has no estimates."""
+        """Return the probabilities of one choice with weights exposure_k α_k; None without estimates."""
         expected = self.policy.belief.expected_outcomes(state.inner.belief, decision)
         if expected is None:
             return None
         return self.feedback.click_probability(expected * self.exposure[: expected.shape[1]])
 
     def list_distribution(self) -> ListDistribution:
-        """The kept list for certain, or a new one."""
+        """Return the distribution: the list of the open epoch with probability 1, else a new one."""
         new = self.policy.list_distribution()
 
         def probability(state: EpochState[S], decision: Decision) -> ListProbabilities | None:
             if decision.scores is None and self.kept(state, decision.request)[0]:
-                return closed_forms.same(decision.items[0], state.items[0, : decision.request.k])
+                return closed_forms.point_mass(decision.items[0], state.items[0, : decision.request.k])
             return new.probability(state.inner, decision)
 
-        return replace(new, why=f"a list is kept until nobody clicks; a new one: {new.why}", probability=probability)
+        return replace(
+            new, why=f"a list is repeated until a round without a click, then {new.why}", probability=probability
+        )
 
 
 def _still_allowed(items: IntArray, request: Request) -> BoolArray:
-    """Whether these lists [B, k] are still what may be shown, and as long as they can be, [B]."""
+    """Return whether these lists [B, k] may still be shown and are as long as possible, [B]."""
     if request.pinned is not None and request.pinned.shape == items.shape[1:]:
         held = request.pinned != EMPTY
         if not (items[:, held] == request.pinned[held]).all():

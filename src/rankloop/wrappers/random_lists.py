@@ -1,4 +1,4 @@
-"""Random lists at times: warm-up rounds, and exploration with a fixed probability."""
+"""Random lists in some rounds: warm-up rounds, and exploration with a fixed probability."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankloop.plan.pinned import around_pins
 from rankloop.plan.uniform import Uniform
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import ListDistribution
-from rankloop.ranking_policy import Collect, LearnerState, RankingPolicy, T
+from rankloop.ranking_policy import BatchWrapper, LearnerState, RankingPolicy, T
 from rankloop.state import State
 from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request
 from rankloop.wrappers.base import Wrapper
@@ -20,29 +20,29 @@ from rankloop.wrappers.base import Wrapper
 S = TypeVar("S", bound=State)
 
 
-class When(Protocol):
-    """Which learners, [B], given their rounds t [B]."""
+class RandomListSchedule(Protocol):
+    """Which learners, [B], show a random list, given their rounds t [B]."""
 
     def __call__(self, t: IntArray, rng: np.random.Generator) -> BoolArray:
-        """Those whose time it is."""
+        """Return True for the learners that show a random list."""
 
-    def chance(self, t: IntArray) -> FloatArray | None:
-        """The probability of each learner, [B], by which propensities are known; None where it is not known."""
+    def probability(self, t: IntArray) -> FloatArray | None:
+        """Return each learner's probability of a random list, [B], for exact propensities; None if it is unknown."""
         return None
 
 
 @dataclass(frozen=True)
-class Before(When):
-    """The rounds before this one."""
+class BeforeRound(RandomListSchedule):
+    """All rounds before this one."""
 
     round: int
 
     def __call__(self, t: IntArray, rng: np.random.Generator) -> BoolArray:
-        """Those who have not come so far."""
+        """Return True for the learners that have not reached the round."""
         return t < self.round
 
-    def chance(self, t: IntArray) -> FloatArray | None:
-        """1 or 0, [B]."""
+    def probability(self, t: IntArray) -> FloatArray | None:
+        """Return 1 or 0, [B]."""
         return np.asarray(t < self.round, dtype=np.float64)
 
     def __str__(self) -> str:
@@ -50,72 +50,75 @@ class Before(When):
 
 
 @dataclass(frozen=True)
-class WithChance(When):
-    """Each learner in each round with this probability."""
+class WithProbability(RandomListSchedule):
+    """Each round of each learner, independently, with this probability."""
 
     epsilon: float
 
     def __call__(self, t: IntArray, rng: np.random.Generator) -> BoolArray:
-        """A draw for each learner."""
+        """Draw for each learner."""
         return rng.random(len(t)) < self.epsilon
 
-    def chance(self, t: IntArray) -> FloatArray | None:
-        """The probability, [B]."""
+    def probability(self, t: IntArray) -> FloatArray | None:
+        """Return the probability, [B]."""
         return np.full(len(t), self.epsilon)
 
     def __str__(self) -> str:
         return f"with probability {self.epsilon:g}"
 
 
-def before(round: int) -> When:
-    """The rounds before this one: a warm-up."""
-    return Before(round)
+def before_round(round: int) -> RandomListSchedule:
+    """Return the schedule of a warm-up: all rounds before this one."""
+    return BeforeRound(round)
 
 
-def with_chance(epsilon: float) -> When:
-    """Each learner in each round with this probability."""
-    return WithChance(epsilon)
+def with_probability(epsilon: float) -> RandomListSchedule:
+    """Return the schedule that picks each round of each learner with this probability."""
+    return WithProbability(epsilon)
 
 
 @dataclass(frozen=True)
 class RandomLists(Wrapper[T, T], Generic[T]):
-    """Uniformly random lists at times, another policy's otherwise; both are learned from."""
+    """Shows uniformly random lists in scheduled rounds, another policy's lists otherwise; learns from both."""
 
     policy: RankingPolicy[T]
-    when: When
-    any_length: bool = False  # a length uniform on 0 … k instead of k
+    schedule: RandomListSchedule
+    any_length: bool = False  # random lists have a length uniform on 0 … k instead of k
 
     @property
     def inner(self) -> RankingPolicy[T]:
-        """The policy of the other times."""
+        """The policy of the other rounds."""
         return self.policy
 
     def inner_state(self, state: T) -> T:
-        """The same state."""
+        """Return the same state."""
         return state
 
     @property
     def explores(self) -> bool:
-        """At random times."""
+        """True: some lists are random."""
         return True
 
     @property
     def random_length(self) -> bool:
-        """Where random lists have a random length."""
+        """Whether random lists have a random length."""
         return self.any_length
 
     def init(self, learners: int) -> T:
-        """The inner policy's state."""
+        """Return the inner policy's state."""
         return self.policy.init(learners)
 
     def decide(self, state: T, request: Request, rng: np.random.Generator) -> Decision:
-        """Random lists for the learners whose time it is."""
+        """Return random lists for the scheduled learners, the inner policy's for the others."""
         if request.learners != len(state.t):
             raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
-        random = self.when(state.t, rng)
+        random = self.schedule(state.t, rng)
         if not random.any():
             return self.policy.decide(state, request, rng)
-        lists = around_pins(Uniform(), _unasked, request, rng).items
+        if request.pinned is None:
+            lists = Uniform()(_no_scores, request, rng).items
+        else:
+            lists = around_pins(Uniform(), _no_scores, request, rng).items
         if self.any_length:
             length = rng.integers(0, (lists != EMPTY).sum(axis=1), endpoint=True)
             held = False if request.pinned is None else request.pinned != EMPTY
@@ -126,25 +129,27 @@ class RandomLists(Wrapper[T, T], Generic[T]):
         return self.policy.adopt(request, lists)
 
     def update(self, state: T, decision: Decision, clicks: FloatArray) -> None:
-        """As the inner policy."""
+        """Delegate to the inner policy."""
         self.policy.update(state, decision, clicks)
 
     def catch_up(self, state: T, decisions: Decision, clicks: FloatArray) -> bool:
-        """As the inner policy."""
+        """Delegate to the inner policy."""
         return self.policy.catch_up(state, decisions, clicks)
 
     def amend(self, state: T, decision: Decision, before: FloatArray, after: FloatArray) -> bool:
-        """As the inner policy."""
+        """Delegate to the inner policy."""
         return self.policy.amend(state, decision, before, after)
 
     def list_distribution(self) -> ListDistribution:
-        """A mixture of random lists and the inner policy's, where the chance of a random one is known."""
-        return lists.at_times(self.when.chance, str(self.when), self.any_length, self.policy.list_distribution())
+        """Return the mixture of random lists and the inner policy's, if the probability of a random list is known."""
+        return lists.sometimes_random(
+            self.schedule.probability, str(self.schedule), self.any_length, self.policy.list_distribution()
+        )
 
-    def in_batches(self, collect: Collect) -> RandomLists[LearnerState]:
-        """Random lists stay where they are; the inner policy learns in batches."""
-        return RandomLists(self.policy.in_batches(collect), self.when, self.any_length)
+    def in_batches(self, wrap: BatchWrapper) -> RandomLists[LearnerState]:
+        """Return the same schedule around an inner policy that learns in batches."""
+        return RandomLists(self.policy.in_batches(wrap), self.schedule, self.any_length)
 
 
-def _unasked(prefix: IntArray, slot: int) -> FloatArray:
-    raise TypeError("uniform lists ask for no scores")
+def _no_scores(prefix: IntArray, slot: int) -> FloatArray:
+    raise TypeError("the uniform planner uses no scores")
