@@ -10,9 +10,10 @@ from scipy import stats
 from scipy.special import expit
 
 from helpers import RARE, agree, assert_uniform, inverse
+from rankloop.belief.counts import add_at
 from rankloop.math import counter_rng, factor, logistic
 from rankloop.math.bernoulli import kl
-from rankloop.math.columns import add_at, take
+from rankloop.math.columns import take
 from rankloop.math.kernels import largest
 from rankloop.math.linear import dot
 from rankloop.types import EMPTY, FloatArray

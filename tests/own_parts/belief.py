@@ -8,10 +8,10 @@ import numpy as np
 
 from rankloop.belief import Summarising
 from rankloop.belief.base import SummaryState
+from rankloop.belief.counts import add_at
 from rankloop.design import PerItem
 from rankloop.explore import Thompson
 from rankloop.feedback import SemiBandit
-from rankloop.math.columns import add_at
 from rankloop.plan import TopK
 from rankloop.policy import Policy
 from rankloop.types import Decision, Evidence, FloatArray, Rows, Score, Setting

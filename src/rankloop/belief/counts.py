@@ -10,8 +10,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from rankloop.belief.base import E, EstimateState, Estimating, Tally
-from rankloop.math.columns import add_at
-from rankloop.types import Decision, Evidence, FloatArray, Rows
+from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows
 
 
 @dataclass
@@ -30,6 +29,20 @@ class CountsState(EstimateState):
     def mean(self, rows: Rows) -> FloatArray:
         """Return clicks / exposure, 0 without observations."""
         return self.tally(rows).mean
+
+
+def add_at(table: FloatArray, columns: IntArray, values: FloatArray) -> None:
+    """Apply table[b, columns[b, k]] += values[b, k], values [B, K, ...].
+
+    Columns of a row are distinct; -1 adds nothing.
+    """
+    rows = np.arange(columns.shape[0])[:, None]
+    if columns.min(initial=0) < 0:
+        # -1 and the last item are the same cell: a plain += would keep only one of the two additions.
+        shown = (columns >= 0).reshape(columns.shape + (1,) * (values.ndim - 2))
+        np.add.at(table, (rows, columns), np.where(shown, values, 0))
+    else:
+        table[rows, columns] += values
 
 
 class Additive(Estimating[E], Protocol):

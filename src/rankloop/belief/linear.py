@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from rankloop.belief.base import Summarising, SummaryState, W
+from rankloop.belief.counts import add_at
 from rankloop.math import factor
-from rankloop.math.columns import add_at
 from rankloop.math.kernels import shift
 from rankloop.math.linear import dot, features_of
 from rankloop.math.logistic import sigmoid

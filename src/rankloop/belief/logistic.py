@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankloop.belief.counts import add_at
 from rankloop.belief.linear import Linear, LogisticLinearState, blend_estimate, pseudo, remove_rows
 from rankloop.errors import Unsupported
 from rankloop.math import factor, logistic
-from rankloop.math.columns import add_at
 from rankloop.math.linear import features_of
 from rankloop.types import Decision, Evidence, FloatArray
 

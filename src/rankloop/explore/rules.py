@@ -99,7 +99,8 @@ class Thompson(ExplorationRule[SupportsDraw]):
 
     def list_distribution(self, planner: ClosedForms, policy: Composition) -> ListDistribution:
         """Return a closed form for scale 0 only."""
-        return lists.drawn(self.spread, planner.of_fixed_scores(policy))
+        always = not callable(self.scale) and self.scale != 0.0
+        return lists.drawn(self.spread, planner.of_fixed_scores(policy), always=always)
 
 
 @dataclass(frozen=True)

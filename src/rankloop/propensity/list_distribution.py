@@ -46,6 +46,7 @@ class ListDistribution:
     ties: str  # kind of its propensities where an exact tie affected the list; empty where ties do not matter
     why: str  # how a list is drawn, in a few words
     probability: Probability
+    has_closed_form: bool = True  # False where `probability` is None for every list
 
 
 class SupportsDecide(Protocol):
@@ -107,7 +108,7 @@ def arbitrary_rng() -> np.random.Generator:
 
 def unknown(why: str) -> ListDistribution:
     """Return a distribution without a closed form: propensities are estimated by deciding again."""
-    return ListDistribution(MONTE_CARLO, "", why, lambda state, decision: None)
+    return ListDistribution(MONTE_CARLO, "", why, lambda state, decision: None, has_closed_form=False)
 
 
 def uniform() -> ListDistribution:
@@ -185,13 +186,22 @@ def settled(policy: Composition, why: str) -> ListDistribution:
     return ListDistribution(DETERMINISTIC, MONTE_CARLO, why, probability)
 
 
-def drawn(spread: Callable[[IntArray], FloatArray | float], still: ListDistribution) -> ListDistribution:
-    """Return the distribution of parameter draws; with a spread of 0, that of fixed parameters."""
+def drawn(
+    spread: Callable[[IntArray], FloatArray | float], still: ListDistribution, *, always: bool = False
+) -> ListDistribution:
+    """Return the distribution of parameter draws; with a spread of 0, that of fixed parameters.
+
+    Args:
+        spread: the scale of the draws in round t [B].
+        still: the distribution of fixed parameters.
+        always: the spread is never 0.
+    """
 
     def probability(state: HasRounds, decision: Decision) -> ListProbabilities | None:
         return None if np.asarray(spread(state.t)).any() else still.probability(state, decision)
 
-    return ListDistribution(MONTE_CARLO, "", "parameters are drawn; deterministic with spread 0", probability)
+    why = "parameters are drawn; deterministic with spread 0"
+    return ListDistribution(MONTE_CARLO, "", why, probability, has_closed_form=not always)
 
 
 def epsilon(share: float, random: ListDistribution, rule: ListDistribution) -> ListDistribution:

@@ -147,6 +147,8 @@ def policy_list(
 
 def _closed_form(learners: Learners, state: LearnerState, decision: Decision) -> Propensity | None:
     """Return the propensity of a list where it has a closed form."""
+    if not learners.lists.has_closed_form:
+        return None
     found = learners.lists.probability(state, decision)
     return None if found is None else propensity.closed_form(found)
 
