@@ -257,7 +257,7 @@ def test_the_place_of_a_play_depends_on_data_code_and_chunk(monkeypatch: pytest.
     places = {ChunkStore(Path("kept")).path(songs, given, policy, chunk) for given in inputs}
     assert len(places) == 3, "a data set that the panel is not made of does not matter"
     places |= {path_of(PANEL, play=i) for i in range(6)}
-    monkeypatch.setattr(runner, "code", lambda: "other code")
+    monkeypatch.setattr(runner, "code_hash", lambda: "other code")
     places.add(path_of(PANEL))
     assert len(places) == 3 + 6 + 1
 

@@ -12,7 +12,8 @@ from rankloop.datasets.errors import MissingData
 from rankloop.errors import RankloopError
 from rankloop.experiments import library, page, report, runner
 from rankloop.experiments.experiment import Experiment
-from rankloop.simulator.spec import PolicySpec, policy_specs
+from rankloop.simulator.policy_spec import PolicySpec
+from rankloop.simulator.spec import policy_specs
 
 
 def add_to(commands: Commands) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from rankloop.errors import RankloopError
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Result, Trace
-from rankloop.simulator.spec import PolicySpec, Spec
+from rankloop.simulator.spec import Spec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,8 +14,9 @@ from rankloop.experiments.experiment import SEED, Panel
 from rankloop.experiments.runner import play_panels
 from rankloop.math.logistic import sigmoid
 from rankloop.simulator import streams
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Trace
-from rankloop.simulator.spec import PolicySpec, policy_specs
+from rankloop.simulator.spec import policy_specs
 from rankloop.simulator.stats import share_of
 from rankloop.types import FloatArray
 from rankloop.worlds import from_spec

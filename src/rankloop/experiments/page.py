@@ -18,7 +18,8 @@ INTRODUCTION = """# Reproduction
 Every figure and table of the five papers, run again by `rankloop reproduce`, and each claim of a paper judged by the
 numbers: it *holds* or *does not hold* where a 95 % interval lies on one side, and *cannot be told* where it does not.
 A claim that fails is listed like the others. This page is written by
-`rankloop reproduce --page docs/explanation/reproduction.md` from the results of the machine that ran them; *quick* marks the smaller version of an experiment.
+`rankloop reproduce --page docs/explanation/reproduction.md` from the results of the machine that ran them; *quick*
+marks the smaller version of an experiment.
 """
 
 

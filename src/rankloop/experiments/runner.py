@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from rankloop.experiments.cache_key import code
+from rankloop.experiments.cache_key import code_hash
 from rankloop.experiments.experiment import SEED, Experiment, Outcome, Panel
 from rankloop.files import replace_file
 from rankloop.simulator.api import assemble, plays, prepare
 from rankloop.simulator.chunk import Chunk, ChunkResult
 from rankloop.simulator.parallel import Task, as_done
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Result
-from rankloop.simulator.spec import PolicySpec, Spec
+from rankloop.simulator.spec import Spec
 
 Told = Callable[[str, int, int], None]
 """Told an experiment's id, and how many of its replication-rounds are done, of how many."""
@@ -32,7 +33,7 @@ class ChunkStore:
     def path(self, panel: Panel, inputs: Mapping[str, str], policy: PolicySpec, chunk: Chunk) -> Path:
         """Where this play is kept."""
         own = {id: inputs[id] for id in panel.data if id in inputs}
-        identity = [code(), panel.world, own, policy.id, policy.params, panel.rounds, SEED]
+        identity = [code_hash(), panel.world, own, policy.id, policy.params, panel.rounds, SEED]
         text = json.dumps([*identity, chunk.index, chunk.first, chunk.size], sort_keys=True)
         name = hashlib.sha256(text.encode()).hexdigest()[:24]
         return self.folder / name[:2] / f"{name}.npz"

@@ -11,10 +11,11 @@ from rankloop import validate
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.policy import SupportsRanking
 from rankloop.simulator import streams
-from rankloop.simulator.chunk import Chunk, ChunkResult, checkpoints
+from rankloop.simulator.chunk import Chunk, ChunkResult, checkpoints, prepare_world
 from rankloop.simulator.parallel import Report, Task, run_all
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Result, Trace
-from rankloop.simulator.spec import CHUNK, PolicySpec, Spec
+from rankloop.simulator.spec import CHUNK, Spec
 from rankloop.types import Setting
 from rankloop.version import __version__
 from rankloop.worlds import World
@@ -76,7 +77,7 @@ def run(spec: Spec, *, jobs: int = 1, report: Report | None = None) -> Result:
 
 def prepare(spec: Spec) -> World:
     """The world of a spec, ready to play, every policy built once so that what cannot run is said first."""
-    world = spec.world.prepare(streams.shared(spec.seed))
+    world = prepare_world(spec.world, spec.seed)
     _refuse_early(world, spec)
     return world
 

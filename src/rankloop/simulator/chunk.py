@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.policy import SupportsRanking
 from rankloop.simulator import streams
-from rankloop.simulator.spec import PolicySpec
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.types import FloatArray, IntArray
 from rankloop.worlds import World
 
@@ -39,6 +39,11 @@ class ChunkResult:
 def checkpoints(rounds: int, most: int = 100) -> IntArray:
     """Rounds at which a run is recorded: evenly spaced, the last at `rounds`."""
     return np.unique(np.linspace(0, rounds, min(rounds, most) + 1).round().astype(np.int64)[1:])
+
+
+def prepare_world(world: World, seed: int) -> World:
+    """Return the world with everything drawn that all replications of a run share."""
+    return world.prepare(streams.shared(seed))
 
 
 def play(world: World, spec: PolicySpec, chunk: Chunk, rounds: int, seed: int, tick: Tick) -> ChunkResult:

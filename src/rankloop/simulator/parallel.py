@@ -22,7 +22,7 @@ from rankloop import catalogue
 from rankloop.catalogue import plugins
 from rankloop.errors import MissingExtra
 from rankloop.simulator.chunk import Chunk, ChunkResult, Tick, play
-from rankloop.simulator.spec import PolicySpec
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.worlds import World
 
 Report = Callable[[int], None]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankloop import catalogue, validate
-from rankloop.catalogue.params import Value
-from rankloop.errors import MISSING, InvalidInput, MissingExtra, Words
-from rankloop.policy import SupportsRanking
+from rankloop.errors import MISSING, InvalidInput, MissingExtra
 from rankloop.schema.accepted_values import unknown_field
-from rankloop.types import Setting
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.worlds import World, from_spec
 
 if TYPE_CHECKING:
@@ -28,41 +26,6 @@ SIZES: dict[str, tuple[int, int | None]] = {
 """The least and the greatest value of each number."""
 CHUNK = 128
 """Replications that share a batch and a stream; part of an experiment's identity."""
-
-
-@dataclass(frozen=True)
-class PolicySpec:
-    """One policy of an experiment: an id with parameters, or a function of one's own."""
-
-    id: str
-    label: str
-    params: Mapping[str, Value] = field(default_factory=dict)
-    function: Callable[[Setting], SupportsRanking] | None = None
-    entry: catalogue.PolicyEntry | None = None  # carried along, so that a worker process knows it too
-
-    def __post_init__(self) -> None:
-        """Refuse a label that no table could show, and parameters that the policy has not."""
-        if not isinstance(self.label, str) or not self.label.strip() or not self.label.isprintable():
-            raise InvalidInput("label", self.label, "a text of one line")
-        if self.function is None and self.entry is None:
-            catalogue.resolve(self.id, self.params)
-
-    @property
-    def own(self) -> bool:
-        """Whether the code is somebody's own: nothing says when it has changed."""
-        return self.function is not None or (self.entry is not None and self.entry.own)
-
-    def build(self, setting: Setting) -> SupportsRanking:
-        """The policy for this setting."""
-        made: SupportsRanking
-        if self.function is not None:
-            made = self.function(setting)
-        else:
-            made = catalogue.build_entry(self.entry or catalogue.find(self.id), setting, self.params)
-        if self.own and not all(hasattr(made, name) for name in ("feedback", "init", "decide", "learn")):
-            accepted = "a function from a Setting to a policy, with feedback, init, decide and learn"
-            raise InvalidInput("policy", Words(f"{self.id}, which gives a {type(made).__name__}"), accepted)
-        return made
 
 
 @dataclass(frozen=True)
