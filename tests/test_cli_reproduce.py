@@ -18,7 +18,7 @@ from rankloop import __version__
 from rankloop.cli.main import main
 from rankloop.datasets import SETS
 from rankloop.experiments import library
-from rankloop.experiments.claims import Claim, EveryRun, Lower
+from rankloop.experiments.claims import Claim, LowerInEveryRun, LowerRegret
 from rankloop.experiments.experiment import Experiment, Panel
 from rankloop.experiments.figures import Curves
 from small_worlds import CASCADE
@@ -32,8 +32,8 @@ TINY = Experiment(
     lambda quick: (Panel({"world": "given"}, "given", CASCADE, PLAYERS, 20 if quick else 40, 4, chunk=2),),
     Curves(),
     (
-        Claim("GTS is better", "Section 1", Lower("GTS", ("UCB1",))),
-        Claim("In every run", "Section 2", EveryRun("GTS", "UCB1")),
+        Claim("GTS is better", "Section 1", LowerRegret("GTS", ("UCB1",))),
+        Claim("In every run", "Section 2", LowerInEveryRun("GTS", "UCB1")),
     ),
 )
 FILES = ["claims.json", "figure.png", "figure.svg", "spec.json", "table.csv", "table.md", "trace.parquet"]

@@ -308,7 +308,7 @@ def test_a_file_is_a_row_of_the_matrix_and_played_again_each_time(
 ) -> None:
     few = {"cascade": matrix.worlds()["cascade"]}
     monkeypatch.setattr(matrix, "worlds", lambda: few)
-    monkeypatch.setattr(matrix, "QUICK", matrix.Size(20, 2))
+    monkeypatch.setattr(matrix, "QUICK", matrix.MatrixSize(20, 2))
     known = dict(list(registry._ENTRIES.items())[:3])
     monkeypatch.setattr(registry, "_ENTRIES", known | {"gts": registry._ENTRIES["gts"]})
     asked = ["matrix", "--quick", "--out", "out", "--jobs", str(jobs), "--policy", SOURCE]

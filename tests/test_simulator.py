@@ -20,7 +20,7 @@ from rankloop.feedback import Cascade
 from rankloop.plan import TopK
 from rankloop.simulator import PolicySpec, Spec, stats, streams
 from rankloop.simulator.chunk import Chunk, checkpoints, play
-from rankloop.simulator.spec import CHUNK
+from rankloop.simulator.spec import DEFAULT_CHUNK
 from rankloop.types import FloatArray
 from rankloop.worlds import from_spec
 from rankloop.worlds.matrix import greedy_cover
@@ -117,7 +117,7 @@ def test_the_chunk_is_part_of_an_experiments_identity_but_not_of_its_worlds() ->
     np.testing.assert_allclose(by_4["fixed"].regret, by_9["fixed"].regret, rtol=1e-12, atol=1e-12)
     assert not np.array_equal(by_4["fixed"].reward, by_9["fixed"].reward)
     same_curves(by_4, run(chunk=4), ["fixed", "gts"])
-    same_curves(run(), run(chunk=CHUNK), ["fixed", "gts"])
+    same_curves(run(), run(chunk=DEFAULT_CHUNK), ["fixed", "gts"])
     assert by_4.spec["chunk"] == 4
 
 
@@ -344,7 +344,7 @@ def test_like_the_best() -> None:
     base = np.array([10.0, 50.0, 90.0, 130.0])
     swing, late = np.array([1.0, -1.0, 1.0, -1.0]), np.array([0.0, 0.0, 0.0, 4.0])
     finals = np.stack([base, base + 1, base, base + swing, base + late, base + 100])
-    np.testing.assert_array_equal(stats.like_the_best(finals), [True, False, True, True, True, False])
+    np.testing.assert_array_equal(stats.not_worse_than_best(finals), [True, False, True, True, True, False])
 
 
 def test_like_the_best_at_the_edge() -> None:
@@ -354,11 +354,11 @@ def test_like_the_best_at_the_edge() -> None:
     """
     for x, like in ((1 / 11.6, True), (1 / 11.8, False)):
         finals = np.array([[5.0, 7.0], [5.0 + 1, 7.0 + 1 + 2 * x]])
-        np.testing.assert_array_equal(stats.like_the_best(finals), [True, like])
+        np.testing.assert_array_equal(stats.not_worse_than_best(finals), [True, like])
 
 
 def test_with_one_replication_nobody_is_credibly_worse() -> None:
-    np.testing.assert_array_equal(stats.like_the_best(np.array([[1.0], [100.0]])), [True, True])
+    np.testing.assert_array_equal(stats.not_worse_than_best(np.array([[1.0], [100.0]])), [True, True])
 
 
 def test_standard_error_by_hand() -> None:

@@ -9,7 +9,7 @@ from rankloop.datasets.judgements import Judgements
 from rankloop.errors import MissingExtra
 from rankloop.types import FloatArray, IntArray
 
-FLOOR = 1e-3
+MIN_BETA_SHAPE = 1e-3
 """Least a and b of a prior: Beta(0, b) is no distribution."""
 
 
@@ -65,4 +65,4 @@ def scores(
 
 def beta_prior(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Beta(Σ s, Σ (1 - s)) of each document from scores [rankers, n]: a [n] and b [n] (paper `prior`, Section 5.4)."""
-    return np.maximum(scores.sum(axis=0), FLOOR), np.maximum((1.0 - scores).sum(axis=0), FLOOR)
+    return np.maximum(scores.sum(axis=0), MIN_BETA_SHAPE), np.maximum((1.0 - scores).sum(axis=0), MIN_BETA_SHAPE)

@@ -66,10 +66,10 @@ def how_to_get(data: DataSet) -> str:
 def survey(root: str | Path, ids: Sequence[str] = tuple(SETS)) -> list[FoundDataSet]:
     """Every data set: its files and counts, what is wrong with them, or nothing where it is missing."""
     tree = walk(Path(root).absolute())
-    return [_look(_search(tree, id), SETS[id]) for id in ids]
+    return [_survey_one(_search(tree, id), SETS[id]) for id in ids]
 
 
-def _look(files: dict[str, Path], data: DataSet) -> FoundDataSet:
+def _survey_one(files: dict[str, Path], data: DataSet) -> FoundDataSet:
     try:
         return FoundDataSet(data, files, data.counts(files) if files else {})
     except RankloopError as error:

@@ -13,7 +13,7 @@ from rankloop.datasets.svmlight import SvmlightRows, row_blocks
 from rankloop.errors import InvalidInput, Words
 from rankloop.types import BoolArray, FloatArray, IntArray
 
-SMALLEST_SD = 1e-6
+MIN_STANDARD_DEVIATION = 1e-6
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Judgements:
         return Queries(grade, x, present, self.query[starts])
 
 
-class Count:
+class JudgementCount:
     """Queries, rows and features seen so far; refuses a query that comes back after another one."""
 
     def __init__(self, name: str) -> None:
@@ -96,7 +96,7 @@ def read_judgements(
     """
     path = Path(path)
     parts: list[SvmlightRows] = []
-    count = Count(path.name)
+    count = JudgementCount(path.name)
     for part in row_blocks(path, features, sparse):
         parts.append(part)
         count.add(part.query, part.x)
@@ -108,9 +108,9 @@ def read_judgements(
     return whole if queries is None else whole.of(np.arange(min(queries, count.queries)))
 
 
-def count_judgements(path: str | Path, *, features: int | None = None, sparse: bool = False) -> Count:
+def count_judgements(path: str | Path, *, features: int | None = None, sparse: bool = False) -> JudgementCount:
     """Queries, rows and features of a file, which need not fit into memory."""
-    count = Count(Path(path).name)
+    count = JudgementCount(Path(path).name)
     for part in row_blocks(Path(path), features, sparse):
         count.add(part.query, part.x)
     return count
@@ -137,7 +137,7 @@ def scaled(*parts: Judgements) -> tuple[Judgements, ...]:
     x = np.concatenate([part.x for part in parts])
     low, high = x.min(axis=0), x.max(axis=0)
     x = (x - low) / np.where(high > low, high - low, 1.0)
-    x = x[:, x.std(axis=0) >= SMALLEST_SD]
+    x = x[:, x.std(axis=0) >= MIN_STANDARD_DEVIATION]
     cuts = np.cumsum([len(part.x) for part in parts])[:-1]
     return tuple(replace(part, x=own) for part, own in zip(parts, np.split(x, cuts), strict=True))
 

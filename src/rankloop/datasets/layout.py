@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rankloop.datasets.svmlight import first_width
 
-DEPTH = 3
+MAX_FOLDER_DEPTH = 3
 """How many folders below the root are looked into."""
 
 SUFFIXES = ("", ".gz")
@@ -46,7 +46,7 @@ def walk(root: Path) -> list[Path]:
     found = []
     for folder, folders, files in os.walk(root, followlinks=True):
         below = len(Path(folder).relative_to(root).parts)
-        folders[:] = sorted(f for f in folders if below < DEPTH and not f.startswith("."))
+        folders[:] = sorted(f for f in folders if below < MAX_FOLDER_DEPTH and not f.startswith("."))
         found += [Path(folder) / file for file in sorted(files)]
     return found
 

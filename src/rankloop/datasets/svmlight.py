@@ -15,10 +15,10 @@ from rankloop.types import FloatArray, IntArray
 HEAD, PAIR = b" qid:", b" :"
 """What is left of a line when its numbers are taken out: a head, then a pair for each feature."""
 
-ABSENT = 1e300
+ABSENT_ABOVE = 1e300
 """Istella writes the largest double where a feature has no value; whatever is beyond this is read as 0."""
 
-GRADES = 32
+GRADE_LIMIT = 32
 """More than any data set has."""
 
 
@@ -84,10 +84,10 @@ def _parse(block: bytes, d: int, sparse: bool) -> SvmlightRows | None:
     with np.errstate(invalid="ignore"):
         grade, query, index = (a.astype(np.int64) for a in (found[head], found[head + 1], column))
     row = np.repeat(np.arange(len(pairs)), pairs)
-    whole = (grade == found[head]) & (query == found[head + 1]) & (query >= 0) & (grade >= 0) & (grade < GRADES)
+    whole = (grade == found[head]) & (query == found[head + 1]) & (query >= 0) & (grade >= 0) & (grade < GRADE_LIMIT)
     ordered = (index == column) & (index >= 1) & (index <= d) & (np.diff(row * (d + 1) + index, prepend=0) > 0)
     if not whole.all() or not ordered.all():
         return None
     x = np.zeros((len(pairs), d))
-    x[row, index - 1] = np.where(np.abs(value) < ABSENT, value, 0.0)
+    x[row, index - 1] = np.where(np.abs(value) < ABSENT_ABOVE, value, 0.0)
     return SvmlightRows(grade, query, x)

@@ -17,10 +17,10 @@ import numpy as np
 from rankloop.datasets.errors import BadData, MissingData
 from rankloop.types import FloatArray
 
-BLOCK = 1 << 24
+BLOCK_BYTES = 1 << 24
 """Bytes read at once."""
 
-LONGEST_LINE = 1 << 26
+MAX_LINE_BYTES = 1 << 26
 """No line of these data sets is near this length; a file with one is no text."""
 
 GZIP, ZIP = b"\x1f\x8b", b"PK"
@@ -78,7 +78,7 @@ def text_lines(stream: IO[bytes], encoding: str = "utf-8") -> Iterator[str]:
         yield line.decode(encoding).rstrip("\r\n")
 
 
-def blocks(stream: IO[bytes], size: int = BLOCK) -> Iterator[bytes]:
+def blocks(stream: IO[bytes], size: int = BLOCK_BYTES) -> Iterator[bytes]:
     """Whole lines, each ended by LF alone, none of them empty."""
     rest = b""
     while chunk := stream.read(size):
@@ -86,9 +86,9 @@ def blocks(stream: IO[bytes], size: int = BLOCK) -> Iterator[bytes]:
         if end and (block := _tidy(lines)):
             yield block
         rest = tail
-        if len(rest) > LONGEST_LINE:
+        if len(rest) > MAX_LINE_BYTES:
             raise BadData(
-                f"{getattr(stream, 'name', 'the file')} has a line of more than {LONGEST_LINE} bytes: no text."
+                f"{getattr(stream, 'name', 'the file')} has a line of more than {MAX_LINE_BYTES} bytes: no text."
             )
     if block := _tidy(rest):
         yield block

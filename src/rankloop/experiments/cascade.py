@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rankloop.experiments.claims import Claim, EveryRun, Lower, Rises
+from rankloop.experiments.claims import Claim, LowerInEveryRun, LowerRegret, MonotoneTrend
 from rankloop.experiments.experiment import Experiment, Panel
-from rankloop.experiments.figures import Curves, Overlay
+from rankloop.experiments.figures import Curves, OverlaidCurves
 
 Player = Mapping[str, object]
 UCB1 = {"id": "cascade-ucb1", "label": "CascadeUCB1"}
@@ -93,29 +93,31 @@ def _fig1(problem: CascadeProblem) -> Experiment:
         Claim(
             "At L = 16 the regret of CascadeUCB1 is larger than that of CascadeLinTS, about twice",
             "Section 4.4.1",
-            Lower("CascadeLinTS", ("CascadeUCB1",), where={"items": "L = 16"}),
+            LowerRegret("CascadeLinTS", ("CascadeUCB1",), where={"items": "L = 16"}),
         ),
         Claim(
             "At L = 256 the regret of CascadeUCB1 is several times that of CascadeLinTS (more than 3 times)",
             "Figure 1",
-            Lower("CascadeLinTS", ("CascadeUCB1",), times=3.0, where={"items": "L = 256"}),
+            LowerRegret("CascadeLinTS", ("CascadeUCB1",), times=3.0, where={"items": "L = 256"}),
         ),
         Claim(
             "At the largest L the regret of CascadeUCB1 is orders of magnitude larger (here: more than 10 times)",
             "Section 4.4.1",
-            Lower("CascadeLinTS", ("CascadeUCB1",), times=10.0, where={"items": large}),
+            LowerRegret("CascadeLinTS", ("CascadeUCB1",), times=10.0, where={"items": large}),
         ),
         Claim(
             "CascadeLinTS's regret is lower than RankedLinTS's for every L",
             "Section 4.6.1",
-            Lower("CascadeLinTS", ("RankedLinTS",)),
+            LowerRegret("CascadeLinTS", ("RankedLinTS",)),
         ),
         Claim(
             "At L = 256 and the largest L it is lower in every single run",
             "Figure 1",
-            EveryRun("CascadeLinTS", "RankedLinTS", where={"items": "L = 256"}),
+            LowerInEveryRun("CascadeLinTS", "RankedLinTS", where={"items": "L = 256"}),
         ),
-        Claim("… and at the largest L", "Figure 1", EveryRun("CascadeLinTS", "RankedLinTS", where={"items": large})),
+        Claim(
+            "… and at the largest L", "Figure 1", LowerInEveryRun("CascadeLinTS", "RankedLinTS", where={"items": large})
+        ),
     )
     return Experiment(
         id=f"cascade/fig1-{problem.name}",
@@ -157,8 +159,8 @@ def _fig2(problem: CascadeProblem, part: str) -> Experiment:
         id=f"cascade/fig2{part}-{problem.name}",
         title=f"CascadeLinTS by number of {what}: {metric}, {problem.data}",
         panels=panels,
-        arrangement=Overlay(metric),
-        claims=(Claim(claim, "Section 4.4.1", Rises("CascadeLinTS", of=metric)),),
+        arrangement=OverlaidCurves(metric),
+        claims=(Claim(claim, "Section 4.4.1", MonotoneTrend("CascadeLinTS", of=metric)),),
         data=problem.subset_data if subset else (problem.data,),
         differs=problem.note + note,
     )

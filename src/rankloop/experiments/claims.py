@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.experiments.experiment import Key, Outcome
 from rankloop.simulator.result import Result, Trace
-from rankloop.simulator.stats import half_width, share_of
+from rankloop.simulator.stats import half_width, ratio_of_means
 
 
 class ClaimVerdict(StrEnum):
@@ -36,7 +36,7 @@ class ClaimFinding:
     numbers: str
 
 
-class Test(Protocol):
+class ClaimTest(Protocol):
     """Something that results can pass or fail."""
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
@@ -49,21 +49,21 @@ class Claim:
 
     text: str
     source: str
-    test: Test
+    test: ClaimTest
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
         """The verdict on these results."""
         return self.test.judge(outcome)
 
 
-def together(findings: Iterable[tuple[str, ClaimFinding]]) -> ClaimFinding:
+def combine(findings: Iterable[tuple[str, ClaimFinding]]) -> ClaimFinding:
     """One finding for several panels: it holds only where all hold."""
     found = list(findings)
     worst = max((f.verdict for _, f in found), key=list(ClaimVerdict).index, default=ClaimVerdict.UNSURE)
     return ClaimFinding(worst, "; ".join(f"{name}: {f.numbers}" if name else f.numbers for name, f in found))
 
 
-def beyond(value: float, half: float, bound: float) -> ClaimVerdict:
+def interval_above(value: float, half: float, bound: float) -> ClaimVerdict:
     """Holds where the whole interval value ± half lies above the bound, fails where it lies below."""
     if np.isnan(half):
         return ClaimVerdict.UNSURE
@@ -72,23 +72,23 @@ def beyond(value: float, half: float, bound: float) -> ClaimVerdict:
     return ClaimVerdict.FAILS if value + half < bound else ClaimVerdict.UNSURE
 
 
-def compared(worse: Trace, better: Trace, times: float, at: int = -1) -> ClaimFinding:
+def compare_regret(worse: Trace, better: Trace, times: float, at: int = -1) -> ClaimFinding:
     """Whether the regret of `worse` is above `times` that of `better` at a checkpoint (paired, 95 %).
 
     The test is of the difference, which is defined where a regret is 0 or below; the ratio is told where it is.
     """
     a, b = worse.regret[at], better.regret[at]
     apart = a - times * b
-    verdict = beyond(float(apart.mean()), float(half_width(apart)), 0.0)
+    verdict = interval_above(float(apart.mean()), float(half_width(apart)), 0.0)
     if b.mean() > 0:
-        ratio, half = share_of(a, b)
+        ratio, half = ratio_of_means(a, b)
         asked = "" if times == 1.0 else f" (the bound is {times:g})"
         return ClaimFinding(verdict, f"{worse.label} / {better.label} = {ratio:.2f} ± {half:.2f}{asked}")
     return ClaimFinding(verdict, f"{worse.label} {a.mean():.4g}, {better.label} {b.mean():.4g}")
 
 
 @dataclass(frozen=True)
-class Lower:
+class LowerRegret:
     """The final regret of `worse` is more than `times` that of `better`, in every panel (paired, 95 %)."""
 
     better: str
@@ -98,17 +98,17 @@ class Lower:
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
         """Ratio of mean final regrets against `times`."""
-        return together(self._each(outcome))
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             for label in self.worse:
-                found = compared(trace(result, label), trace(result, self.better), self.times)
+                found = compare_regret(trace(result, label), trace(result, self.better), self.times)
                 yield _name(panel.title, outcome), found
 
 
 @dataclass(frozen=True)
-class Close:
+class CloseTo:
     """The final regret of `label` is at most `times` that of `to`, in every panel (paired, 95 %)."""
 
     label: str
@@ -118,16 +118,16 @@ class Close:
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
         """Ratio of mean final regrets against `times`."""
-        return together(self._each(outcome))
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
-            found = compared(trace(result, self.label), trace(result, self.to), self.times)
+            found = compare_regret(trace(result, self.label), trace(result, self.to), self.times)
             yield _name(panel.title, outcome), ClaimFinding(found.verdict.opposite, found.numbers)
 
 
 @dataclass(frozen=True)
-class Lowest:
+class LowestRegret:
     """No other policy of the panel has lower final regret; a tie within the noise cannot be told."""
 
     label: str
@@ -136,7 +136,7 @@ class Lowest:
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
         """Against the best of the others."""
-        return together(self._each(outcome))
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
@@ -145,12 +145,12 @@ class Lowest:
             # A policy of one's own does not change what is said about a paper's.
             others = (t for t in result if t is not mine and t.label not in panel.own)
             rival = min(others, key=lambda t: float(t.regret[c].mean()))
-            found = compared(rival, mine, 1.0, c)
+            found = compare_regret(rival, mine, 1.0, c)
             yield _name(panel.title, outcome), ClaimFinding(found.verdict, f"next is {rival.label}: {found.numbers}")
 
 
 @dataclass(frozen=True)
-class EveryRun:
+class LowerInEveryRun:
     """In each single replication the final regret of `better` is below that of `worse`."""
 
     better: str
@@ -159,7 +159,7 @@ class EveryRun:
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
         """Count the replications."""
-        return together(self._each(outcome))
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
@@ -169,7 +169,7 @@ class EveryRun:
 
 
 @dataclass(frozen=True)
-class Rises:
+class MonotoneTrend:
     """From panel to panel, in the order of the experiment, the final number of `label` goes up (or down)."""
 
     label: str
@@ -184,13 +184,13 @@ class Rises:
         for (_, low), (_, high) in pairwise(found):
             step = (low - high if self.falls else high - low).mean()
             noise = float(np.hypot(half_width(low), half_width(high)))
-            steps.append(("", ClaimFinding(beyond(float(step), noise, 0.0), "")))
+            steps.append(("", ClaimFinding(interval_above(float(step), noise, 0.0), "")))
         numbers = ", ".join(f"{title}: {final.mean():,.0f} ± {half_width(final):,.0f}" for title, final in found)
-        return ClaimFinding(together(steps).verdict, numbers)
+        return ClaimFinding(combine(steps).verdict, numbers)
 
 
 @dataclass(frozen=True)
-class Spread:
+class RegretSpread:
     """Over the panels, the largest mean final regret of `label` is at most `times` the smallest (or above it)."""
 
     label: str
@@ -204,12 +204,12 @@ class Spread:
         (least, low), (most, high) = (pick(finals, key=lambda f: float(f[1].mean())) for pick in (min, max))
         ratio = float(high.mean() / low.mean())
         noise = ratio * float(np.hypot(half_width(high) / high.mean(), half_width(low) / low.mean()))
-        verdict = beyond(ratio, noise, self.times) if self.wide else beyond(-ratio, noise, -self.times)
+        verdict = interval_above(ratio, noise, self.times) if self.wide else interval_above(-ratio, noise, -self.times)
         return ClaimFinding(verdict, f"{self.label} at {most} / at {least} = {ratio:.2f} ± {noise:.2f}")
 
 
 @dataclass(frozen=True)
-class Straight:
+class LinearGrowth:
     """Regret grows linearly to the end: its slope in the last quarter is at least `share` of the second's."""
 
     label: str
@@ -218,7 +218,7 @@ class Straight:
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
         """Compare the growth of two quarters."""
-        return together(self._each(outcome))
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
@@ -226,7 +226,7 @@ class Straight:
             C = len(regret) - 1
             early, late = (regret[b] - regret[a] for a, b in ((C // 4, C // 2), (3 * C // 4, C)))
             apart = late - self.share * early
-            verdict = beyond(float(apart.mean()), float(half_width(apart)), 0.0)
+            verdict = interval_above(float(apart.mean()), float(half_width(apart)), 0.0)
             numbers = (
                 f"{self.label} grows by {late.mean():.4g} in the last quarter, by {early.mean():.4g} in the second"
             )

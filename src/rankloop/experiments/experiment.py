@@ -128,8 +128,8 @@ class Outcome:
     def size(self) -> str:
         """How much was played, in words."""
         sizes = sorted({(panel.rounds, panel.replications) for panel, _ in self.parts})
-        told = "; ".join(f"{t:,} rounds, {r:,} replications" for t, r in sizes) or "no simulation"
-        return f"{'quick version: ' if self.quick else ''}{told}"
+        amount = "; ".join(f"{t:,} rounds, {r:,} replications" for t, r in sizes) or "no simulation"
+        return f"{'quick version: ' if self.quick else ''}{amount}"
 
     def traces(self) -> Iterator[tuple[Panel, Trace]]:
         """Every trace with its panel, the yardstick's only where it was asked for."""

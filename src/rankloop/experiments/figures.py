@@ -72,7 +72,7 @@ def draw_curve(
     band(axes, trace.rounds[shown], values(trace, metric)[shown], label=label or trace.label, **style)
 
 
-def looks(result: Result) -> dict[str, Style]:
+def styles_of(result: Result) -> dict[str, Style]:
     """Label -> look."""
     return styles([(trace.label, trace.id) for trace in result])
 
@@ -103,7 +103,7 @@ class Curves:
         columns = min(self.columns, len(outcome.parts))
         figure, axes = canvas(-(-len(outcome.parts) // columns), columns)
         for i, (one, (panel, result)) in enumerate(zip(axes, outcome.parts, strict=False)):
-            chosen = looks(result)
+            chosen = styles_of(result)
             for trace in result:
                 if self._shows(panel, trace):
                     draw_curve(one, trace, self.metric, chosen[trace.label], until=self.until)
@@ -124,7 +124,7 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Overlay:
+class OverlaidCurves:
     """One axes; a curve for each panel, as where one policy runs with several numbers of features."""
 
     metric: str = "regret"
@@ -150,7 +150,7 @@ class Overlay:
 
 
 @dataclass(frozen=True)
-class Ends:
+class FinalRegret:
     """Final regret against a number of the panels' keys."""
 
     key: str
@@ -160,7 +160,7 @@ class Ends:
         """The figure."""
         figure, axes = canvas(1, 1, width=4.6, height=3.2)
         x = [float(panel.key[self.key]) for panel, _ in outcome.parts]
-        chosen = looks(outcome.parts[0][1])
+        chosen = styles_of(outcome.parts[0][1])
         for label, style in chosen.items():
             ends = [result[label].final for _, result in outcome.parts]
             mean = np.array([final.mean() for final in ends])
@@ -179,14 +179,14 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class CurvesAndEnds:
+class CurvesAndFinals:
     """Mean regret over time on the left, the distribution of final regret over replications on the right."""
 
     def draw(self, outcome: Outcome) -> Figure:
         """The figure."""
         ((panel, result),) = outcome.parts
         figure, (left, right) = canvas(1, 2, width=3.7, height=3.4)
-        chosen = looks(result)
+        chosen = styles_of(result)
         ordered = sorted(result, key=lambda t: float(t.final.mean()))
         for trace in ordered:
             draw_curve(left, trace, "regret", chosen[trace.label])

@@ -8,7 +8,7 @@ from itertools import product
 
 from rankloop.experiments.claims import Claim
 from rankloop.experiments.experiment import Experiment, Key, Panel
-from rankloop.experiments.ncr import NcrTable, NearPrinted, RewardRates, SpaceDifference, Wins
+from rankloop.experiments.ncr import MixtureSpaceEffect, NcrAtLeast, NcrNearPrinted, NcrTable, RewardRates
 
 PIVOTS = tuple(range(10))
 SCENARIOS = ("vanilla", "exponential")
@@ -132,15 +132,17 @@ def _table(number: int, name: str, world: Mapping[str, object], rounds: int, dat
         panels=panels,
         arrangement=NcrTable(number),
         claims=(
-            Claim("Ind as printed, b = 1, 5, 10", f"Table {number}", NearPrinted(number, "ind")),
-            Claim("Dep as printed, b = 1, 5, 10", f"Table {number}", NearPrinted(number, "dep")),
+            Claim("Ind as printed, b = 1, 5, 10", f"Table {number}", NcrNearPrinted(number, "ind")),
+            Claim("Dep as printed, b = 1, 5, 10", f"Table {number}", NcrNearPrinted(number, "dep")),
             Claim(
                 "With small budgets Ind is at least as good as the baselines in the vanilla scenario",
                 "Appendix D.3",
-                Wins("ind", ("eps-ind", "c-ucb1", "gl-cdcm"), "vanilla"),
+                NcrAtLeast("ind", ("eps-ind", "c-ucb1", "gl-cdcm"), "vanilla"),
             ),
             Claim(
-                "Dep outperforms Ind in the exponential scenario", "Appendix D.3", Wins("dep", ("ind",), "exponential")
+                "Dep outperforms Ind in the exponential scenario",
+                "Appendix D.3",
+                NcrAtLeast("dep", ("ind",), "exponential"),
             ),
         ),
         data=(data,),
@@ -189,7 +191,7 @@ def _figure3(quick: bool) -> tuple[Panel, ...]:
     return panels
 
 
-DIFFERENCE = SpaceDifference(PIVOTS)
+DIFFERENCE = MixtureSpaceEffect(PIVOTS)
 EXPERIMENTS = (
     Experiment(
         "long-sequences/fig2",

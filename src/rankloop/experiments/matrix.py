@@ -17,24 +17,24 @@ from rankloop.simulator import streams
 from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Trace
 from rankloop.simulator.spec import policy_specs
-from rankloop.simulator.stats import share_of
+from rankloop.simulator.stats import ratio_of_means
 from rankloop.types import FloatArray
 from rankloop.worlds import from_spec
 
 ITEMS, SLOTS = 16, 4
-TOLD_PRIOR = {"a": 1.0, "b": 3.0}
+GIVEN_PRIOR = {"a": 1.0, "b": 3.0}
 """What policies that take a prior are told: near the mean attraction, and no more."""
 
 
 @dataclass(frozen=True)
-class Size:
+class MatrixSize:
     """How long the experiment is."""
 
     rounds: int
     replications: int
 
 
-FULL, QUICK = Size(10_000, 96), Size(1_500, 16)
+FULL, QUICK = MatrixSize(10_000, 96), MatrixSize(1_500, 16)
 
 
 def worlds() -> dict[str, Mapping[str, object]]:
@@ -69,11 +69,11 @@ def worlds() -> dict[str, Mapping[str, object]]:
 
 def players() -> tuple[PolicySpec, ...]:
     """Every policy of the catalogue with its defaults; those that take a prior are told one."""
-    return policy_specs([{"id": e.id, **(TOLD_PRIOR if "prior" in e.needs else {})} for e in catalogue.entries()])
+    return policy_specs([{"id": e.id, **(GIVEN_PRIOR if "prior" in e.needs else {})} for e in catalogue.entries()])
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """One policy in one world: final regrets of its replications, or why it cannot run."""
 
     world: str
@@ -87,17 +87,17 @@ class Cell:
 class Matrix:
     """All cells."""
 
-    size: Size
-    cells: tuple[Cell, ...]
+    size: MatrixSize
+    cells: tuple[MatrixCell, ...]
 
-    def cell(self, world: str, id: str) -> Cell:
+    def cell(self, world: str, id: str) -> MatrixCell:
         """The cell of this policy in this world."""
         return next(c for c in self.cells if c.world == world and c.id == id)
 
     def share(self, world: str, id: str) -> tuple[float, float]:
         """Final regret as a share of the random policy's, and half its 95 % confidence interval; NaN if refused."""
         own, random = self.cell(world, id).regret, self.cell(world, "random").regret
-        return (np.nan, np.nan) if own is None or random is None else share_of(own, random)
+        return (np.nan, np.nan) if own is None or random is None else ratio_of_means(own, random)
 
     @property
     def worlds(self) -> list[str]:
@@ -110,7 +110,7 @@ class Matrix:
         return list(dict.fromkeys(c.id for c in self.cells))
 
 
-def run(size: Size, folder: Path, *, jobs: int, told: Callable[[int, int], None]) -> Matrix:
+def run(size: MatrixSize, folder: Path, *, jobs: int, progress: Callable[[int, int], None]) -> Matrix:
     """Play every cell that is not in the folder yet; an interrupted run goes on from there.
 
     Args:
@@ -134,14 +134,14 @@ def run(size: Size, folder: Path, *, jobs: int, told: Callable[[int, int], None]
         panels.append(
             Panel({"world": world}, world, spec, tuple(able), size.rounds, size.replications, size.replications)
         )
-    results = dict(zip(worlds(), play_panels(panels, folder, jobs=jobs, told=told), strict=True))
+    results = dict(zip(worlds(), play_panels(panels, folder, jobs=jobs, progress=progress), strict=True))
     cells = []
     for policy in players():
         for world, result in results.items():
             refused = refusals.get((world, policy.id))
-            cells.append(Cell(world, policy.id, refused=refused) if refused else _cell(world, result[policy.id]))
+            cells.append(MatrixCell(world, policy.id, refused=refused) if refused else _cell(world, result[policy.id]))
     return Matrix(size, tuple(cells))
 
 
-def _cell(world: str, trace: Trace) -> Cell:
-    return Cell(world, trace.id, regret=trace.final, seconds=trace.seconds)
+def _cell(world: str, trace: Trace) -> MatrixCell:
+    return MatrixCell(world, trace.id, regret=trace.final, seconds=trace.seconds)

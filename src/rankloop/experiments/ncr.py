@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from rankloop.experiments.claims import ClaimFinding, ClaimVerdict, together
+from rankloop.experiments.claims import ClaimFinding, ClaimVerdict, combine
 from rankloop.experiments.experiment import Outcome, Panel
 from rankloop.experiments.figures import canvas, label_axes, legend, values
 from rankloop.experiments.published import COLUMNS, published
 from rankloop.experiments.tables import ResultTable
-from rankloop.simulator.plot import OWN, Style, styles
+from rankloop.simulator.plot import CUSTOM_COLOUR, Style, styles
 from rankloop.simulator.result import Result, Trace
 from rankloop.types import FloatArray
 
@@ -29,11 +29,11 @@ NAMES = {
     "dep": "Dep",
     "random": "Rand",
 }
-LOOKS = styles([(id, id) for id in NAMES])
+STYLES = styles([(id, id) for id in NAMES])
 
 
 @dataclass(frozen=True)
-class Winner:
+class BestParameters:
     """The parameters of a policy with the largest final reward, in one scenario with one budget."""
 
     panel: Panel
@@ -54,12 +54,12 @@ class Winner:
         return ", ".join((*topics, *chosen))
 
 
-def own_ids(outcome: Outcome) -> list[str]:
+def custom_ids(outcome: Outcome) -> list[str]:
     """Ids of policies that somebody added."""
     return list(dict.fromkeys(t.id for panel, result in outcome.parts for t in result if t.label in panel.own))
 
 
-def winner(outcome: Outcome, id: str, **key: str | int | float) -> Winner | None:
+def best_parameters(outcome: Outcome, id: str, **key: str | int | float) -> BestParameters | None:
     """The best of all parameters of a policy over the panels with this key."""
     found: list[tuple[Panel, Result, Trace]] = [
         (panel, result, trace) for panel, result in outcome.where(**key) for trace in result if trace.id == id
@@ -67,7 +67,7 @@ def winner(outcome: Outcome, id: str, **key: str | int | float) -> Winner | None
     if not found:
         return None
     panel, result, trace = max(found, key=lambda one: float(one[2].reward[-1].mean()))
-    return Winner(panel, trace, result.random)
+    return BestParameters(panel, trace, result.random)
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ class NcrTable:
 
     number: int
 
-    def cells(self, outcome: Outcome) -> Iterator[tuple[str, str, int, Winner, float | None]]:
+    def cells(self, outcome: Outcome) -> Iterator[tuple[str, str, int, BestParameters, float | None]]:
         """Scenario, policy, budget, winner and the printed number of every cell that was run."""
         budgets = sorted({int(panel.key["budget"]) for panel, _ in outcome.parts})
-        own = [(scenario, id) for scenario in ("vanilla", "exponential") for id in own_ids(outcome)]
+        own = [(scenario, id) for scenario in ("vanilla", "exponential") for id in custom_ids(outcome)]
         for scenario, id in (*COLUMNS, *own):
             for budget in budgets:
-                best = winner(outcome, id, scenario=scenario, budget=budget, space="plain")
+                best = best_parameters(outcome, id, scenario=scenario, budget=budget, space="plain")
                 if best is not None:
                     yield scenario, id, budget, best, published(self.number, scenario, id, budget)
 
@@ -94,7 +94,7 @@ class NcrTable:
             for id in dict.fromkeys(cell[1] for cell in mine):
                 cells = [cell for cell in mine if cell[1] == id]
                 at = np.arange(len(cells))
-                style = LOOKS.get(id, {"color": OWN})
+                style = STYLES.get(id, {"color": CUSTOM_COLOUR})
                 label = NAMES.get(id, id)
                 one.plot(at, [c[3].ncr.mean() for c in cells], label=label, linewidth=1.5, marker=".", **style)
                 printed = [np.nan if c[4] is None else c[4] for c in cells]
@@ -140,7 +140,7 @@ def _beside(own: float, printed: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class NearPrinted:
+class NcrNearPrinted:
     """Every cell of a policy at these budgets is within `tolerance` of the printed one."""
 
     table: int
@@ -163,7 +163,7 @@ class NearPrinted:
 
 
 @dataclass(frozen=True)
-class Wins:
+class NcrAtLeast:
     """In a scenario, a policy's NCR is at least another's, at these budgets."""
 
     id: str
@@ -173,12 +173,12 @@ class Wins:
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
         """Compare means; a difference below 0.005 does not show in print."""
-        return together(self._each(outcome))
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for budget in self.budgets:
             found = {
-                id: winner(outcome, id, scenario=self.scenario, budget=budget, space="plain")
+                id: best_parameters(outcome, id, scenario=self.scenario, budget=budget, space="plain")
                 for id in (self.id, *self.over)
             }
             ncr = {id: float(best.ncr.mean()) for id, best in found.items() if best is not None}
@@ -202,10 +202,10 @@ class RewardRates:
         figure, axes = canvas(len(self.rows), len(self.sets), width=2.9, height=2.6)
         for i, one in enumerate(axes):
             (scenario, budget), (key, name) = self.rows[i // len(self.sets)], self.sets[i % len(self.sets)]
-            for id in (*NAMES, *own_ids(outcome)):
-                best = winner(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
+            for id in (*NAMES, *custom_ids(outcome)):
+                best = best_parameters(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
                 if best is not None:
-                    _rate(one, best.trace, label=NAMES.get(id, id), **LOOKS.get(id, {"color": OWN}))
+                    _rate(one, best.trace, label=NAMES.get(id, id), **STYLES.get(id, {"color": CUSTOM_COLOUR}))
             label_axes(one, f"{name}, {scenario}, b = {budget}", "rate", first=i % len(self.sets) == 0)
         legend(figure, axes)
         return figure
@@ -215,8 +215,8 @@ class RewardRates:
         rows = []
         for scenario, budget in self.rows:
             for key, name in self.sets:
-                for id in (*NAMES, *own_ids(outcome)):
-                    best = winner(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
+                for id in (*NAMES, *custom_ids(outcome)):
+                    best = best_parameters(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
                     if best is not None:
                         rate = best.trace.reward[-1].mean() / best.trace.rounds[-1]
                         rows.append((name, scenario, str(budget), NAMES.get(id, id), f"{rate:.3f}", best.params))
@@ -230,7 +230,7 @@ def _rate(axes: Axes, trace: Trace, *, label: str, **style: Unpack[Style]) -> No
 
 
 @dataclass(frozen=True)
-class SpaceDifference:
+class MixtureSpaceEffect:
     """For each pivot: reward of Dep, and of Ind in the space of the mixture minus Ind without it (figure 3)."""
 
     pivots: tuple[int, ...]
@@ -240,7 +240,7 @@ class SpaceDifference:
         """Dep's reward per round and the difference, each [pivots]."""
 
         def rate(id: str, pivot: int, space: str) -> float:
-            best = winner(outcome, id, set=f"mnist-{pivot}", scenario=scenario, budget=budget, space=space)
+            best = best_parameters(outcome, id, set=f"mnist-{pivot}", scenario=scenario, budget=budget, space=space)
             return np.nan if best is None else float(best.trace.reward[-1].mean() / best.trace.rounds[-1])
 
         dep = [rate("dep", p, "plain") for p in self.pivots]
@@ -252,13 +252,13 @@ class SpaceDifference:
         figure, axes = canvas(1, 2, width=3.6, height=3.0)
         for one, (scenario, budget) in zip(axes, self.rows, strict=True):
             dep, difference = self.numbers(outcome, scenario, budget)
-            one.plot(self.pivots, dep, "o-", label="Dep", color=LOOKS["dep"]["color"])
+            one.plot(self.pivots, dep, "o-", label="Dep", color=STYLES["dep"]["color"])
             one.plot(
                 self.pivots,
                 difference,
                 "s--",
                 label="Ind in the mixture's space\nminus Ind",
-                color=LOOKS["ind"]["color"],
+                color=STYLES["ind"]["color"],
             )
             one.axhline(0.0, color="#888888", linewidth=0.8)
             one.set_title(f"{scenario}, b = {budget}", fontsize=9, loc="left")
@@ -284,4 +284,4 @@ class SpaceDifference:
             rank = _rank_correlation(dep, difference)
             verdict = ClaimVerdict.HOLDS if rank > 0.55 else ClaimVerdict.FAILS if rank < 0.0 else ClaimVerdict.UNSURE
             found.append((scenario, ClaimFinding(verdict, f"rank correlation {rank:.2f} over {len(dep)} pivots")))
-        return together(found)
+        return combine(found)

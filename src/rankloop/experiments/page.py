@@ -10,7 +10,7 @@ from pathlib import Path
 from rankloop.experiments import library
 from rankloop.experiments.claims import ClaimVerdict
 from rankloop.experiments.experiment import Experiment
-from rankloop.experiments.report import Kept, read
+from rankloop.experiments.report import StoredResult, read
 from rankloop.experiments.tables import ResultTable
 
 INTRODUCTION = """# Reproduction
@@ -34,7 +34,7 @@ def write(results: Path, page: Path) -> None:
     page.write_text("\n".join(_lines(kept)), encoding="utf-8")
 
 
-def _lines(kept: dict[str, Kept | None]) -> Iterator[str]:
+def _lines(kept: dict[str, StoredResult | None]) -> Iterator[str]:
     yield INTRODUCTION
     yield _summary(kept).markdown()
     yield ""
@@ -45,7 +45,7 @@ def _lines(kept: dict[str, Kept | None]) -> Iterator[str]:
                 yield from _section(experiment, kept[experiment.id])
 
 
-def _summary(kept: dict[str, Kept | None]) -> ResultTable:
+def _summary(kept: dict[str, StoredResult | None]) -> ResultTable:
     rows = []
     for paper in library.PAPERS:
         mine = [kept[e.id] for e in library.ALL if e.paper == paper]
@@ -55,7 +55,7 @@ def _summary(kept: dict[str, Kept | None]) -> ResultTable:
     return ResultTable(("paper", "experiments run", *(str(v) for v in ClaimVerdict)), tuple(rows))
 
 
-def _section(experiment: Experiment, kept: Kept | None) -> Iterator[str]:
+def _section(experiment: Experiment, kept: StoredResult | None) -> Iterator[str]:
     yield f"### {experiment.id}: {experiment.title}\n"
     if kept is None:
         needs = f" It needs {' and '.join(experiment.data)}." if experiment.data else ""

@@ -49,7 +49,7 @@ def posteriors(nu: float) -> tuple[Density, Density]:
 
 
 @dataclass(frozen=True)
-class Posteriors:
+class PosteriorDensities:
     """Densities side by side for each true mean."""
 
     def draw(self, outcome: Outcome) -> Figure:
@@ -80,7 +80,7 @@ class Posteriors:
 
 
 @dataclass(frozen=True)
-class Concentrates:
+class BetaPosteriorWider:
     """At the extremes the Beta posterior is wider than the Gaussian one."""
 
     def judge(self, outcome: Outcome) -> ClaimFinding:

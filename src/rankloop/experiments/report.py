@@ -23,7 +23,7 @@ HEAD = "spec.json"
 """Written last and removed first: a folder that has it is whole."""
 
 
-def place(results: Path, experiment: Experiment, *, quick: bool) -> Path:
+def result_folder(results: Path, experiment: Experiment, *, quick: bool) -> Path:
     """The folder of an experiment; one that another version wrote is refused, and a full result is not made quick."""
     folder = results / experiment.id
     try:
@@ -55,12 +55,12 @@ def write(outcome: Outcome, folder: Path) -> None:
     for name, table in outcome.experiment.arrangement.tables(outcome).items():
         _text(folder / f"{name}.md", f"{table.markdown()}\n\n{outcome.size[0].upper()}{outcome.size[1:]}.\n")
         _text(folder / f"{name}.csv", table.csv())
-    _text(folder / "claims.json", json.dumps(judged(outcome), indent=1, ensure_ascii=False) + "\n")
+    _text(folder / "claims.json", json.dumps(claim_verdicts(outcome), indent=1, ensure_ascii=False) + "\n")
     replace_file(folder / "trace.parquet", lambda p: _trace(outcome, p))
     _text(folder / HEAD, json.dumps(_head(outcome), indent=1, ensure_ascii=False) + "\n")
 
 
-def judged(outcome: Outcome) -> list[dict[str, str]]:
+def claim_verdicts(outcome: Outcome) -> list[dict[str, str]]:
     """Every claim with its verdict and numbers."""
     findings = [(claim, claim.judge(outcome)) for claim in outcome.experiment.claims]
     return [
@@ -69,7 +69,7 @@ def judged(outcome: Outcome) -> list[dict[str, str]]:
     ]
 
 
-def where_the_time_goes(outcome: Outcome, most: int = 4) -> str:
+def time_breakdown(outcome: Outcome, most: int = 4) -> str:
     """Rounds per second reached by one process, and the policies that took most of the time."""
     spent: dict[str, float] = defaultdict(float)
     played = 0
@@ -85,7 +85,7 @@ def where_the_time_goes(outcome: Outcome, most: int = 4) -> str:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredResult:
     """What a page needs of a result folder."""
 
     head: Mapping[str, Any]
@@ -94,7 +94,7 @@ class Kept:
     table: str
 
 
-def read(folder: Path) -> Kept | None:
+def read(folder: Path) -> StoredResult | None:
     """What `write` left there; nothing where there is no whole result."""
     if not (folder / HEAD).exists():
         return None
@@ -102,7 +102,7 @@ def read(folder: Path) -> Kept | None:
         head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
         claims = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
         table = (folder / "table.md").read_text(encoding="utf-8")
-        return Kept(head, tuple(claims), folder / "figure.png", table)
+        return StoredResult(head, tuple(claims), folder / "figure.png", table)
     except (OSError, ValueError) as error:
         raise RankloopError(
             f"{folder} is not a whole result ({type(error).__name__}); remove it and run again."
@@ -120,7 +120,7 @@ def _head(outcome: Outcome) -> dict[str, object]:
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "speed": where_the_time_goes(outcome),
+        "speed": time_breakdown(outcome),
         "data": dict(outcome.inputs),
         "panels": [
             {

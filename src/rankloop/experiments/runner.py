@@ -15,12 +15,12 @@ from rankloop.experiments.experiment import SEED, Experiment, Outcome, Panel
 from rankloop.files import replace_file
 from rankloop.simulator.api import assemble, plays, prepare
 from rankloop.simulator.chunk import Chunk, ChunkResult
-from rankloop.simulator.parallel import Task, as_done
+from rankloop.simulator.parallel import Task, run_unordered
 from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Result
 from rankloop.simulator.spec import Spec
 
-Told = Callable[[str, int, int], None]
+ExperimentProgress = Callable[[str, int, int], None]
 """Told an experiment's id, and how many of its replication-rounds are done, of how many."""
 
 
@@ -66,7 +66,7 @@ def run(
     engine: str = "local",
     extra: Sequence[PolicySpec] = (),
     inputs: Mapping[str, str] | None = None,
-    told: Told | None = None,
+    progress: ExperimentProgress | None = None,
 ) -> Outcome:
     """Play what is not kept yet and put all results together.
 
@@ -82,14 +82,14 @@ def run(
     """
     given = dict(inputs or {})
     panels = [_with(panel, extra) for panel in experiment.panels(quick)]
-    tell = told or (lambda name, done, total: None)
+    tell = progress or (lambda name, done, total: None)
     results = play_panels(
         panels,
         folder,
         jobs=jobs,
         engine=engine,
         inputs=given,
-        told=lambda done, total: tell(experiment.id, done, total),
+        progress=lambda done, total: tell(experiment.id, done, total),
     )
     return Outcome(experiment, quick, tuple(zip(panels, results, strict=True)), given)
 
@@ -101,7 +101,7 @@ def play_panels(
     jobs: int = 1,
     engine: str = "local",
     inputs: Mapping[str, str] | None = None,
-    told: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Result]:
     """The result of every panel: chunks that are kept below the folder are taken, the others played and kept.
 
@@ -128,14 +128,14 @@ def play_panels(
                 found[p, i] = kept
     total = sum(spec.rounds * chunk.size for spec in specs for _, chunk in plays(spec))
     done = sum(panels[p].rounds * result.regret.shape[1] for (p, _), result in found.items())
-    told(done, total)
-    for n, result in as_done(_tasks(specs, left), jobs, engine):
+    progress(done, total)
+    for n, result in run_unordered(_tasks(specs, left), jobs, engine):
         p, i, path = left[n]
         if path is not None:
             store.save(path, result)
         found[p, i] = result
         done += panels[p].rounds * result.regret.shape[1]
-        told(done, total)
+        progress(done, total)
     return [assemble(spec, [found[p, i] for i in range(len(plays(spec)))]) for p, spec in enumerate(specs)]
 
 

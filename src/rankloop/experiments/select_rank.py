@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rankloop.experiments.claims import Claim, Lower
+from rankloop.experiments.claims import Claim, LowerRegret
 from rankloop.experiments.experiment import Experiment, Panel
 from rankloop.experiments.figures import Curves
 
@@ -50,7 +50,7 @@ def _logged(id: str, runs: int) -> Callable[[bool], tuple[Panel, ...]]:
 
 def _claims(source: str) -> tuple[Claim, ...]:
     text = "UCR has lower regret than G-MLE"
-    return tuple(Claim(f"{text}, ξ = {xi:g}", source, Lower(f"UCR, ξ = {xi:g}", ("G-MLE",))) for xi in XI)
+    return tuple(Claim(f"{text}, ξ = {xi:g}", source, LowerRegret(f"UCR, ξ = {xi:g}", ("G-MLE",))) for xi in XI)
 
 
 LOGS = (

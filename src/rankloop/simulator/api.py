@@ -12,10 +12,10 @@ from rankloop.errors import InvalidInput, Unsupported
 from rankloop.policy import SupportsRanking
 from rankloop.simulator import streams
 from rankloop.simulator.chunk import Chunk, ChunkResult, checkpoints, prepare_world
-from rankloop.simulator.parallel import Report, Task, run_all
+from rankloop.simulator.parallel import ProgressCallback, Task, run_all
 from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Result, Trace
-from rankloop.simulator.spec import CHUNK, Spec
+from rankloop.simulator.spec import DEFAULT_CHUNK, Spec
 from rankloop.types import Setting
 from rankloop.version import __version__
 from rankloop.worlds import World
@@ -30,9 +30,9 @@ def simulate(
     rounds: int,
     replications: int,
     seed: int = 0,
-    chunk: int = CHUNK,
+    chunk: int = DEFAULT_CHUNK,
     jobs: int = 1,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> Result:
     """Run every policy on the same worlds and the same visitors.
 
@@ -67,7 +67,7 @@ def simulate(
     return run(Spec.of(given), jobs=jobs, report=report)
 
 
-def run(spec: Spec, *, jobs: int = 1, report: Report | None = None) -> Result:
+def run(spec: Spec, *, jobs: int = 1, report: ProgressCallback | None = None) -> Result:
     """Run a spec that has been checked."""
     validate.integer("jobs", jobs)
     world = prepare(spec)
@@ -78,7 +78,7 @@ def run(spec: Spec, *, jobs: int = 1, report: Report | None = None) -> Result:
 def prepare(spec: Spec) -> World:
     """The world of a spec, ready to play, every policy built once so that what cannot run is said first."""
     world = prepare_world(spec.world, spec.seed)
-    _refuse_early(world, spec)
+    _check_policies(world, spec)
     return world
 
 
@@ -88,25 +88,25 @@ def plays(spec: Spec) -> list[tuple[PolicySpec, Chunk]]:
         Chunk(i, first, min(spec.chunk, spec.replications - first))
         for i, first in enumerate(range(0, spec.replications, spec.chunk))
     ]
-    return [(player, chunk) for player in with_yardstick(spec) for chunk in chunks]
+    return [(player, chunk) for player in with_baseline(spec) for chunk in chunks]
 
 
 def assemble(spec: Spec, results: Sequence[ChunkResult]) -> Result:
     """The result of a spec from what its plays gave, in their order."""
-    players = with_yardstick(spec)
+    players = with_baseline(spec)
     each = len(results) // len(players)
     traces = [_trace(player, results[i * each : (i + 1) * each], spec.rounds) for i, player in enumerate(players)]
     yardstick = next(t for t, p in zip(traces, players, strict=True) if p.id == "random" and not p.function)
     return Result(spec.source, __version__, tuple(traces[: len(spec.policies)]), replace(yardstick, label="random"))
 
 
-def with_yardstick(spec: Spec) -> tuple[PolicySpec, ...]:
+def with_baseline(spec: Spec) -> tuple[PolicySpec, ...]:
     """The policies of a spec, and the random one if it is not among them."""
     asked = any(p.id == "random" and p.function is None for p in spec.policies)
     return spec.policies if asked else (*spec.policies, RANDOM)
 
 
-def _refuse_early(world: World, spec: Spec) -> None:
+def _check_policies(world: World, spec: Spec) -> None:
     """Build every policy once, so that what cannot run is said before anything runs."""
     setting = world.draw([streams.replication(spec.seed, 0)], spec.rounds).setting
     for i, policy in enumerate(spec.policies):

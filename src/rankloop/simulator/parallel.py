@@ -25,7 +25,7 @@ from rankloop.simulator.chunk import Chunk, ChunkResult, Tick, play
 from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.worlds import World
 
-Report = Callable[[int], None]
+ProgressCallback = Callable[[int], None]
 """Told how many replication-rounds have been played since it was last called."""
 
 
@@ -47,7 +47,7 @@ class Task:
         for module in plugins.named_modules():
             cloudpickle.register_pickle_by_value(module)
         own = cloudpickle.dumps((self.policy, self.known))
-        return _arrived, (self.world, own, self.chunk, self.rounds, self.seed)
+        return _unpickle_task, (self.world, own, self.chunk, self.rounds, self.seed)
 
     def run(self, tick: Tick) -> ChunkResult:
         """Play it, with one BLAS thread: more do not pay at these sizes, and the numbers stay the same."""
@@ -63,7 +63,7 @@ def _cloudpickle() -> ModuleType:
         return import_module("joblib.externals.cloudpickle")  # where older versions of joblib keep it
 
 
-def _arrived(world: World, own: bytes, chunk: Chunk, rounds: int, seed: int) -> Task:
+def _unpickle_task(world: World, own: bytes, chunk: Chunk, rounds: int, seed: int) -> Task:
     policy, known = pickle.loads(own)  # noqa: S301  (what the process that started this one has sent)
     return Task(world, policy, chunk, rounds, seed, known)
 
@@ -80,10 +80,10 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-def run_all(tasks: Sequence[Task], jobs: int, report: Report) -> list[ChunkResult]:
+def run_all(tasks: Sequence[Task], jobs: int, report: ProgressCallback) -> list[ChunkResult]:
     """The results of all tasks, in order."""
     if jobs == 1 or len(tasks) == 1:
-        return [task.run(_counting(report, task.chunk.size)) for task in tasks]
+        return [task.run(_as_tick(report, task.chunk.size)) for task in tasks]
     try:
         import joblib
     except ModuleNotFoundError:
@@ -91,7 +91,7 @@ def run_all(tasks: Sequence[Task], jobs: int, report: Report) -> list[ChunkResul
     with tempfile.TemporaryDirectory(prefix="rankloop-") as folder:
         path = Path(folder) / "progress"
         np.zeros(len(tasks), dtype=np.int64).tofile(path)
-        with _watching(path, report):
+        with _progress_thread(path, report):
             calls = (joblib.delayed(_in_worker)(task, path, i) for i, task in enumerate(tasks))
             try:
                 with _quiet_tracker():
@@ -101,7 +101,7 @@ def run_all(tasks: Sequence[Task], jobs: int, report: Report) -> list[ChunkResul
                 raise
 
 
-def as_done(tasks: Iterable[Task], jobs: int, engine: str = "local") -> Iterator[tuple[int, ChunkResult]]:
+def run_unordered(tasks: Iterable[Task], jobs: int, engine: str = "local") -> Iterator[tuple[int, ChunkResult]]:
     """Index and result of every task, each as soon as it is there.
 
     Args:
@@ -117,7 +117,7 @@ def as_done(tasks: Iterable[Task], jobs: int, engine: str = "local") -> Iterator
         import joblib
     except ModuleNotFoundError:
         raise MissingExtra("more than one job", "experiments") from None
-    calls = (joblib.delayed(_numbered)(i, task) for i, task in enumerate(tasks))
+    calls = (joblib.delayed(_run_indexed)(i, task) for i, task in enumerate(tasks))
     with _backend(engine, jobs) as options:
         results = joblib.Parallel(return_as="generator_unordered", **options)(calls)
         try:
@@ -174,7 +174,7 @@ def _quiet_tracker() -> Iterator[None]:
             os.environ["PYTHONWARNINGS"] = before
 
 
-def _numbered(index: int, task: Task) -> tuple[int, ChunkResult]:
+def _run_indexed(index: int, task: Task) -> tuple[int, ChunkResult]:
     if threading.current_thread() is threading.main_thread():  # a Dask worker runs tasks in a thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return index, task.run(lambda t: None)
@@ -197,7 +197,7 @@ def _stop_workers() -> None:
     get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
-def _counting(report: Report, size: int) -> Tick:
+def _as_tick(report: ProgressCallback, size: int) -> Tick:
     last = 0
 
     def tick(t: int) -> None:
@@ -209,7 +209,7 @@ def _counting(report: Report, size: int) -> Tick:
 
 
 @contextmanager
-def _watching(path: Path, report: Report, every: float = 0.2) -> Iterator[None]:
+def _progress_thread(path: Path, report: ProgressCallback, every: float = 0.2) -> Iterator[None]:
     """Sum the workers' counters in a thread and report what was added."""
     played = np.memmap(path, dtype=np.int64, mode="r")
     done = threading.Event()

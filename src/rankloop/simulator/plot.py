@@ -31,7 +31,7 @@ COLOURS = (
     "#882255",
     "#332288",
 )
-OWN = "#777777"
+CUSTOM_COLOUR = "#777777"
 """Policies of one's own, which have no place in the catalogue."""
 Dash = Literal["-", "--", ":", "-."]
 DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.")
@@ -57,7 +57,7 @@ def styles(curves: Sequence[tuple[str, str]]) -> dict[str, Style]:
     known = [entry.id for entry in catalogue.entries() if not entry.own]
     ids = list(dict.fromkeys(id for _, id in curves))
     places = [known.index(id) if id in known else len(known) + i for i, id in enumerate(ids)]
-    colours = [COLOURS[p % len(COLOURS)] if id in known else OWN for id, p in zip(ids, places, strict=True)]
+    colours = [COLOURS[p % len(COLOURS)] if id in known else CUSTOM_COLOUR for id, p in zip(ids, places, strict=True)]
     chosen: dict[str, Style] = {}
     for id, place, colour in zip(ids, places, colours, strict=True):
         dash = DASHES[(place // len(COLOURS)) % len(DASHES)] if colours.count(colour) > 1 else "-"

@@ -146,12 +146,12 @@ class Result:
     @classmethod
     def load(cls, folder: str | Path) -> Result:
         """Read what `save` wrote."""
-        from rankloop.simulator.trace_file import Played, read_traces
+        from rankloop.simulator.trace_file import StoredPolicy, read_traces
 
         where = Path(folder)
         try:
             head = json.loads((where / "result.json").read_text(encoding="utf-8"))
-            played = [Played(p["id"], p["label"], p["params"], p["seconds"]) for p in head["policies"]]
+            played = [StoredPolicy(p["id"], p["label"], p["params"], p["seconds"]) for p in head["policies"]]
             *traces, random = read_traces(where / "trace.parquet", played)
         except (OSError, KeyError, ValueError) as error:
             accepted = f"a folder with the result.json and trace.parquet of a run ({type(error).__name__})"

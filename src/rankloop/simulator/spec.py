@@ -24,7 +24,7 @@ SIZES: dict[str, tuple[int, int | None]] = {
     "chunk": (1, None),
 }
 """The least and the greatest value of each number."""
-CHUNK = 128
+DEFAULT_CHUNK = 128
 """Replications that share a batch and a stream; part of an experiment's identity."""
 
 
@@ -37,7 +37,7 @@ class Spec:
     rounds: int
     replications: int
     seed: int = 0
-    chunk: int = CHUNK
+    chunk: int = DEFAULT_CHUNK
     source: Mapping[str, object] = field(default_factory=dict)  # as given, for the record
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class Spec:
             rounds=_size("rounds", given["rounds"]),
             replications=_size("replications", given["replications"]),
             seed=_size("seed", given.get("seed", 0)),
-            chunk=_size("chunk", given.get("chunk", CHUNK)),
+            chunk=_size("chunk", given.get("chunk", DEFAULT_CHUNK)),
             source=dict(given),
         )
 
@@ -138,7 +138,7 @@ def _strict_loader() -> type[SafeLoader]:
     """YAML's safe loader, but a key that stands twice is an error and not the last one."""
     import yaml
 
-    class Strict(yaml.SafeLoader):
+    class StrictLoader(yaml.SafeLoader):
         def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, object]:
             keys = [key.value for key, _ in node.value]
             for key in keys:
@@ -146,4 +146,4 @@ def _strict_loader() -> type[SafeLoader]:
                     raise yaml.constructor.ConstructorError(None, None, f"{key} stands twice", node.start_mark)
             return super().construct_mapping(node, deep)
 
-    return Strict
+    return StrictLoader

@@ -22,13 +22,13 @@ def half_width(values: FloatArray, confidence: float = 0.95) -> FloatArray:
     return sem(values) * (stdtrit(n - 1, 0.5 + confidence / 2.0) if n > 1 else np.nan)
 
 
-def share_of(own: FloatArray, random: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
+def ratio_of_means(own: FloatArray, random: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
     """Ratio of the means of paired finals [R], and half its confidence interval (delta method)."""
     ratio = float(own.mean() / random.mean())
     return ratio, float(half_width(own - ratio * random, confidence) / random.mean())
 
 
-def like_the_best(finals: FloatArray, confidence: float = 0.95) -> BoolArray:
+def not_worse_than_best(finals: FloatArray, confidence: float = 0.95) -> BoolArray:
     """Which of P policies are not credibly worse than the one of least mean, from finals [P, R].
 
     Paired over replications: all policies met the same worlds and visitors.

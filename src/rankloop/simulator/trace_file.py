@@ -33,7 +33,7 @@ def write_traces(path: Path, traces: Sequence[Trace]) -> None:
 
 
 @dataclass(frozen=True)
-class Played:
+class StoredPolicy:
     """A policy of a result.json: what it is, and how long it took."""
 
     id: str
@@ -42,7 +42,7 @@ class Played:
     seconds: float
 
 
-def read_traces(path: Path, policies: Sequence[Played]) -> list[Trace]:
+def read_traces(path: Path, policies: Sequence[StoredPolicy]) -> list[Trace]:
     """The traces of these policies of a result.json, then the yardstick's."""
     _, pq = _arrow()
     table = pq.read_table(path)
@@ -50,7 +50,7 @@ def read_traces(path: Path, policies: Sequence[Played]) -> list[Trace]:
     columns = {name: table[name].to_numpy() for name in ("yardstick", "replication", "round", "regret", "reward")}
     traces = []
     took = {policy.label: policy.seconds for policy in policies}
-    yardstick = Played("random", "random", {}, took.get("random", float("nan")))
+    yardstick = StoredPolicy("random", "random", {}, took.get("random", float("nan")))
     for policy in (*policies, yardstick):
         mine = columns["yardstick"] if policy is yardstick else (names == policy.label) & ~columns["yardstick"]
         R = int(columns["replication"][mine].max()) + 1

@@ -22,7 +22,7 @@ class Attraction:
     allowed: BoolArray | None = None  # [B, L], where problems differ in size
 
 
-class Source(Protocol):
+class AttractionSource(Protocol):
     """Settles attraction probabilities."""
 
     @property
@@ -38,7 +38,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Given:
+class FixedAttraction:
     """The same numbers in every replication; stored once and broadcast."""
 
     nu: FloatArray  # [L]
@@ -56,7 +56,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Shape:
+class BetaShape:
     """A parameter of a Beta distribution: numbers, or integers drawn uniformly from low to high."""
 
     values: FloatArray | None = None  # [] or [L]
@@ -71,12 +71,12 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class BetaDraws:
+class BetaAttraction:
     """ν_i ~ Beta(a_i, b_i), which is also the prior that policies are given."""
 
     items: int
-    a: Shape
-    b: Shape
+    a: BetaShape
+    b: BetaShape
     explained_by = None
 
     def draw(self, streams: Sequence[np.random.Generator]) -> Attraction:
@@ -91,7 +91,7 @@ class BetaDraws:
 
 
 @dataclass(frozen=True)
-class LinearDraws:
+class LinearAttraction:
     """θ and x_i uniform on [0, 1]^d, scaled to unit norm; ν = xᵀθ, or σ(xᵀθ) where `logistic`.
 
     In the logistic case policies that take a prior get b = 10, a = 10ν/(1-ν), whose mean is ν.
@@ -116,7 +116,7 @@ class LinearDraws:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedAttraction:
     """Queries with judged documents: each replication is one of them, drawn uniformly, padded to the longest."""
 
     nu: FloatArray  # [Q, L] attraction of the documents, 0 where there is none

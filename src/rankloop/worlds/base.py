@@ -45,7 +45,7 @@ class Instance(Protocol):
         """The next visitors."""
 
 
-class Steady(Protocol):
+class StationaryInstance(Protocol):
     """An instance whose question and best list are the same in every round."""
 
     @property
@@ -57,11 +57,11 @@ class Steady(Protocol):
         """Value of the best list, [B]."""
 
 
-S = TypeVar("S", bound=Steady)
+S = TypeVar("S", bound=StationaryInstance)
 
 
 @dataclass(frozen=True)
-class SteadyVisit(Generic[S]):
+class StationaryVisit(Generic[S]):
     """A visit to a steady instance: only the visitors change."""
 
     instance: S

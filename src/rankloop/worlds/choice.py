@@ -10,27 +10,27 @@ import numpy as np
 
 from rankloop.math.columns import take
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
-from rankloop.worlds.attraction import Source
-from rankloop.worlds.base import SteadyVisit
+from rankloop.worlds.attraction import AttractionSource
+from rankloop.worlds.base import StationaryVisit
 from rankloop.worlds.click_models import most_attractive
 
 
 @dataclass(frozen=True)
-class ChoiceVisit(SteadyVisit["ChoiceInstance"]):
+class ChoiceVisit(StationaryVisit["ChoiceInstance"]):
     """One visitor for each replication: a uniform number decides between the options."""
 
-    luck: FloatArray  # [B]
+    uniform: FloatArray  # [B]
 
     def value(self, items: IntArray) -> FloatArray:
         """P(click), [B]."""
-        return np.asarray(self.instance.chances(items).sum(axis=1))
+        return np.asarray(self.instance.choice_probabilities(items).sum(axis=1))
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
         """The chosen slot, if any."""
-        upper = np.cumsum(self.instance.chances(items), axis=1)
+        upper = np.cumsum(self.instance.choice_probabilities(items), axis=1)
         lower = np.concatenate([np.zeros((len(items), 1)), upper[:, :-1]], axis=1)
-        luck = self.luck[:, None]
-        clicks = ((lower <= luck) & (luck < upper)).astype(np.float64)
+        uniform = self.uniform[:, None]
+        clicks = ((lower <= uniform) & (uniform < upper)).astype(np.float64)
         return clicks, clicks.sum(axis=1)
 
 
@@ -48,12 +48,12 @@ class ChoiceInstance:
         """The next visitors."""
         return ChoiceVisit(self, rng.random(self.request.learners))
 
-    def chances(self, items: IntArray) -> FloatArray:
+    def choice_probabilities(self, items: IntArray) -> FloatArray:
         """P(slot k) = λ_k α / (1 + Σ λ_v α), [B, K]."""
-        return chances(self.alpha, self.bias, items)
+        return choice_probabilities(self.alpha, self.bias, items)
 
 
-def chances(alpha: FloatArray, bias: FloatArray, items: IntArray) -> FloatArray:
+def choice_probabilities(alpha: FloatArray, bias: FloatArray, items: IntArray) -> FloatArray:
     """P(slot k is chosen) of lists [B, K] for attractions [B, J] and biases [K]."""
     pull = np.where(items != EMPTY, bias[: items.shape[1]] * take(alpha, items), 0.0)
     return np.asarray(pull / (1.0 + pull.sum(axis=1, keepdims=True)))
@@ -63,7 +63,7 @@ def chances(alpha: FloatArray, bias: FloatArray, items: IntArray) -> FloatArray:
 class ChoiceWorld:
     """Attractions in (0, 1] and position biases in (0, 1]."""
 
-    source: Source
+    source: AttractionSource
     bias: FloatArray  # [K]
 
     def prepare(self, rng: np.random.Generator) -> Self:
@@ -80,7 +80,7 @@ class ChoiceWorld:
         return ChoiceInstance(
             alpha=drawn.nu,
             bias=self.bias,
-            best=chances(drawn.nu, self.bias, best).sum(axis=1),
+            best=choice_probabilities(drawn.nu, self.bias, best).sum(axis=1),
             request=Request(B, J, K, drawn.features, allowed=drawn.allowed),
             setting=Setting(J, K, rounds, dim, drawn.prior, bias=self.bias),
         )

@@ -24,10 +24,10 @@ class ClickModel(Protocol):
     def best(self, nu: FloatArray, k: int) -> IntArray:
         """The best lists [B, k] for attraction probabilities nu [B, L]."""
 
-    def moods(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
+    def slot_uniforms(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
         """What of a visitor does not depend on items: uniforms [B, K], or [B, 0] if there is nothing."""
 
-    def click(self, attracted: BoolArray, moods: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def click(self, attracted: BoolArray, slot_uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Clicks [B, K] and reward [B] of a visitor attracted by these slots [B, K]."""
 
 
@@ -53,11 +53,11 @@ class CascadeClicks:
         """The k most attractive."""
         return most_attractive(nu, np.arange(k))
 
-    def moods(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
+    def slot_uniforms(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
         """None."""
         return np.empty((learners, 0))
 
-    def click(self, attracted: BoolArray, moods: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def click(self, attracted: BoolArray, slot_uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The first attractive slot."""
         first = attracted & (np.cumsum(attracted, axis=1) == 1)
         return first.astype(np.float64), np.any(attracted, axis=1).astype(np.float64)
@@ -81,13 +81,13 @@ class DependentClicks:
         """The more attractive, the likelier to end there: -log(1-xy) is supermodular."""
         return most_attractive(nu, np.argsort(-self.termination[:k], kind="stable"))
 
-    def moods(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
+    def slot_uniforms(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
         """Whether a click in each slot would satisfy."""
         return rng.random((learners, k))
 
-    def click(self, attracted: BoolArray, moods: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def click(self, attracted: BoolArray, slot_uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Attractive slots down to the one that satisfies."""
-        satisfied = attracted & (moods < self.termination[: moods.shape[1]])
+        satisfied = attracted & (slot_uniforms < self.termination[: slot_uniforms.shape[1]])
         stays: BoolArray = np.cumsum(satisfied, axis=1) - satisfied == 0
         return (attracted & stays).astype(np.float64), np.any(satisfied, axis=1).astype(np.float64)
 
@@ -106,13 +106,13 @@ class PositionClicks:
         """The more attractive, the better seen: the rearrangement inequality."""
         return most_attractive(nu, np.argsort(-self.bias[:k], kind="stable"))
 
-    def moods(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
+    def slot_uniforms(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
         """Whether each slot is looked at."""
         return rng.random((learners, k))
 
-    def click(self, attracted: BoolArray, moods: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def click(self, attracted: BoolArray, slot_uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Attractive slots that are looked at."""
-        clicks = (attracted & (moods < self.bias[: moods.shape[1]])).astype(np.float64)
+        clicks = (attracted & (slot_uniforms < self.bias[: slot_uniforms.shape[1]])).astype(np.float64)
         return clicks, clicks.sum(axis=1)
 
 

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from rankloop.math.columns import take
 from rankloop.math.counter_rng import keys, uniforms
 from rankloop.types import BetaPrior, FloatArray, IntArray, Request, Setting
-from rankloop.worlds.attraction import Source
-from rankloop.worlds.base import SteadyVisit
+from rankloop.worlds.attraction import AttractionSource
+from rankloop.worlds.base import StationaryVisit
 from rankloop.worlds.click_models import ClickModel, listed
 
 
 @dataclass(frozen=True)
-class ClickVisit(SteadyVisit["ClickInstance"]):
+class ClickVisit(StationaryVisit["ClickInstance"]):
     """One visitor for each replication: a uniform number for each item decides what attracts."""
 
-    luck: NDArray[np.uint64]  # [B], the key to each item's uniform number
-    moods: FloatArray  # [B, K] or [B, 0]
+    key: NDArray[np.uint64]  # [B], the key to each item's uniform number
+    slot_uniforms: FloatArray  # [B, K] or [B, 0]
 
     def value(self, items: IntArray) -> FloatArray:
         """Exact expected reward, [B]."""
@@ -30,8 +30,8 @@ class ClickVisit(SteadyVisit["ClickInstance"]):
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
         """Clicks [B, K] and reward [B]."""
-        attracted = uniforms(self.luck, items) < listed(self.instance.nu, items)
-        return self.instance.model.click(attracted, self.moods)
+        attracted = uniforms(self.key, items) < listed(self.instance.nu, items)
+        return self.instance.model.click(attracted, self.slot_uniforms)
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class ClickInstance:
 
     def visit(self, rng: np.random.Generator) -> ClickVisit:
         """Every item has its luck before a list is seen: the visitors do not depend on the policy."""
-        moods = self.model.moods(self.nu.shape[0], self.request.k, rng)
-        return ClickVisit(self, keys(len(self.nu), rng), moods)
+        slot_uniforms = self.model.slot_uniforms(self.nu.shape[0], self.request.k, rng)
+        return ClickVisit(self, keys(len(self.nu), rng), slot_uniforms)
 
 
 def best_value(model: ClickModel, nu: FloatArray, k: int) -> FloatArray:
@@ -61,7 +61,7 @@ class ClickWorld:
     """A click model and where its attraction probabilities come from."""
 
     model: ClickModel
-    source: Source
+    source: AttractionSource
     k: int
     prior: BetaPrior | None = None  # replaces the source's own: misspecification
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from rankloop import validate
 from rankloop.errors import InvalidInput
 
-LONGEST = 10**9
+MAX_ROUNDS = 10**9
 """Rounds, as many as a run may have."""
 
 
@@ -33,13 +33,13 @@ class Drift(Protocol):
 
 
 @dataclass(frozen=True)
-class Abrupt:
+class AbruptDrift:
     """A new permutation every so many rounds: number ⌊t/every⌋."""
 
     every: int
 
     def __post_init__(self) -> None:
-        validate.integer("world.drift.abrupt.every", self.every, high=LONGEST)
+        validate.integer("world.drift.abrupt.every", self.every, high=MAX_ROUNDS)
 
     def blend(self, t: int) -> Blend:
         """One permutation until the next change."""
@@ -48,13 +48,13 @@ class Abrupt:
 
 
 @dataclass(frozen=True)
-class Slow:
+class SlowDrift:
     """A straight line from each permutation to the next: from number j = ⌊t/rounds⌋ to j + 1, weight t/rounds - j."""
 
     rounds: int
 
     def __post_init__(self) -> None:
-        validate.integer("world.drift.slow.rounds", self.rounds, high=LONGEST)
+        validate.integer("world.drift.slow.rounds", self.rounds, high=MAX_ROUNDS)
 
     def blend(self, t: int) -> Blend:
         """The share of the way that is behind."""
@@ -63,13 +63,13 @@ class Slow:
 
 
 @dataclass(frozen=True)
-class Seasonal:
+class SeasonalDrift:
     """Permutation 0 and permutation 1 in turn, the weight of the second (1 - cos(2πt/period))/2."""
 
     period: int
 
     def __post_init__(self) -> None:
-        validate.integer("world.drift.seasonal.period", self.period, low=2, high=LONGEST)
+        validate.integer("world.drift.seasonal.period", self.period, low=2, high=MAX_ROUNDS)
 
     def blend(self, t: int) -> Blend:
         """The same in every period, bit for bit."""
@@ -77,9 +77,9 @@ class Seasonal:
 
 
 DRIFTS: dict[str, tuple[str, int, Callable[[int], Drift]]] = {
-    "abrupt": ("every", 1, Abrupt),
-    "slow": ("rounds", 1, Slow),
-    "seasonal": ("period", 2, Seasonal),
+    "abrupt": ("every", 1, AbruptDrift),
+    "slow": ("rounds", 1, SlowDrift),
+    "seasonal": ("period", 2, SeasonalDrift),
 }
 """The kinds of drift by name, each with the name of its size in rounds and the least one."""
 
@@ -96,4 +96,4 @@ def drift_of(value: object) -> Drift:
     ((name, options),) = given.items()
     size, least, make = DRIFTS[name]
     rounds = validate.mapping(f"world.drift.{name}", options, required=(size,))[size]
-    return make(validate.integer(f"world.drift.{name}.{size}", rounds, low=least, high=LONGEST))
+    return make(validate.integer(f"world.drift.{name}.{size}", rounds, low=least, high=MAX_ROUNDS))

@@ -32,15 +32,15 @@ class ItemPositionVisit:
     request: Request
     pull: FloatArray  # [B, N] intercept + xᵀβ
     best: FloatArray  # [B]
-    luck: NDArray[np.uint64]  # [B]
+    key: NDArray[np.uint64]  # [B]
 
     def value(self, items: IntArray) -> FloatArray:
         """Exact expected worth, [B]."""
-        return self.instance.objective.value(self.instance.chances(self.pull, items), items)
+        return self.instance.objective.value(self.instance.click_probabilities(self.pull, items), items)
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
         """Each slot independently."""
-        clicks = (uniforms(self.luck, items) < self.instance.chances(self.pull, items)).astype(np.float64)
+        clicks = (uniforms(self.key, items) < self.instance.click_probabilities(self.pull, items)).astype(np.float64)
         return clicks, self.instance.objective.reward(clicks, items)
 
 
@@ -70,10 +70,10 @@ class ItemPositionInstance:
         request = Request(B, N, self.setting.slots, self.features, context=context)
         plan = Assignment(self.objective)
         items = plan(lambda prefix, slot: pull - self.alpha * (slot + 1.0), request, np.random.default_rng(0)).items
-        best = self.objective.value(self.chances(pull, items), items)
+        best = self.objective.value(self.click_probabilities(pull, items), items)
         return ItemPositionVisit(self, request, pull, best, keys(B, rng))
 
-    def chances(self, pull: FloatArray, items: IntArray) -> FloatArray:
+    def click_probabilities(self, pull: FloatArray, items: IntArray) -> FloatArray:
         """P(click) = σ(intercept + xᵀβ_j - α_j k) in slot k = 1 …, 0 in empty slots, [B, K]."""
         k = np.arange(1.0, items.shape[1] + 1.0)
         return np.where(items != EMPTY, sigmoid(take(pull, items) - take(self.alpha, items) * k), 0.0)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, Setting
-from rankloop.worlds.base import SteadyVisit
+from rankloop.worlds.base import StationaryVisit
 from rankloop.worlds.click_models import CascadeClicks
 
 
 @dataclass(frozen=True)
-class MatrixVisit(SteadyVisit["MatrixInstance"]):
+class MatrixVisit(StationaryVisit["MatrixInstance"]):
     """A random user of the test half for each replication."""
 
     user: IntArray  # [B]

@@ -12,7 +12,7 @@ from rankloop.errors import InvalidInput, Words
 from rankloop.math.logistic import sigmoid
 from rankloop.objective import AnyClick, Clicks, Objective, Revenue
 from rankloop.types import FloatArray
-from rankloop.worlds.attraction import Given
+from rankloop.worlds.attraction import FixedAttraction
 from rankloop.worlds.attraction_specs import source
 from rankloop.worlds.base import World
 from rankloop.worlds.choice import ChoiceWorld
@@ -44,7 +44,7 @@ def cascade_rewards(fields: Mapping[str, object]) -> World:
         _not_beside(given, "weights", ("attraction",))
         x = validate.matrix("world.features", given.get("features"))
         weights = validate.vector("world.weights", given["weights"], length=x.shape[1])
-        return RewardWorld(chosen, budgets, len(x), source=Given(np.asarray(sigmoid(x @ weights)), x))
+        return RewardWorld(chosen, budgets, len(x), source=FixedAttraction(np.asarray(sigmoid(x @ weights)), x))
     if "attraction" not in given:
         raise InvalidInput("world.attraction", None, "attraction, or features and weights, or fresh and weights")
     arms = source(given["attraction"], given.get("features"))

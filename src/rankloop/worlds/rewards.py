@@ -17,7 +17,7 @@ from rankloop.math.logistic import sigmoid
 from rankloop.plan import BestLength, GreedyBySlot, TopK
 from rankloop.plan.slots import values_by_length
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
-from rankloop.worlds.attraction import Source
+from rankloop.worlds.attraction import AttractionSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class RewardVisit:
     best: FloatArray  # [B]
     arms: Arms
     scenario: Scenario
-    luck: NDArray[np.uint64]  # [B]
+    key: NDArray[np.uint64]  # [B]
 
     def value(self, items: IntArray) -> FloatArray:
         """Exact expected reward, [B]."""
@@ -88,7 +88,7 @@ class RewardVisit:
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
         """The first success, and what it is worth."""
-        succeeds = uniforms(self.luck, items) < self.arms.success(self.request, items)
+        succeeds = uniforms(self.key, items) < self.arms.success(self.request, items)
         first = (succeeds & (np.cumsum(succeeds, axis=1) == 1)).astype(np.float64)
         return first, self.scenario.reward(first, items)
 
@@ -213,7 +213,7 @@ class RewardWorld:
     scenario: Scenario
     budgets: tuple[int, ...]
     items: int
-    source: Source | None = None
+    source: AttractionSource | None = None
     weights: FloatArray | None = None  # of fresh or covering arms
     coverage: FloatArray | None = None
     covers: bool = False
