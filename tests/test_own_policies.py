@@ -412,7 +412,7 @@ def test_visitors_create_a_ranker_with_it(serve: Callable[..., Served]) -> None:
     asked = ("visitors", "--ranker", "own", "--url", served.url, "--rounds", 20, "--quiet", "--json", *create)
     done = command(served.folder, *asked)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["told"] == 20
+    assert json.loads(done.stdout)["feedback_sent"] == 20
     config = httpx.get(f"{served.url}/v1/rankers/own").json()["config"]
     assert config["policy"] == "fading-gts"
     assert "rounds" not in config, "it was built here, and needs no horizon"

@@ -1,4 +1,4 @@
-"""Sources of attraction from the fields of a spec."""
+"""Read sources of attraction from the fields of a spec."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rankloop.worlds.attraction import (
 )
 
 JUDGED = ("mslr-web", "letor", "istella")
-"""Data sets of judged documents."""
+"""Ids of the data sets with judged documents."""
 
 
 def source(attraction: object, features: object) -> AttractionSource:
-    """Numbers with features beside them, or one of the generators beta, linear, logistic and judged."""
+    """Return the source for numbers with optional features, or for a generator: beta, linear, logistic or judged."""
     field = "world.attraction"
     if isinstance(attraction, Mapping):
         if features is not None:
@@ -54,7 +54,7 @@ def _generator(field: str, name: str, options: object) -> AttractionSource:
 
 
 def shape(field: str, value: object, items: int) -> BetaShape:
-    """A number, a list of one for each item, or {integers: [low, high]}."""
+    """Return the shape for a number, a list of numbers for each item, or {integers: [low, high]}."""
     if isinstance(value, Mapping):
         bounds = validate.mapping(field, value, required=("integers",))["integers"]
         if not isinstance(bounds, list | tuple) or len(bounds) != 2:
