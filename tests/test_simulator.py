@@ -100,7 +100,7 @@ def test_one_process_and_two_give_the_same_arrays() -> None:
     one, two = (run(jobs=jobs, report=report(jobs)) for jobs in (1, 2))
     same_curves(one, two, ["cascade-ucb1", "gts", "epsilon_greedy"])
     np.testing.assert_array_equal(one.random.regret, two.random.regret)
-    assert played == {1: 4 * 60 * 10, 2: 4 * 60 * 10}, "three policies and the yardstick"
+    assert played == {1: 4 * 60 * 10, 2: 4 * 60 * 10}, "three policies and the baseline"
 
 
 def test_the_seed_decides() -> None:
@@ -270,7 +270,7 @@ def test_save_and_load_round_trip(result: Result, tmp_path: Path) -> None:
     assert (loaded.random.id, loaded.random.label) == ("random", "random")
 
 
-@pytest.mark.parametrize("label", ["random", "my random", "random (yardstick)"])
+@pytest.mark.parametrize("label", ["random", "my random", "random (baseline)"])
 def test_any_label_survives_save_and_load(label: str, tmp_path: Path) -> None:
     before = simulate(["random", {"id": "gts", "label": label + "!"}], CASCADE, rounds=30, replications=3)
     renamed = simulate(
@@ -320,7 +320,7 @@ def test_the_table_says_what_a_reader_needs(result: Result) -> None:
     assert rows[2].endswith("best")
 
 
-def test_the_yardstick_is_the_random_policy_asked_for_or_not() -> None:
+def test_the_baseline_is_the_random_policy_in_the_spec_or_not() -> None:
     run = partial(simulate, world=CASCADE, rounds=60, replications=8, seed=12)
     without, asked = run(["gts"]), run(["gts", {"id": "random", "label": "dice"}])
     np.testing.assert_array_equal(without.random.regret, asked["dice"].regret)
@@ -357,7 +357,7 @@ def test_like_the_best_at_the_edge() -> None:
         np.testing.assert_array_equal(stats.not_worse_than_best(finals), [True, like])
 
 
-def test_with_one_replication_nobody_is_credibly_worse() -> None:
+def test_with_one_replication_no_policy_is_credibly_worse() -> None:
     np.testing.assert_array_equal(stats.not_worse_than_best(np.array([[1.0], [100.0]])), [True, True])
 
 

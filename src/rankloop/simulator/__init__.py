@@ -1,4 +1,4 @@
-"""The simulator: policies × worlds × replications, batched, reproducible, on one process or many."""
+"""The simulator: policies × worlds × replications, batched, reproducible, in one process or several."""
 
 from rankloop.simulator.api import simulate
 from rankloop.simulator.policy_spec import PolicySpec

@@ -20,10 +20,10 @@ class PolicySpec:
     label: str
     params: Mapping[str, Value] = field(default_factory=dict)
     function: Callable[[Setting], SupportsRanking] | None = None
-    entry: catalogue.PolicyEntry | None = None  # carried along, so that a worker process knows it too
+    entry: catalogue.PolicyEntry | None = None  # carried along for worker processes
 
     def __post_init__(self) -> None:
-        """Refuse a label that no table could show, and parameters that the policy has not."""
+        """Refuse a label that is not one printable line, and parameters that the policy does not have."""
         if not isinstance(self.label, str) or not self.label.strip() or not self.label.isprintable():
             raise InvalidInput("label", self.label, "a text of one line")
         if self.function is None and self.entry is None:
@@ -31,17 +31,17 @@ class PolicySpec:
 
     @property
     def own(self) -> bool:
-        """Whether the code is somebody's own: nothing says when it has changed."""
+        """Return whether the policy is custom code, whose changes cannot be detected."""
         return self.function is not None or (self.entry is not None and self.entry.own)
 
     def build(self, setting: Setting) -> SupportsRanking:
-        """The policy for this setting."""
-        made: SupportsRanking
+        """Return the policy for a setting."""
+        policy: SupportsRanking
         if self.function is not None:
-            made = self.function(setting)
+            policy = self.function(setting)
         else:
-            made = catalogue.build_entry(self.entry or catalogue.find(self.id), setting, self.params)
-        if self.own and not all(hasattr(made, name) for name in ("feedback", "init", "decide", "learn")):
+            policy = catalogue.build_entry(self.entry or catalogue.find(self.id), setting, self.params)
+        if self.own and not all(hasattr(policy, name) for name in ("feedback", "init", "decide", "learn")):
             accepted = "a function from a Setting to a policy, with feedback, init, decide and learn"
-            raise InvalidInput("policy", Words(f"{self.id}, which gives a {type(made).__name__}"), accepted)
-        return made
+            raise InvalidInput("policy", Words(f"{self.id}, which gives a {type(policy).__name__}"), accepted)
+        return policy

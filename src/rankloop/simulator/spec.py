@@ -1,4 +1,4 @@
-"""Experiment specs: what to run, validated before anything runs."""
+"""Simulation specs: what to run, validated before anything runs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SIZES: dict[str, tuple[int, int | None]] = {
     "seed": (0, None),
     "chunk": (1, None),
 }
-"""The least and the greatest value of each number."""
+"""The minimum and the maximum of each number."""
 DEFAULT_CHUNK = 128
-"""Replications that share a batch and a stream; part of an experiment's identity."""
+"""Replications that share a batch and a random stream; results depend on it."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A whole experiment."""
+    """A simulation: a world, policies, a horizon and a number of replications."""
 
     world: World
     policies: tuple[PolicySpec, ...]
@@ -38,14 +38,14 @@ class Spec:
     replications: int
     seed: int = 0
     chunk: int = DEFAULT_CHUNK
-    source: Mapping[str, object] = field(default_factory=dict)  # as given, for the record
+    source: Mapping[str, object] = field(default_factory=dict)  # the mapping it was read from, stored with the result
 
     def __post_init__(self) -> None:
-        """Refuse sizes that cannot be run, and two policies of one label."""
+        """Refuse numbers out of range, and two policies with the same label."""
         for name in SIZES:
             object.__setattr__(self, name, _size(name, getattr(self, name)))
         if not self.policies:
-            raise InvalidInput("policies", self.policies, "a policy, or several")
+            raise InvalidInput("policies", self.policies, "one policy or more")
         labels = [spec.label for spec in self.policies]
         for i, label in enumerate(labels):
             if label in labels[:i]:
@@ -53,7 +53,7 @@ class Spec:
 
     @classmethod
     def of(cls, given: object) -> Spec:
-        """Check a mapping as in the documentation and make a spec of it."""
+        """Return the spec of a mapping with world, policies, rounds and replications; refuse an invalid one."""
         if not isinstance(given, Mapping):
             raise InvalidInput("spec", MISSING if given is None else given, f"a mapping with {', '.join(REQUIRED)}")
         for name in given:
@@ -80,7 +80,7 @@ def _size(name: str, value: object) -> int:
 
 
 def policy_specs(given: object) -> tuple[PolicySpec, ...]:
-    """A list of ids, mappings with 'id', or functions."""
+    """Return the policies of a list of ids, mappings with 'id', or functions."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise InvalidInput("policies", given, "a list of policy ids, mappings with 'id', or functions of a Setting")
     return tuple(_policy_spec(f"policies[{i}]", one) for i, one in enumerate(given))
@@ -107,12 +107,12 @@ def _policy_spec(where: str, one: object) -> PolicySpec:
 
 
 def load_spec(path: str | Path) -> Spec:
-    """Read and check a YAML file."""
+    """Return the spec of a YAML file."""
     return Spec.of(read_yaml(path))
 
 
 def read_yaml(path: str | Path) -> object:
-    """What a YAML file says, unchecked; a key that stands twice is refused."""
+    """Return the content of a YAML file; refuse one with duplicate keys."""
     try:
         import yaml
     except ModuleNotFoundError:
@@ -135,7 +135,7 @@ def read_yaml(path: str | Path) -> object:
 
 
 def _strict_loader() -> type[SafeLoader]:
-    """YAML's safe loader, but a key that stands twice is an error and not the last one."""
+    """Return a variant of YAML's safe loader that refuses duplicate keys."""
     import yaml
 
     class StrictLoader(yaml.SafeLoader):
@@ -143,7 +143,7 @@ def _strict_loader() -> type[SafeLoader]:
             keys = [key.value for key, _ in node.value]
             for key in keys:
                 if keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(None, None, f"{key} stands twice", node.start_mark)
+                    raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key}", node.start_mark)
             return super().construct_mapping(node, deep)
 
     return StrictLoader
