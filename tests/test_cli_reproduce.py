@@ -111,7 +111,7 @@ def test_without_an_id_every_experiment_is_listed(quick: bool, capsys: Capture, 
         (["prior/fig7", "--jobs", "-2"], "--jobs is -2; accepted: a whole number of at least 1."),
         (
             ["prior/fig5"],
-            "prior/fig5 did not run: nobody said where the data lie; give --data DIR or set RANKLOOP_DATA.",
+            "prior/fig5 did not run: the folder of the data sets is unknown; give --data DIR or set RANKLOOP_DATA.",
         ),
         (["prior/fig7", "--policy", "nowhere:mine"], "--policy is 'nowhere:mine'; accepted: module:name of a function"),
         (["prior/fig7", "--policy", "own:theirs"], "--policy is 'own:theirs'; accepted: module:name of a function"),
@@ -156,7 +156,7 @@ def test_a_missing_data_set_says_how_to_get_it(
 
 @pytest.mark.parametrize("id", ["prior/fig5", "prior/fig7"])
 def test_a_folder_of_data_that_is_not_there_is_refused(id: str, capsys: Capture) -> None:
-    assert refused(capsys, id, "--data", "nowhere").startswith("--data is 'nowhere'; accepted: a folder that is there.")
+    assert refused(capsys, id, "--data", "nowhere").startswith("--data is 'nowhere'; accepted: an existing folder.")
 
 
 @pytest.mark.parametrize(
@@ -303,8 +303,8 @@ def test_data_may_be_json(capsys: Capture, place: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "nobody said where the data lie; give --data DIR or set RANKLOOP_DATA."),
-        (["--data", "nowhere"], "--data is 'nowhere'; accepted: a folder that is there."),
+        ([], "the folder of the data sets is unknown; give --data DIR or set RANKLOOP_DATA."),
+        (["--data", "nowhere"], "--data is 'nowhere'; accepted: an existing folder."),
     ],
 )
 def test_data_must_lie_somewhere(arguments: list[str], words: str, capsys: Capture) -> None:

@@ -621,7 +621,7 @@ def test_a_data_set_that_is_not_there_says_how_to_get_it(
     monkeypatch.setenv("RANKLOOP_DATA", str(root / "none"))
     assert "RANKLOOP_DATA is " in refused(spec)
     monkeypatch.delenv("RANKLOOP_DATA")
-    assert refused(spec) == "nobody said where the data lie; give --data DIR or set RANKLOOP_DATA."
+    assert refused(spec) == "the folder of the data sets is unknown; give --data DIR or set RANKLOOP_DATA."
 
 
 # Prepared once

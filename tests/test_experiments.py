@@ -437,7 +437,7 @@ def test_a_folder_without_its_head_is_no_result(tmp_path: Path, through: tuple[P
     assert [claim["claim"] for claim in kept.claims] == [claim.text for claim in SMALL.claims]
     assert kept.table == (folder / "table.md").read_text()
     (folder / "table.md").unlink()
-    with pytest.raises(RankloopError, match=r"is not a whole result \(FileNotFoundError\); remove it and run again\.$"):
+    with pytest.raises(RankloopError, match=r"is not a complete result \(FileNotFoundError\); remove it and run"):
         report.read(folder)
     (folder / "spec.json").unlink()
     assert report.read(folder) is None
@@ -1174,7 +1174,7 @@ def test_the_page_of_no_results_names_every_experiment(tmp_path: Path) -> None:
 def test_a_full_result_is_not_replaced_by_a_quick_one(tmp_path: Path) -> None:
     outcome = runner.run(SMALL, tmp_path, quick=False)
     report.write(outcome, report.result_folder(tmp_path, SMALL, quick=False))
-    with pytest.raises(RankloopError, match="holds the full result; say with --out"):
+    with pytest.raises(RankloopError, match="holds the full result; choose another folder"):
         report.result_folder(tmp_path, SMALL, quick=True)
     assert report.result_folder(tmp_path, SMALL, quick=False)
 

@@ -1,4 +1,4 @@
-"""Paper `cascade`: recommending from large sets of items, Section 4."""
+"""Paper `cascade`: recommendation from large sets of items, Section 4."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ RANKED = {"id": "ranked-lin-ts", "label": "RankedLinTS"}
 
 @dataclass(frozen=True)
 class CascadeProblem:
-    """A data set as the paper cuts it, and its category for figure 2b."""
+    """A data set as the paper uses it, and its category for figure 2b."""
 
     name: str
     data: str
     most: Mapping[str, int]
-    largest: str  # what L is at its maximum, in words
+    largest: str  # the largest L, as text
     subset: str
     subset_data: tuple[str, ...]
     subset_world: Mapping[str, object] = field(default_factory=dict)
@@ -38,7 +38,7 @@ PROBLEMS = (
         "adventure films",
         ("movielens-1m",),
         {"data": "movielens-1m", "categories": ["Adventure"]},
-        "A film attracts those who gave it more than 3 stars. ",
+        "A film attracts the users who gave it more than 3 stars. ",
     ),
     CascadeProblem(
         "yelp",
@@ -63,7 +63,7 @@ PROBLEMS = (
         "The paper has 400,000 users; the public sample used here has 1,630. ",
     ),
 )
-WHICH = "Which 16 or 256 items the paper takes is not said: here the most popular ones, shuffled. "
+WHICH = "The paper does not say which 16 or 256 items it uses: here they are the most popular ones, shuffled. "
 
 
 def _panel(
@@ -131,13 +131,13 @@ def _fig1(problem: CascadeProblem) -> Experiment:
 
 
 def _fig2(problem: CascadeProblem, part: str) -> Experiment:
-    """One of the parts a (features), b (features, a subset), c (slots, regret) and d (slots, reward)."""
+    """Return part a (features), b (features, a subset), c (slots, regret) or d (slots, reward)."""
     subset = part == "b"
 
     def panels(quick: bool) -> tuple[Panel, ...]:
         if part in "ab":
             base = dict(problem.subset_world) if subset else _world(problem)
-            # A category may have fewer than 256 items; then all of them are taken.
+            # A category may have fewer than 256 items; then all of them are used.
             size = {} if subset else {"items": 256}
             return tuple(
                 _panel("d", d, f"d = {d}", {**base, **size, "dim": d, "k": 4}, (LIN_TS,), quick) for d in (10, 20, 40)

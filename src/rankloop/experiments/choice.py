@@ -1,4 +1,4 @@
-"""Paper `choice`: one choice among the whole list, Section 6."""
+"""Paper `choice`: multinomial logit choice among the items of a list, Section 6."""
 
 from __future__ import annotations
 

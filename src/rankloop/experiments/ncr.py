@@ -1,4 +1,4 @@
-"""Normalised cumulative reward: the winners of grid searches, and tables of them beside the printed ones."""
+"""Normalised cumulative reward (NCR) of the best parameters of grid searches, compared with the printed tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STYLES = styles([(id, id) for id in NAMES])
 
 @dataclass(frozen=True)
 class BestParameters:
-    """The parameters of a policy with the largest final reward, in one scenario with one budget."""
+    """The parameters of a policy with the largest final reward in one scenario with one budget."""
 
     panel: Panel
     trace: Trace
@@ -42,25 +42,25 @@ class BestParameters:
 
     @property
     def ncr(self) -> FloatArray:
-        """(CR - CR_rand)/(CR_max - CR_rand + 1) of each replication, [R], from expected rewards."""
+        """Return (CR - CR_rand)/(CR_max - CR_rand + 1) of each replication, [R], from expected rewards."""
         random = self.random.final.mean()
         return np.asarray((random - self.trace.final) / (random + 1.0))
 
     @property
     def params(self) -> str:
-        """What the search chose."""
+        """Return the parameters as text."""
         chosen = [f"{name} = {value:g}" for name, value in self.trace.params.items() if isinstance(value, int | float)]
         topics = [f"topics = {self.panel.key['topics']}"] if self.panel.key.get("topics") else []
         return ", ".join((*topics, *chosen))
 
 
 def custom_ids(outcome: Outcome) -> list[str]:
-    """Ids of policies that somebody added."""
+    """Return the ids of custom policies."""
     return list(dict.fromkeys(t.id for panel, result in outcome.parts for t in result if t.label in panel.own))
 
 
 def best_parameters(outcome: Outcome, id: str, **key: str | int | float) -> BestParameters | None:
-    """The best of all parameters of a policy over the panels with this key."""
+    """Return the best parameters of a policy over the panels with this key; None where it was not run."""
     found: list[tuple[Panel, Result, Trace]] = [
         (panel, result, trace) for panel, result in outcome.where(**key) for trace in result if trace.id == id
     ]
@@ -72,12 +72,12 @@ def best_parameters(outcome: Outcome, id: str, **key: str | int | float) -> Best
 
 @dataclass(frozen=True)
 class NcrTable:
-    """A table of the paper: rows are budgets, columns policies in two scenarios, with the printed numbers beside."""
+    """A table of the paper: budgets as rows, policies in two scenarios as columns, with the printed numbers."""
 
     number: int
 
     def cells(self, outcome: Outcome) -> Iterator[tuple[str, str, int, BestParameters, float | None]]:
-        """Scenario, policy, budget, winner and the printed number of every cell that was run."""
+        """Yield scenario, policy, budget, best parameters and printed number of every cell that was run."""
         budgets = sorted({int(panel.key["budget"]) for panel, _ in outcome.parts})
         own = [(scenario, id) for scenario in ("vanilla", "exponential") for id in custom_ids(outcome)]
         for scenario, id in (*COLUMNS, *own):
@@ -87,7 +87,7 @@ class NcrTable:
                     yield scenario, id, budget, best, published(self.number, scenario, id, budget)
 
     def draw(self, outcome: Outcome) -> Figure:
-        """Ours as lines, the printed numbers as hollow marks."""
+        """Return the figure: results as lines, printed numbers as hollow marks."""
         figure, axes = canvas(1, 2, width=3.6, height=3.3)
         for one, scenario in zip(axes, ("vanilla", "exponential"), strict=True):
             mine = [cell for cell in self.cells(outcome) if cell[0] == scenario]
@@ -111,11 +111,11 @@ class NcrTable:
         return figure
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """The table with printed numbers in brackets, and the winners of the search."""
+        """Return the table with printed numbers in brackets, and the best parameters."""
         cells = list(self.cells(outcome))
         columns = list(dict.fromkeys(cell[:2] for cell in cells))
         budgets = sorted({cell[2] for cell in cells})
-        texts = {cell[:3]: _beside(float(cell[3].ncr.mean()), cell[4]) for cell in cells}
+        texts = {cell[:3]: _with_printed(float(cell[3].ncr.mean()), cell[4]) for cell in cells}
         head = ("b", *(f"{NAMES.get(id, id)}, {scenario}" for scenario, id in columns))
         rows = tuple((str(b), *(texts.get((*c, b), "-") for c in columns)) for b in budgets)
         chosen = tuple(
@@ -127,16 +127,16 @@ class NcrTable:
 
 
 def _rank_correlation(a: FloatArray, b: FloatArray) -> float:
-    """Spearman's, NaN where it is not defined."""
+    """Return Spearman's rank correlation, NaN where it is undefined."""
     if np.isnan(a).any() or np.isnan(b).any() or np.ptp(a) == 0 or np.ptp(b) == 0:
         return np.nan
-    from scipy.stats import spearmanr  # half a second, which no other command should wait for
+    from scipy.stats import spearmanr  # imported here: it takes half a second
 
     return float(spearmanr(a, b).statistic)
 
 
-def _beside(own: float, printed: float | None) -> str:
-    return f"{own:.2f}" if printed is None else f"{own:.2f} ({printed:.2f})"
+def _with_printed(value: float, printed: float | None) -> str:
+    return f"{value:.2f}" if printed is None else f"{value:.2f} ({printed:.2f})"
 
 
 @dataclass(frozen=True)
@@ -149,14 +149,14 @@ class NcrNearPrinted:
     tolerance: float = 0.03
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """List the cells that are not."""
+        """List the cells that differ by more."""
         all_cells = [c for c in NcrTable(self.table).cells(outcome) if c[1] == self.id and c[2] in self.budgets]
         far = []
         for scenario, _, budget, best, printed in all_cells:
-            own = float(best.ncr.mean())
-            # Printed numbers have two digits: compare as closely as they can tell.
-            if printed is not None and abs(own - printed) > self.tolerance + 0.005:
-                far.append(f"{scenario} b = {budget}: {own:.2f}, printed {printed:.2f}")
+            value = float(best.ncr.mean())
+            # Printed numbers have two digits: half a unit of the last one is rounding.
+            if printed is not None and abs(value - printed) > self.tolerance + 0.005:
+                far.append(f"{scenario} b = {budget}: {value:.2f}, printed {printed:.2f}")
         near = f"{len(all_cells) - len(far)} of {len(all_cells)} cells within {self.tolerance}"
         verdict = ClaimVerdict.FAILS if far else ClaimVerdict.HOLDS if all_cells else ClaimVerdict.UNSURE
         return ClaimFinding(verdict, "; ".join((near, *far)))
@@ -164,7 +164,7 @@ class NcrNearPrinted:
 
 @dataclass(frozen=True)
 class NcrAtLeast:
-    """In a scenario, a policy's NCR is at least another's, at these budgets."""
+    """In a scenario, a policy's NCR is at least that of others, at these budgets."""
 
     id: str
     over: tuple[str, ...]
@@ -172,7 +172,7 @@ class NcrAtLeast:
     budgets: tuple[int, ...] = (1, 5, 10)
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Compare means; a difference below 0.005 does not show in print."""
+        """Compare means; a difference below 0.005 is rounding."""
         return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
@@ -192,13 +192,13 @@ class NcrAtLeast:
 
 @dataclass(frozen=True)
 class RewardRates:
-    """CR(t)/t of the winners: a column for each data set, the vanilla scenario above the exponential one."""
+    """CR(t)/t of the best parameters: a column for each data set, the vanilla scenario above the exponential one."""
 
     sets: tuple[tuple[str, str], ...]  # key and name
     rows: tuple[tuple[str, int], ...] = (("vanilla", 1), ("exponential", 10))
 
     def draw(self, outcome: Outcome) -> Figure:
-        """The figure."""
+        """Return the figure."""
         figure, axes = canvas(len(self.rows), len(self.sets), width=2.9, height=2.6)
         for i, one in enumerate(axes):
             (scenario, budget), (key, name) = self.rows[i // len(self.sets)], self.sets[i % len(self.sets)]
@@ -211,7 +211,7 @@ class RewardRates:
         return figure
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """Final reward per round of every winner."""
+        """Return the final reward per round of the best parameters."""
         rows = []
         for scenario, budget in self.rows:
             for key, name in self.sets:
@@ -225,19 +225,19 @@ class RewardRates:
 
 
 def _rate(axes: Axes, trace: Trace, *, label: str, **style: Unpack[Style]) -> None:
-    """The mean of CR(t)/t; few runs make no band."""
+    """Draw the mean of CR(t)/t; there are too few runs for a confidence band."""
     axes.plot(trace.rounds, values(trace, "rate").mean(axis=1), label=label, linewidth=1.6, **style)
 
 
 @dataclass(frozen=True)
 class MixtureSpaceEffect:
-    """For each pivot: reward of Dep, and of Ind in the space of the mixture minus Ind without it (figure 3)."""
+    """For each pivot: reward of Dep, and reward of Ind in the mixture's space minus Ind without it (figure 3)."""
 
     pivots: tuple[int, ...]
     rows: tuple[tuple[str, int], ...] = (("vanilla", 1), ("exponential", 10))
 
     def numbers(self, outcome: Outcome, scenario: str, budget: int) -> tuple[FloatArray, FloatArray]:
-        """Dep's reward per round and the difference, each [pivots]."""
+        """Return Dep's reward per round and the difference of Ind, each [pivots]."""
 
         def rate(id: str, pivot: int, space: str) -> float:
             best = best_parameters(outcome, id, set=f"mnist-{pivot}", scenario=scenario, budget=budget, space=space)
@@ -248,7 +248,7 @@ class MixtureSpaceEffect:
         return np.array(dep), np.array(difference)
 
     def draw(self, outcome: Outcome) -> Figure:
-        """The figure."""
+        """Return the figure."""
         figure, axes = canvas(1, 2, width=3.6, height=3.0)
         for one, (scenario, budget) in zip(axes, self.rows, strict=True):
             dep, difference = self.numbers(outcome, scenario, budget)
@@ -269,7 +269,7 @@ class MixtureSpaceEffect:
         return figure
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """The same numbers."""
+        """Return the numbers of the figure."""
         rows = []
         for scenario, budget in self.rows:
             for pivot, dep, difference in zip(self.pivots, *self.numbers(outcome, scenario, budget), strict=True):
@@ -277,7 +277,7 @@ class MixtureSpaceEffect:
         return {"table": ResultTable(("scenario", "b", "pivot", "Dep", "difference of Ind"), tuple(rows))}
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Where Dep does poorly, Ind loses by the mixture's space: rank correlation of the two over pivots."""
+        """Test whether Ind loses by the mixture's space where Dep does poorly, by rank correlation over pivots."""
         found = []
         for scenario, budget in self.rows:
             dep, difference = self.numbers(outcome, scenario, budget)

@@ -1,4 +1,4 @@
-"""Paper `prior`: Thompson sampling whose prior may be wrong, Section 5 and Appendix F."""
+"""Paper `prior`: Thompson sampling with misspecified priors, Section 5 and Appendix F."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NOISE = (
 def _one(
     title: str, attraction: object, players: Players, full: int, small: int
 ) -> Callable[[bool], tuple[Panel, ...]]:
-    """Panels of one world: 10,000 rounds and `full` replications, or 2,000 and `small`."""
+    """Return panels of one world: 10,000 rounds and `full` replications, or 2,000 and `small`."""
 
     def panels(quick: bool) -> tuple[Panel, ...]:
         rounds, replications = (2_000, small) if quick else (10_000, full)
@@ -69,7 +69,7 @@ def _misspecified(quick: bool) -> tuple[Panel, ...]:
 
 
 def _initial(rounds: int) -> Callable[[bool], tuple[Panel, ...]]:
-    """GTS from several Gaussian priors, in a world of Beta(a, 10) attraction."""
+    """Return panels of GTS with several Gaussian priors, in a world of Beta(a, 10) attraction."""
     players = (
         {"id": "gts", "prior": "full", "label": "[BetaMean, BetaVar]"},
         {"id": "gts", "prior": "mean", "sigma0": 1.0, "label": "[BetaMean, 1]"},
@@ -88,7 +88,7 @@ def _initial(rounds: int) -> Callable[[bool], tuple[Panel, ...]]:
 
 
 def _judged(data: str, players: Players) -> Callable[[bool], tuple[Panel, ...]]:
-    """A learner for each drawn test query, all in one batch."""
+    """Return panels in which each replication is a random test query, all in one batch."""
 
     def panels(quick: bool) -> tuple[Panel, ...]:
         rounds, replications = (800, 24) if quick else (10_000, 900)
@@ -149,7 +149,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "prior/fig2",
-        "Final regret when the prior told is Beta(1 + c, 10 - c) and the truth is Beta(1, 10)",
+        "Final regret when the given prior is Beta(1 + c, 10 - c) and the truth is Beta(1, 10)",
         _misspecified,
         FinalRegret("c", "c, by which the prior is wrong"),
         (
