@@ -55,7 +55,7 @@ ROW = "0,2019,1,3,0,0.5,a,b,c,d,0.0,0.0\n"
         (ROW.replace("0.5", "x"), "truncated at line 2"),
         (ROW.replace("0.5", "nan"), "truncated at line 2"),
         (ROW.replace("0.5", "0"), "a propensity outside"),
-        (ROW.replace(",1,3,", ",2,3,"), "an item that"),
+        (ROW.replace(",1,3,", ",2,3,"), "an item not in"),
         (ROW.replace(",1,3,", ",1,4,"), "a position outside 1 to 3"),
         (ROW.replace(",3,0,", ",3,2,"), "a click other than 0 or 1"),
         ("", "has no rows"),

@@ -114,7 +114,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
 def test_a_scattered_query_is_refused(tmp_path: Path) -> None:
     text = "".join(f"0 qid:{q} 1:1\n" for q in (1, 1, 2, 1))
     for read in (read_judgements, count_judgements):
-        with pytest.raises(BadData, match="query 1 in two places"):
+        with pytest.raises(BadData, match="query 1 in two locations"):
             read(write(tmp_path / "f.txt", text))
 
 

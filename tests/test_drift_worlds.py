@@ -468,7 +468,7 @@ def test_attractions_that_features_explain_do_not_drift(name: str, drift: str) -
     with pytest.raises(InvalidInput) as refused:
         from_spec(spec)
     assert str(refused.value) == (
-        "world.attraction is a function of the items' features; accepted: numbers or beta beside world.drift, "
+        "world.attraction is a function of the items' features; accepted: numbers or beta together with world.drift, "
         "which moves attractions to other items and nothing else."
     )
 

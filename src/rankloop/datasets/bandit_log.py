@@ -51,11 +51,11 @@ def read_log(folder: str | Path, behaviour: str = "random", campaign: str = "all
     """Return a policy's log of a campaign, from `behaviour/campaign/campaign.csv` and `item_context.csv`, gz or not."""
     validate.choice("behaviour", behaviour, BEHAVIOURS)
     validate.choice("campaign", campaign, CAMPAIGNS)
-    place = Path(folder) / behaviour / campaign
-    item_features, item_columns = _items(place)
+    location = Path(folder) / behaviour / campaign
+    item_features, item_columns = _items(location)
     numbers, kinds = array("d"), [array("i") for _ in USER]
     codes: list[dict[str, int]] = [{} for _ in USER]
-    for row in rows(place, f"{campaign}.csv", (*LOG, *USER)):
+    for row in rows(location, f"{campaign}.csv", (*LOG, *USER)):
         numbers.extend(map(float, row[: len(LOG)]))
         for kind, code, word in zip(kinds, codes, row[len(LOG) :], strict=True):
             kind.append(code.setdefault(word, len(code)))
@@ -68,7 +68,7 @@ def read_log(folder: str | Path, behaviour: str = "random", campaign: str = "all
         or not ((propensity > 0) & (propensity <= 1)).all()
     ):
         raise BadData(
-            f"{campaign}.csv of {place} has no rows, an item that item_context.csv lacks, a position outside 1 to 3, "
+            f"{campaign}.csv of {location} has no rows, an item not in item_context.csv, a position outside 1 to 3, "
             "a click other than 0 or 1, or a propensity outside (0, 1]: the file is damaged or of another kind."
         )
     user, user_columns = _one_hot(USER, [np.asarray(kind) for kind in kinds], codes)
@@ -84,19 +84,19 @@ def read_log(folder: str | Path, behaviour: str = "random", campaign: str = "all
     )
 
 
-def rows(place: Path, name: str, columns: Sequence[str]) -> Iterator[list[str]]:
+def rows(location: Path, name: str, columns: Sequence[str]) -> Iterator[list[str]]:
     """Yield some columns of a csv, row by row; the columns of LOG and `item_feature_0` must be numbers."""
-    with opened(place, name) as stream:
+    with opened(location, name) as stream:
         table = csv.reader(text_lines(stream))
         head = next(table, [])
         if any(column not in head for column in columns):
-            raise BadData(f"{name} of {place} lacks a column of {', '.join(columns)}: it is a file of another kind.")
+            raise BadData(f"{name} of {location} lacks a column of {', '.join(columns)}: it is a file of another kind.")
         at = [head.index(column) for column in columns]
         numeric = [i for i, column in enumerate(columns) if column in (*LOG, ITEM[0])]
         for line, row in enumerate(table, 2):
             found = [row[i] for i in at] if len(row) == len(head) else []
             if not found or not all(_is_number(found[i]) for i in numeric):
-                raise BadData(f"{name} of {place} is damaged or truncated at line {line}; download it again.")
+                raise BadData(f"{name} of {location} is damaged or truncated at line {line}; download it again.")
             yield found
 
 
@@ -107,11 +107,11 @@ def _is_number(word: str) -> bool:
         return False
 
 
-def _items(place: Path) -> tuple[FloatArray, tuple[str, ...]]:
+def _items(location: Path) -> tuple[FloatArray, tuple[str, ...]]:
     """Return the features of the items 0, 1, … and their column names."""
-    table = sorted(rows(place, "item_context.csv", ("item_id", *ITEM)), key=lambda row: float(row[0]))
+    table = sorted(rows(location, "item_context.csv", ("item_id", *ITEM)), key=lambda row: float(row[0]))
     if [float(row[0]) for row in table] != list(range(len(table))) or not table:
-        raise BadData(f"item_context.csv of {place} does not list the items 0, 1, ... once each; download it again.")
+        raise BadData(f"item_context.csv of {location} does not list the items 0, 1, ... once each; download it again.")
     codes: list[dict[str, int]] = [{} for _ in ITEM[1:]]
     kinds = [np.array([code.setdefault(row[i], len(code)) for row in table]) for i, code in enumerate(codes, 2)]
     hot, names = _one_hot(ITEM[1:], kinds, codes)

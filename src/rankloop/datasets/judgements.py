@@ -77,7 +77,7 @@ class JudgementCount:
         for id in query[_starts(query)].tolist():
             if id in self._seen and id != self._last:
                 raise BadData(
-                    f"{self.name} has rows of query {id} in two places; give rows sorted by query, once each."
+                    f"{self.name} has rows of query {id} in two locations; give rows sorted by query, once each."
                 )
             self._seen.add(id)
             self._last = id

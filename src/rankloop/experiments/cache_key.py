@@ -1,4 +1,4 @@
-"""The part of a stored result's cache key that stands for code: a hash of all code that a simulated round runs through.
+"""The code part of the cache key of stored results: a hash of all code that a simulated round runs through.
 
 Which code that is follows from the imports: the modules that play a chunk, and every module of the package that they
 import, directly or indirectly. Nothing is executed to find out. Comments, docstrings and formatting do not count.

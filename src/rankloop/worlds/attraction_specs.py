@@ -28,7 +28,7 @@ def source(attraction: object, features: object) -> AttractionSource:
     field = "world.attraction"
     if isinstance(attraction, Mapping):
         if features is not None:
-            raise InvalidInput("world.features", features, "features only beside explicit attraction numbers")
+            raise InvalidInput("world.features", features, "features only together with explicit attraction numbers")
         if len(attraction) != 1:
             raise InvalidInput(field, dict(attraction), "one generator: beta, linear, logistic or judged")
         ((name, options),) = attraction.items()

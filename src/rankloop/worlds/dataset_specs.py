@@ -124,7 +124,7 @@ def _from_data(given: Mapping[str, object], only: tuple[str, ...]) -> bool:
     if "file" in given:
         for name in only:
             if name in given:
-                raise InvalidInput(f"world.{name}", given[name], f"{name} only beside world.data")
+                raise InvalidInput(f"world.{name}", given[name], f"{name} only together with world.data")
     return "data" in given
 
 

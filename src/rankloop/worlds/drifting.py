@@ -89,7 +89,9 @@ class DriftingWorld:
         """Refuse a source whose attractions are tied to items, for instance by features."""
         reason = self.world.source.explained_by
         if reason is not None:
-            accepted = "numbers or beta beside world.drift, which moves attractions to other items and nothing else"
+            accepted = (
+                "numbers or beta together with world.drift, which moves attractions to other items and nothing else"
+            )
             raise InvalidInput("world.attraction", Words(f"a function of {reason}"), accepted)
 
     def prepare(self, rng: np.random.Generator) -> Self:

@@ -22,7 +22,7 @@ class MatrixVisit(StationaryVisit["MatrixInstance"]):
     user: IntArray  # [B]
 
     def value(self, items: IntArray) -> FloatArray:
-        """Return the share of the test users whom at least one of the items attracts, [B]."""
+        """Return the share of the test users attracted by at least one of the items, [B]."""
         return coverage(self.instance.packed, items) / len(self.instance.W)
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -24,7 +24,7 @@ from rankloop.worlds.rewards import RewardWorld
 def cascade_rewards(fields: Mapping[str, object]) -> World:
     """Cascade with reward r_j for a first success in slot j and loss ℓ_s if all s items fail; lists of 0 … budget.
 
-    attraction: L probabilities or a generator, as in cascade (with features beside numbers, optional); or
+    attraction: L probabilities or a generator, as in cascade (numbers may come with features); or
     features and weights: L x d and d numbers, success σ(xᵀw); or
     fresh and weights: {items, dim}, new unit-norm items each round, success σ(xᵀw)
     budget: a number, or a list that is cycled over the rounds
@@ -37,11 +37,11 @@ def cascade_rewards(fields: Mapping[str, object]) -> World:
     budgets = budgets_of(given["budget"])
     chosen = scenario_of(given, max(budgets))
     if "fresh" in given:
-        _not_beside(given, "fresh", ("attraction", "features"))
+        _exclude(given, "fresh", ("attraction", "features"))
         items, weights = _fresh(given)
         return RewardWorld(chosen, budgets, items, weights=weights)
     if "weights" in given:
-        _not_beside(given, "weights", ("attraction",))
+        _exclude(given, "weights", ("attraction",))
         x = validate.matrix("world.features", given.get("features"))
         weights = validate.vector("world.weights", given["weights"], length=x.shape[1])
         return RewardWorld(chosen, budgets, len(x), source=FixedAttraction(np.asarray(sigmoid(x @ weights)), x))
@@ -63,7 +63,7 @@ def coverage_rewards(fields: Mapping[str, object]) -> World:
     budgets = budgets_of(given["budget"])
     chosen = scenario_of(given, max(budgets))
     if "fresh" in given:
-        _not_beside(given, "fresh", ("coverage",))
+        _exclude(given, "fresh", ("coverage",))
         items, weights = _fresh(given)
         return RewardWorld(chosen, budgets, items, weights=weights, covers=True)
     c = validate.matrix("world.coverage", given.get("coverage"))
@@ -80,7 +80,7 @@ def choice(fields: Mapping[str, object]) -> World:
 
     attraction: J numbers in (0, 1], or a generator as in cascade
     bias: K numbers in (0, 1]
-    features: J x d numbers, beside an explicit attraction (optional)
+    features: J x d numbers, only with an explicit attraction (optional)
     """
     given = validate.mapping("world", fields, required=("attraction", "bias"), optional=("features",))
     bias = validate.vector("world.bias", given["bias"], low=0.0, high=1.0, open_low=True)
@@ -107,7 +107,7 @@ def item_position(fields: Mapping[str, object]) -> World:
     numbers = ("alpha", "beta", "items", "dim", "intercept", "features", "contexts")
     given = validate.mapping("world", fields, required=("k",), optional=("data", "objective", "prices", *numbers))
     if "data" in given:
-        _not_beside(given, "data", numbers)
+        _exclude(given, "data", numbers)
         validate.choice("world.data", given["data"], ("open-bandit",))
         given = given | {name: array.tolist() for name, array in vars(prepared.fitted_log()).items()}
     alpha, beta = _parameters(given)
@@ -122,10 +122,10 @@ def item_position(fields: Mapping[str, object]) -> World:
     return ItemPositionWorld(items, dim, k, objective, alpha, beta, intercept, features, contexts)
 
 
-def _not_beside(given: Mapping[str, object], field: str, others: tuple[str, ...]) -> None:
+def _exclude(given: Mapping[str, object], field: str, others: tuple[str, ...]) -> None:
     for other in others:
         if other in given:
-            raise InvalidInput(f"world.{other}", given[other], f"no {other} beside world.{field}")
+            raise InvalidInput(f"world.{other}", given[other], f"no {other} together with world.{field}")
 
 
 def _fresh(given: Mapping[str, object]) -> tuple[int, FloatArray]:

@@ -26,7 +26,7 @@ def cascade(fields: Mapping[str, object]) -> World:
     attraction: L probabilities, or {beta: {items, a, b}}, {linear: {items, dim}}, {logistic: {items, dim}}, or
       {judged: {data}}, a query of mslr-web, letor or istella for each replication, attraction from its grades
     k: number of slots
-    features: L x d numbers, beside an explicit attraction (optional)
+    features: L x d numbers, only with an explicit attraction (optional)
     prior: {a, b}, the Beta prior given to policies instead of the true one (optional)
     drift: how attractions move among the items (optional), one of
       {abrupt: {every}}: a new random permutation of them every `every` rounds
