@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import sys
 import time
@@ -54,6 +55,18 @@ def test_the_closure_contains_no_production_code() -> None:
     assert not [name for name in MODULES if name.split(".")[1] in PRODUCTION]
     simulator = {name for name in MODULES if name.startswith("rankloop.simulator")}
     assert simulator == {f"rankloop.simulator.{name}" for name in ("chunk", "policy_spec", "streams")}
+
+
+def test_packages_above_the_closure_only_import() -> None:
+    """Their `__init__` is not hashed, so it must not set anything up; that of `rankloop` loads names lazily."""
+    above = {name.rpartition(".")[0] for name in MODULES} - MODULES.keys() - {"rankloop"}
+    assert above == {f"rankloop.{name}" for name in ("datasets", "math", "propensity", "schema", "simulator")}
+    for name in above:
+        tree = ast.parse((PACKAGE / name.removeprefix("rankloop.") / "__init__.py").read_bytes())
+        code = [statement for statement in tree.body if not isinstance(statement, ast.Import | ast.ImportFrom)]
+        for statement in code:
+            described = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+            assert described or ast.unparse(statement).startswith("__all__ = "), name
 
 
 @pytest.mark.parametrize("world", [CASCADE, DEPENDENT, {"kind": "choice", "attraction": [1, 0.5], "bias": [1, 0.5]}])

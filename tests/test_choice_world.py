@@ -137,7 +137,7 @@ def test_a_longer_list_takes_no_chooser_away() -> None:
     assert (more > one).any()
 
 
-def test_policies_are_told_biases_and_features() -> None:
+def test_policies_are_given_biases_and_features() -> None:
     x = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6], [0.0, -1.0]]
     setting = settled(CHOICE | {"features": x}, 2).setting
     np.testing.assert_array_equal(setting.bias, BIAS)

@@ -154,7 +154,7 @@ def test_web10k_is_no_test_for_web30k(tmp_path: Path) -> None:
     }
 
 
-def test_folds_are_told_apart_by_their_features(tmp_path: Path) -> None:
+def test_folds_are_distinguished_by_their_features(tmp_path: Path) -> None:
     letor, mslr, istella = (split(tmp_path / name / "Fold1", d) for name, d in (("a", 46), ("b", 136), ("c", 220)))
     for id, folder in (("letor", letor), ("mslr-web", mslr), ("istella", istella)):
         assert find(tmp_path, id)["train"] == folder / "train.txt", id

@@ -1,4 +1,4 @@
-"""Experiments: what was played is kept, whoever plays it; claims say what the numbers say; the library is sound."""
+"""Experiments: played chunks are stored and reused, claims are decided by the numbers, the library is consistent."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ PLAYERS: tuple[Mapping[str, Any], ...] = ({"id": "gts", "label": "GTS"}, {"id": 
 
 
 def small_panels(quick: bool) -> tuple[Panel, ...]:
-    """Five replications in chunks of three and two; the yardstick is played too: twelve plays."""
+    """Five replications in chunks of three and two; the baseline is played too: twelve plays."""
     rounds = 30 if quick else 40
     worlds = (("given", CASCADE), ("drawn", DRAWN))
     return tuple(Panel({"world": name}, name, world, PLAYERS, rounds, 5, chunk=3) for name, world in worlds)
@@ -121,7 +121,7 @@ def same_numbers(one: Outcome, other: Outcome) -> None:
             np.testing.assert_array_equal(a.rounds, b.rounds)
 
 
-# Played once
+# Stored chunks are not played again
 
 
 def test_an_experiment_is_what_simulate_gives(through: tuple[Path, Outcome]) -> None:
@@ -136,7 +136,7 @@ def test_an_experiment_is_what_simulate_gives(through: tuple[Path, Outcome]) -> 
             np.testing.assert_array_equal(kept.reward, trace.reward)
 
 
-def test_what_was_played_is_not_played_again(tmp_path: Path, played: list[str]) -> None:
+def test_a_stored_chunk_is_not_played_again(tmp_path: Path, played: list[str]) -> None:
     first = runner.run(SMALL, tmp_path, quick=True)
     assert len(played) == len(chunk_files(tmp_path)) == PLAYS
     before = chunk_files(tmp_path)
@@ -148,7 +148,7 @@ def test_what_was_played_is_not_played_again(tmp_path: Path, played: list[str]) 
     assert seconds[0] == seconds[1], "the time that it took is kept too"
 
 
-def test_another_experiment_takes_what_it_shares(tmp_path: Path, played: list[str]) -> None:
+def test_another_experiment_reuses_shared_chunks(tmp_path: Path, played: list[str]) -> None:
     """One policy more, and one panel less: only the new policy is played, in two chunks."""
     runner.run(SMALL, tmp_path, quick=True)
     played.clear()
@@ -177,14 +177,14 @@ def test_more_replications_are_added(tmp_path: Path, played: list[str]) -> None:
         np.testing.assert_array_equal(a.regret, b.regret[:, :3])
 
 
-def test_quick_and_full_are_kept_side_by_side(tmp_path: Path, played: list[str]) -> None:
+def test_quick_and_full_versions_are_stored_separately(tmp_path: Path, played: list[str]) -> None:
     for quick in (True, False, True, False):
         outcome = runner.run(SMALL, tmp_path, quick=quick)
         assert outcome.parts[0][0].rounds == (30 if quick else 40)
     assert len(played) == 2 * PLAYS
 
 
-def test_progress_is_told_in_replication_rounds(tmp_path: Path) -> None:
+def test_progress_is_reported_in_replication_rounds(tmp_path: Path) -> None:
     """Two worlds, three policies, five replications of 30 rounds: 900; the second time all are done at once."""
     progress: list[tuple[str, int, int]] = []
     for _ in range(2):
@@ -230,7 +230,7 @@ def test_no_damage_of_a_chunk_gets_through(tmp_path: Path) -> None:
         assert found is None or (found.regret.tobytes() == whole.regret.tobytes() and found.seconds == whole.seconds)
 
 
-# What a kept chunk depends on
+# What the file name of a stored chunk depends on
 
 
 def path_of(panel: Panel, inputs: Mapping[str, str] | None = None, play: int = 0) -> Path:
@@ -253,11 +253,11 @@ PANEL = small_panels(True)[0]
     ],
     ids=["world", "prior", "parameter", "policy", "rounds", "chunk"],
 )
-def test_whatever_changes_a_play_changes_its_place(other: Panel) -> None:
+def test_inputs_that_change_a_result_change_its_file(other: Panel) -> None:
     assert path_of(other) != path_of(PANEL)
 
 
-def test_the_place_of_a_play_depends_on_data_code_and_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_a_chunk_depends_on_data_code_and_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     songs = replace(PANEL, world={"kind": "rated", "data": "songs", "budget": 1})
     policy, chunk = plays(PANEL.spec())[0]
     inputs: list[dict[str, str]] = [{}, {"songs": "1-a"}, {"songs": "1-b"}, {"songs": "1-b", "yelp": "1-a"}]
@@ -269,7 +269,7 @@ def test_the_place_of_a_play_depends_on_data_code_and_chunk(monkeypatch: pytest.
     assert len(places) == 3 + 6 + 1
 
 
-def test_what_does_not_change_a_play_does_not_change_its_place() -> None:
+def test_inputs_that_do_not_change_a_result_do_not_change_its_file() -> None:
     same = (
         replace(PANEL, title="another", key={"x": 1}),
         replace(PANEL, world=dict(reversed(CASCADE.items()))),
@@ -280,7 +280,7 @@ def test_what_does_not_change_a_play_does_not_change_its_place() -> None:
     assert {path_of(panel) for panel in same} == {path_of(PANEL)}
 
 
-def test_a_play_has_one_place_whichever_experiment_asks_for_it() -> None:
+def test_a_chunk_has_the_same_file_in_every_experiment() -> None:
     """Figure 2 of long-sequences shows policies that tables 1, 2, 3 and 4 have played in the same worlds."""
 
     def places(id: str) -> Iterator[tuple[str, str]]:
@@ -303,7 +303,7 @@ def test_a_play_has_one_place_whichever_experiment_asks_for_it() -> None:
 
 
 def interrupted(folder: Path, after: int, **options: Any) -> None:
-    """A run that somebody stops when so many chunks are done."""
+    """A run that is stopped after a number of chunks."""
     times = 0
 
     def stop(id: str, done: int, total: int) -> None:
@@ -472,7 +472,7 @@ def legend_of(arrangement: Arrangement, outcome: Outcome) -> list[str]:
     return [text.get_text() for one in arrangement.draw(outcome).legends for text in one.get_texts()]
 
 
-def test_a_policy_of_ones_own_is_everywhere_and_never_kept(
+def test_a_custom_policy_is_in_every_panel_and_never_stored(
     tmp_path: Path, through: tuple[Path, Outcome], played: list[str]
 ) -> None:
     for times in (1, 2):
@@ -509,7 +509,7 @@ def test_a_policy_of_ones_own_is_everywhere_and_never_kept(
     ],
     ids=["curves", "overlay", "ends", "only", "until"],
 )
-def test_every_figure_shows_a_policy_of_ones_own(arrangement: Arrangement) -> None:
+def test_every_figure_shows_a_custom_policy(arrangement: Arrangement) -> None:
     found = outcome_of({"GTS": BASE, "UCB1": 2 * BASE, "Mine": BASE / 2}, {"GTS": BASE, "UCB1": BASE, "Mine": BASE})
     parts = tuple((panel.with_policy(CUSTOM_COLOUR), result) for panel, result in found.parts)
     assert any("Mine" in text for text in legend_of(arrangement, replace(found, parts=parts)))
@@ -534,10 +534,10 @@ def trace(
 
 
 def made_panel(key: Key, title: str, traces: tuple[Trace, ...], random: ArrayLike = 999.0) -> tuple[Panel, Result]:
-    yardstick = trace("random", np.broadcast_to(np.asarray(random, dtype=np.float64), traces[0].regret.shape))
+    baseline = trace("random", np.broadcast_to(np.asarray(random, dtype=np.float64), traces[0].regret.shape))
     rounds, replications = int(traces[0].rounds[-1]), traces[0].regret.shape[1]
     panel = Panel(key, title, CASCADE, tuple({"id": "gts", "label": t.label} for t in traces), rounds, replications)
-    return panel, Result({}, "0", traces, yardstick)
+    return panel, Result({}, "0", traces, baseline)
 
 
 def made(*parts: tuple[Panel, Result]) -> Outcome:
@@ -559,21 +559,21 @@ TWICE = outcome_of({"good": BASE, "bad": 2.0 * BASE + NOISE})
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(1.0, HOLDS), (1.8, HOLDS), (2.0, UNSURE), (2.2, FAILS)])
-def test_lower_asks_for_so_many_times_the_regret(times: float, verdict: ClaimVerdict) -> None:
+def test_lower_regret_requires_a_multiple_of_the_regret(times: float, verdict: ClaimVerdict) -> None:
     found = LowerRegret("good", ("bad",), times).judge(TWICE)
     assert found.verdict == verdict
     assert found.numbers.startswith("bad / good = 2.00 ± 0.0")
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(2.2, HOLDS), (2.0, UNSURE), (1.8, FAILS), (1.0, FAILS)])
-def test_close_asks_for_at_most_so_many_times_the_regret(times: float, verdict: ClaimVerdict) -> None:
+def test_close_to_requires_at_most_a_multiple_of_the_regret(times: float, verdict: ClaimVerdict) -> None:
     found = CloseTo("bad", "good", times).judge(TWICE)
     assert found.verdict == verdict
     assert found.numbers.startswith("bad / good = 2.00 ± 0.0")
 
 
 def test_the_interval_is_of_paired_differences() -> None:
-    """Regrets that vary by 30 % from run to run, always ten percent apart, are told apart; shuffled they are not."""
+    """Regrets that vary by 30 % from run to run, always ten percent apart, are distinguished; shuffled they are not."""
     spread = np.linspace(50.0, 150.0, R)
     shuffled = np.random.default_rng(3).permutation(1.1 * spread)
     assert LowerRegret("good", ("bad",)).judge(outcome_of({"good": spread, "bad": 1.1 * spread})).verdict == HOLDS
@@ -581,7 +581,7 @@ def test_the_interval_is_of_paired_differences() -> None:
 
 
 @pytest.mark.parametrize("test", [LowerRegret("good", ("bad",)), CloseTo("good", "bad", 2.0), LowestRegret("good")])
-def test_one_run_cannot_tell(test: claims.ClaimTest) -> None:
+def test_one_run_decides_nothing(test: claims.ClaimTest) -> None:
     assert test.judge(outcome_of({"good": [1.0], "bad": [9.0]})).verdict == UNSURE
 
 
@@ -614,7 +614,7 @@ def test_every_worse_policy_must_be_worse() -> None:
     assert LowerRegret("a", ("b", "c")).judge(outcome_of(panel)).verdict == FAILS
 
 
-def test_the_yardstick_may_be_compared_with() -> None:
+def test_the_baseline_may_be_compared_with() -> None:
     assert LowerRegret("good", ("random",), times=9.0).judge(TWICE).verdict == HOLDS
     assert LowerRegret("random", ("good",)).judge(TWICE).verdict == FAILS
     with pytest.raises(InvalidInput, match="label is 'other'; accepted: one of good, bad"):
@@ -662,7 +662,9 @@ def test_every_run_counts_runs() -> None:
         ((1,), UNSURE, UNSURE),
     ],
 )
-def test_rises_from_panel_to_panel(means: tuple[float, ...], verdict: ClaimVerdict, falling: ClaimVerdict) -> None:
+def test_a_trend_is_monotone_from_panel_to_panel(
+    means: tuple[float, ...], verdict: ClaimVerdict, falling: ClaimVerdict
+) -> None:
     """Regret goes with these means; reward is 1,000 less regret, so it goes the other way."""
     made = outcome_of(*({"a": mean * BASE.mean() + NOISE} for mean in means))
     assert MonotoneTrend("a").judge(made).verdict == verdict
@@ -699,7 +701,7 @@ def growing(f: Callable[[FloatArray], FloatArray], noise: float = 0.0) -> Outcom
     ],
     ids=["line", "logarithm", "root", "kink"],
 )
-def test_straight_compares_the_last_quarter_with_the_second(curve: Outcome, verdict: ClaimVerdict) -> None:
+def test_linear_growth_compares_the_last_quarter_with_the_second(curve: Outcome, verdict: ClaimVerdict) -> None:
     assert LinearGrowth("a").judge(curve).verdict == verdict
 
 
@@ -718,7 +720,7 @@ def test_the_worst_of_several_findings_counts() -> None:
     ("value", "half", "verdict"),
     [(2.0, 0.9, HOLDS), (2.0, 1.0, UNSURE), (0.0, 1.0, UNSURE), (0.0, 0.9, FAILS), (9.0, np.nan, UNSURE)],
 )
-def test_an_interval_lies_beyond_a_bound_as_a_whole(value: float, half: float, verdict: ClaimVerdict) -> None:
+def test_an_interval_must_lie_above_a_bound_as_a_whole(value: float, half: float, verdict: ClaimVerdict) -> None:
     assert interval_above(value, half, 1.0) == verdict
 
 
@@ -804,13 +806,13 @@ def test_near_printed_looks_at_its_budgets_only() -> None:
     assert found == ClaimFinding(HOLDS, "4 of 4 cells within 0.03")
 
 
-def test_near_printed_cannot_tell_where_nothing_was_run() -> None:
+def test_near_printed_is_undecided_where_nothing_was_run() -> None:
     assert NcrNearPrinted(4, "dep").judge(printed()).verdict == UNSURE
     assert NcrNearPrinted(4, "ind", budgets=(50,)).judge(printed()).verdict == UNSURE
 
 
 @pytest.mark.parametrize(("rival", "verdict"), [(0.6, HOLDS), (0.8, HOLDS), (0.804, HOLDS), (0.806, FAILS)])
-def test_wins_is_to_be_at_least_as_good_in_print(rival: float, verdict: ClaimVerdict) -> None:
+def test_ncr_at_least_allows_rounding(rival: float, verdict: ClaimVerdict) -> None:
     found = made(
         scenario_panel("vanilla", 1, scored("ind", 0.8), scored("c-ucb1", rival), scored("gl-cdcm", 0.1)),
         scenario_panel("vanilla", 5, scored("ind", 0.8), scored("c-ucb1", 0.2)),
@@ -974,7 +976,7 @@ def test_metrics_of_a_curve() -> None:
     np.testing.assert_allclose(values(one, "regret"), one.regret)
 
 
-def test_figures_show_what_they_are_told_to() -> None:
+def test_figures_show_the_selected_curves() -> None:
     made = outcome_of({"a": [BASE, 2 * BASE], "b": [BASE, 3 * BASE]}, {"a": [BASE, 2 * BASE], "b": [BASE, 3 * BASE]})
     figure = Curves(until=10, hide={"x = 1": ("b",)}).draw(made)
     first, second = (axes for axes in figure.axes if axes.get_visible())
@@ -1025,7 +1027,7 @@ def test_ids_are_unique_and_begin_with_a_paper() -> None:
 
 
 @pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
-def test_panels_are_told_apart_and_say_what_can_be_run(
+def test_panels_have_distinct_keys_and_valid_specs(
     quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of data sets are refused only because these are not there."""

@@ -157,7 +157,7 @@ def test_the_greedy_cover_has_no_regret(tmp_path: Path) -> None:
 
 
 def test_a_prior_that_is_right_plays_the_best_list_of_every_replication() -> None:
-    """A logistic world tells a prior of mean ν, and `ensemble` ranks by it."""
+    """A logistic world gives a prior of mean ν, and `ensemble` ranks by it."""
     world = {"kind": "cascade", "attraction": {"logistic": {"items": 12, "dim": 3}}, "k": 4}
     result = simulate(["ensemble"], world, rounds=50, replications=20)
     np.testing.assert_allclose(result["ensemble"].regret, 0.0, atol=1e-11)
@@ -376,11 +376,11 @@ def epsilon_greedy(setting: Setting) -> Policy[GaussianState]:
 
 
 @pytest.mark.parametrize("law", list(checks.laws(epsilon_greedy)), ids=lambda law: law.name)
-def test_a_policy_of_ones_own_keeps_the_laws(law: checks.Law) -> None:
+def test_a_custom_policy_satisfies_the_laws(law: checks.Law) -> None:
     law.check()
 
 
-def test_a_policy_of_ones_own_runs_beside_the_catalogue() -> None:
+def test_a_custom_policy_runs_with_those_of_the_catalogue() -> None:
     result = simulate([epsilon_greedy, "cascade-ucb1", "random"], CASCADE, rounds=500, replications=20, seed=13)
     assert [trace.label for trace in result] == ["epsilon_greedy", "cascade-ucb1", "random"]
     assert result["epsilon_greedy"].final.mean() < 0.5 * result["random"].final.mean()

@@ -102,7 +102,7 @@ def test_late_and_lost_are_shares_and_the_delay_is_a_mean() -> None:
     assert {visitor.person for visitor in visitors} == {f"v{i}" for i in range(50)}
 
 
-def test_what_visitors_click_does_not_depend_on_when_they_tell() -> None:
+def test_clicks_do_not_depend_on_when_feedback_is_sent() -> None:
     one, other = audience(CASCADE), audience(CASCADE, late=0.5, lost=0.5)
     shown = one.columns(["item-1", "item-3"], 2)
     assert [one.next().click(shown) for _ in range(200)] == [other.next().click(shown) for _ in range(200)]
@@ -212,7 +212,7 @@ def test_a_created_ranker_has_what_the_world_knows_and_a_horizon_only_if_needed(
         "slots": 3,
         "bias": [0.4, 1.0, 0.7],
     }
-    assert "bias" not in settings_for(audience(POSITION).setting, "gts", 5, 100)  # nobody knows those of more slots
+    assert "bias" not in settings_for(audience(POSITION).setting, "gts", 5, 100)  # unknown for more slots
     assert settings_for(audience(PRICES).setting, "ucr", 2, 0)["context"] == 3
     assert settings_for(audience(PRICES).setting, "ucr", 2, 0)["objective"] == "revenue"
     assert settings_for(audience().setting, "cascade-lin-ts", 4, 100)["dim"] == 5
@@ -410,7 +410,7 @@ def test_a_ranker_is_created_filled_visited_and_learns(
     assert summary[-1]["behind_ms"]["longest"] > 0.0
 
 
-def test_late_ones_tell_after_their_time_and_lost_ones_never(
+def test_late_feedback_arrives_after_its_delay_and_lost_feedback_never(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--rounds", 120, "--late", 0.3, "--lost", 0.2, "--delay", 0.2, "--run", "r", "--seed", 1)
@@ -483,7 +483,7 @@ def test_answers_that_were_lost_count_once(log: Path) -> None:
     assert sorted(entry.key for entry in entries["feedback"]) == sorted(f"a-{i}" for i in range(60))
     assert set(Counter(entry.subject for entry in entries["feedback"]).values()) == {1}
     assert entries["withdrawn"] == []
-    assert len(entries["decision"]) > 60  # lists that nobody saw, since their answer was lost
+    assert len(entries["decision"]) > 60  # lists whose answer was lost
 
 
 def test_a_service_that_goes_and_comes_back_counts_everything_once(log: Path) -> None:
@@ -495,7 +495,7 @@ def test_a_service_that_goes_and_comes_back_counts_everything_once(log: Path) ->
         run.start()
         while run.statistics.all.lists < 60:
             time.sleep(0.005)
-    while not run.statistics.retries:  # nobody is there
+    while not run.statistics.retries:  # the service is down
         time.sleep(0.005)
     with over(log, port=int(url.rpartition(":")[2])):
         assert run.wait(300.0)

@@ -24,10 +24,10 @@ def plain_value(spec: dict[str, Any], items: IntArray) -> float:
     if spec["kind"] == "position-based":
         return float(sum(b * p for b, p in zip(spec["bias"], nu, strict=False)))
     weights = spec["termination"] if spec["kind"] == "dependent-click" else [1.0] * len(nu)
-    nobody = 1.0
+    none = 1.0
     for w, p in zip(weights, nu, strict=False):
-        nobody *= 1.0 - w * p
-    return 1.0 - nobody
+        none *= 1.0 - w * p
+    return 1.0 - none
 
 
 def random_spec(kind: str, rng: np.random.Generator) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def test_greedy_cover_equals_a_plain_implementation(tmp_path: Path) -> None:
 
 
 def test_greedy_cover_never_takes_an_item_twice() -> None:
-    """After the first item nobody is left to attract."""
+    """After the first item no user is left to attract."""
     W = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 0]], dtype=np.bool_)
     assert sorted(greedy_cover(W, 3).tolist()) == [0, 1, 2]
 

@@ -44,8 +44,8 @@ def hash_modules(package: Path) -> str:
 def imported_modules(package: Path) -> dict[str, str]:
     """Return the code of ROOTS and of every module of the package that they import, by the module's name.
 
-    Imports inside functions count, those under `if TYPE_CHECKING` do not. Python also runs the `__init__` of every
-    package above an imported module; it counts only if a name is imported from it, since a round cannot use others.
+    Imports inside functions count; imports under `if TYPE_CHECKING` do not. Importing a module also runs the `__init__`
+    of the packages above it. Such an `__init__` counts only if a name is imported from it: the others only re-export.
 
     Args:
         package: the folder of the package `rankloop`.
