@@ -23,7 +23,7 @@ from rankloop.worlds import from_spec
 
 ITEMS, SLOTS = 16, 4
 GIVEN_PRIOR = {"a": 1.0, "b": 3.0}
-"""The prior given to policies that take one: close to the mean attraction, otherwise uninformative."""
+"""The prior given to policies that take one: weak, with a mean close to the mean attraction."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class CascadeClicks:
 
 @dataclass(frozen=True, eq=False)
 class DependentClicks:
-    """Dependent click model: clicks attractive items; after a click in slot k leaves with probability termination_k.
+    """Dependent click model: clicks examined attractive items; after a click in slot k leaves with P = termination_k.
 
     Value P(leaves satisfied) = 1 - ∏(1 - termination_k ν).
     """
@@ -94,7 +94,7 @@ class DependentClicks:
 
 @dataclass(frozen=True, eq=False)
 class PositionClicks:
-    """Position-based model: examines slot k with probability bias_k and clicks if it attracts. Value Σ bias_k ν."""
+    """Position-based model: examines slot k with P = bias_k, independently, clicks what attracts. Value Σ bias_k ν."""
 
     bias: FloatArray  # [K]
 

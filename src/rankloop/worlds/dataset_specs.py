@@ -60,7 +60,7 @@ def _chosen_matrix(given: Mapping[str, object]) -> BoolArray:
 
 
 def pivot(fields: Mapping[str, object]) -> World:
-    """Each round offers a new chunk of labelled vectors; showing one with the pivot's label is a success.
+    """Each round offers a new chunk of labelled vectors, never repeated; showing one with the pivot's label succeeds.
 
     file: an .npz with vectors x (n x d), labels label (n) and, optionally, coverage (n x topics); or
     data: mnist (ten principal components), with
@@ -87,7 +87,7 @@ def pivot(fields: Mapping[str, object]) -> World:
 
 
 def rated(fields: Mapping[str, object]) -> World:
-    """Each round offers a new chunk of vectors, each with its own success rate.
+    """Each round offers a new chunk of vectors, never repeated, each with its own success rate.
 
     file: an .npz with vectors x (n x d), rates rate (n, in [0, 1]) and, optionally, coverage (n x topics); or
     data: movielens-1m, movielens-25m, movielens-small, yelp, yelp-restaurants or songs: ten components of an SVD,

@@ -93,7 +93,7 @@ def choice(fields: Mapping[str, object]) -> World:
 
 
 def item_position(fields: Mapping[str, object]) -> World:
-    """Contexts x and item-specific position effects: P(click) of item j in slot k = 1 … K is σ(xᵀβ_j - α_j k).
+    """Contexts x, position effects per item: P(click) of item j in slot k = 1 … K is σ(xᵀβ_j - α_j k), independently.
 
     alpha and beta: N and N x d numbers; or items and dim: sizes, α ~ U[0, 1] and β uniform in the unit ball; or
     data: open-bandit, with parameters, intercept, contexts and features fitted on its clicks

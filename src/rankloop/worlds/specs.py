@@ -38,7 +38,7 @@ def cascade(fields: Mapping[str, object]) -> World:
 
 
 def dependent_click(fields: Mapping[str, object]) -> World:
-    """Dependent click model: clicks attractive items, leaves after a click in slot k with probability termination_k.
+    """Dependent click model: clicks examined attractive items, leaves satisfied after slot k with P = termination_k.
 
     attraction, features, prior, drift: as in cascade
     termination: a probability for each slot
@@ -51,7 +51,7 @@ def dependent_click(fields: Mapping[str, object]) -> World:
 
 
 def position_based(fields: Mapping[str, object]) -> World:
-    """Position-based model: examines slot k with probability bias_k and clicks if it attracts; value Σ bias_k ν.
+    """Position-based model: examines slot k with P = bias_k, independently, and clicks what attracts; value Σ bias_k ν.
 
     attraction, features, prior, drift: as in cascade
     bias: a probability for each slot
