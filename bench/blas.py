@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from bench.lin_ts import problem
 from rankloop.simulator.chunk import Chunk, play
 from rankloop.simulator.spec import policy_specs
-from rankloop.worlds.attraction import Given
+from rankloop.worlds.attraction import FixedAttraction
 from rankloop.worlds.click_models import CascadeClicks
 from rankloop.worlds.click_world import ClickWorld
 
@@ -21,7 +21,7 @@ def main(repeats: int = 5) -> None:
     (spec,) = policy_specs(["cascade-lin-ts"])
     for L, B in ((256, 256), (3000, 10)):
         X, nu = problem(L, 20)
-        world = ClickWorld(CascadeClicks(), Given(nu, X), 4)
+        world = ClickWorld(CascadeClicks(), FixedAttraction(nu, X), 4)
         seconds = np.zeros((2, repeats))
         for repeat in range(repeats):
             for row, threads in enumerate((1, 2)):

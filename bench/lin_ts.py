@@ -17,7 +17,7 @@ from rankloop.simulator.chunk import Chunk, play
 from rankloop.simulator.parallel import one_blas_thread
 from rankloop.simulator.spec import policy_specs
 from rankloop.types import FloatArray, Request, Setting
-from rankloop.worlds.attraction import Given
+from rankloop.worlds.attraction import FixedAttraction
 from rankloop.worlds.click_models import CascadeClicks
 from rankloop.worlds.click_world import ClickWorld
 
@@ -34,7 +34,7 @@ def problem(L: int, d: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
 def simulation(L: int = 256, d: int = 20, k: int = 4, replications: int = 256, repeats: int = 15) -> float:
     """Replication-rounds per second of a batch over those of the obvious loop."""
     X, nu = problem(L, d)
-    world = ClickWorld(CascadeClicks(), Given(nu, X), k)
+    world = ClickWorld(CascadeClicks(), FixedAttraction(nu, X), k)
     (spec,) = policy_specs(["cascade-lin-ts"])
     play(world, spec, Chunk(0, 0, 2), 2, 0, lambda t: None)  # compile before the clock starts
     ours, loop = [], []

@@ -12,7 +12,7 @@ import numpy as np
 from bench.lin_ts import problem
 from rankloop.simulator.chunk import Chunk, play
 from rankloop.simulator.spec import policy_specs
-from rankloop.worlds.attraction import Given
+from rankloop.worlds.attraction import FixedAttraction
 from rankloop.worlds.click_models import CascadeClicks
 from rankloop.worlds.click_world import ClickWorld
 
@@ -20,7 +20,7 @@ from rankloop.worlds.click_world import ClickWorld
 def peak(policy: str, L: int, d: int, replications: int, rounds: int) -> float:
     """Peak of what the run allocates, in MB."""
     X, nu = problem(L, d)
-    world = ClickWorld(CascadeClicks(), Given(nu, X), 4)
+    world = ClickWorld(CascadeClicks(), FixedAttraction(nu, X), 4)
     (spec,) = policy_specs([policy])
     play(world, spec, Chunk(0, 0, 2), 2, 0, lambda t: None)
     tracemalloc.start()

@@ -62,11 +62,11 @@ def test_each_slot_is_chosen_with_its_probability(items: list[int]) -> None:
 def test_probabilities_of_all_slots_sum_to_the_value_and_stay_below_one() -> None:
     instance = settled(DRAWN, 300)
     items = some_lists(np.random.default_rng(2), 300)
-    chances = instance.chances(items)
-    assert (chances >= 0).all()
-    assert not chances[items == EMPTY].any()
-    assert (chances.sum(axis=1) < 1).all()
-    np.testing.assert_allclose(chances.sum(axis=1), instance.visit(np.random.default_rng(0)).value(items), rtol=1e-12)
+    p = instance.choice_probabilities(items)
+    assert (p >= 0).all()
+    assert not p[items == EMPTY].any()
+    assert (p.sum(axis=1) < 1).all()
+    np.testing.assert_allclose(p.sum(axis=1), instance.visit(np.random.default_rng(0)).value(items), rtol=1e-12)
 
 
 @pytest.mark.parametrize("spec", [CHOICE, CHOICE | {"attraction": [1] * 5, "bias": [1, 1, 1]}])
@@ -137,7 +137,7 @@ def test_a_longer_list_takes_no_chooser_away() -> None:
     assert (more > one).any()
 
 
-def test_policies_are_told_biases_and_features() -> None:
+def test_policies_are_given_biases_and_features() -> None:
     x = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6], [0.0, -1.0]]
     setting = settled(CHOICE | {"features": x}, 2).setting
     np.testing.assert_array_equal(setting.bias, BIAS)

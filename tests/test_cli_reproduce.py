@@ -18,7 +18,7 @@ from rankloop import __version__
 from rankloop.cli.main import main
 from rankloop.datasets import SETS
 from rankloop.experiments import library
-from rankloop.experiments.claims import Claim, EveryRun, Lower
+from rankloop.experiments.claims import Claim, LowerInEveryRun, LowerRegret
 from rankloop.experiments.experiment import Experiment, Panel
 from rankloop.experiments.figures import Curves
 from small_worlds import CASCADE
@@ -32,8 +32,8 @@ TINY = Experiment(
     lambda quick: (Panel({"world": "given"}, "given", CASCADE, PLAYERS, 20 if quick else 40, 4, chunk=2),),
     Curves(),
     (
-        Claim("GTS is better", "Section 1", Lower("GTS", ("UCB1",))),
-        Claim("In every run", "Section 2", EveryRun("GTS", "UCB1")),
+        Claim("GTS is better", "Section 1", LowerRegret("GTS", ("UCB1",))),
+        Claim("In every run", "Section 2", LowerInEveryRun("GTS", "UCB1")),
     ),
 )
 FILES = ["claims.json", "figure.png", "figure.svg", "spec.json", "table.csv", "table.md", "trace.parquet"]
@@ -52,7 +52,7 @@ number = 3
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder to work in; nobody has said where data lie, and --data and --policy are forgotten afterwards."""
+    """A folder to work in, without a folder of data; --data and --policy are forgotten afterwards."""
     monkeypatch.setenv("RANKLOOP_DATA", "")
     monkeypatch.delenv("RANKLOOP_DATA")
     monkeypatch.setenv("RANKLOOP_CACHE", str(tmp_path / "cache"))
@@ -63,7 +63,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A library of a tiny experiment, and of one whose data nobody has."""
+    """A library of a tiny experiment, and of one whose data are missing."""
     monkeypatch.setattr(library, "ALL", (TINY, replace(TINY, id="prior/films", data=("movielens-1m",))))
 
 
@@ -111,7 +111,7 @@ def test_without_an_id_every_experiment_is_listed(quick: bool, capsys: Capture, 
         (["prior/fig7", "--jobs", "-2"], "--jobs is -2; accepted: a whole number of at least 1."),
         (
             ["prior/fig5"],
-            "prior/fig5 did not run: nobody said where the data lie; give --data DIR or set RANKLOOP_DATA.",
+            "prior/fig5 did not run: the folder of the data sets is unknown; give --data DIR or set RANKLOOP_DATA.",
         ),
         (["prior/fig7", "--policy", "nowhere:mine"], "--policy is 'nowhere:mine'; accepted: module:name of a function"),
         (["prior/fig7", "--policy", "own:theirs"], "--policy is 'own:theirs'; accepted: module:name of a function"),
@@ -156,7 +156,7 @@ def test_a_missing_data_set_says_how_to_get_it(
 
 @pytest.mark.parametrize("id", ["prior/fig5", "prior/fig7"])
 def test_a_folder_of_data_that_is_not_there_is_refused(id: str, capsys: Capture) -> None:
-    assert refused(capsys, id, "--data", "nowhere").startswith("--data is 'nowhere'; accepted: a folder that is there.")
+    assert refused(capsys, id, "--data", "nowhere").startswith("--data is 'nowhere'; accepted: an existing folder.")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_function_that_makes_no_policy_is_refused(capsys: Capture, place: Path
 def test_a_run_writes_its_folder_and_prints_its_claims(capsys: Capture, place: Path, tiny: None) -> None:
     assert reproduce("prior/tiny", "--quick", "--jobs", 1) == 0
     out, err = capsys.readouterr()
-    assert err == "", "no progress where nobody looks"
+    assert err == "", "no progress without a terminal"
     folder = place / "results" / "prior" / "tiny"
     assert sorted(path.name for path in folder.iterdir()) == FILES
     claims = json.loads((folder / "claims.json").read_text())
@@ -191,7 +191,7 @@ def test_a_run_writes_its_folder_and_prints_its_claims(capsys: Capture, place: P
     assert (head["quick"], head["version"], head["panels"][0]["rounds"]) == (True, __version__, 20)
 
 
-def test_a_second_run_takes_what_is_kept(capsys: Capture, place: Path, tiny: None) -> None:
+def test_a_second_run_uses_stored_chunks(capsys: Capture, place: Path, tiny: None) -> None:
     printed = []
     for _ in range(2):
         assert reproduce("prior/tiny", "--quick", "--jobs", 1, "--out", "kept", "--quiet") == 0
@@ -241,7 +241,7 @@ def own_rows(place: Path) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file) if row["policy"] == "mine"]
 
 
-def test_a_policy_of_ones_own_is_added(place: Path, tiny: None) -> None:
+def test_a_custom_policy_is_added(place: Path, tiny: None) -> None:
     """From a module of the folder one is in."""
     data_files.write(place / "own.py", OWN)
     assert reproduce("prior/tiny", "--quick", "--jobs", 1, "--policy", "own:mine") == 0
@@ -250,7 +250,7 @@ def test_a_policy_of_ones_own_is_added(place: Path, tiny: None) -> None:
     assert [policy["label"] for policy in head["panels"][0]["policies"]] == ["GTS", "UCB1", "mine"]
 
 
-def test_a_policy_of_ones_own_runs_on_two_processes(place: Path, tiny: None) -> None:
+def test_a_custom_policy_runs_on_two_processes(place: Path, tiny: None) -> None:
     """As many as there are cores is the default. The processes are new ones."""
     get_reusable_executor().shutdown(wait=True)
     data_files.write(place / "own.py", OWN)
@@ -303,8 +303,8 @@ def test_data_may_be_json(capsys: Capture, place: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "nobody said where the data lie; give --data DIR or set RANKLOOP_DATA."),
-        (["--data", "nowhere"], "--data is 'nowhere'; accepted: a folder that is there."),
+        ([], "the folder of the data sets is unknown; give --data DIR or set RANKLOOP_DATA."),
+        (["--data", "nowhere"], "--data is 'nowhere'; accepted: an existing folder."),
     ],
 )
 def test_data_must_lie_somewhere(arguments: list[str], words: str, capsys: Capture) -> None:

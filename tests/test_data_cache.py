@@ -109,5 +109,5 @@ def test_a_fingerprint_is_of_names_and_content(tmp_path: Path) -> None:
     b.rename(b.with_name("c"))
     seen |= {fingerprint(a.parent)}
     assert len(seen) == 8
-    with pytest.raises(MissingData, match="is not there"):
+    with pytest.raises(MissingData, match="does not exist"):
         fingerprint(b)

@@ -33,9 +33,9 @@ def test_names_with_a_dot_are_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("train-images-idx3-ubyte", struct.pack(">4I", 2049, 5, 28, 28) + bytes(5 * 784), "another file"),
-        ("train-images-idx3-ubyte", struct.pack(">4I", 2051, 5, 28, 27) + bytes(5 * 756), "another file"),
-        ("train-images-idx3-ubyte", b"", "another file"),
+        ("train-images-idx3-ubyte", struct.pack(">4I", 2049, 5, 28, 28) + bytes(5 * 784), "another kind"),
+        ("train-images-idx3-ubyte", struct.pack(">4I", 2051, 5, 28, 27) + bytes(5 * 756), "another kind"),
+        ("train-images-idx3-ubyte", b"", "another kind"),
         (
             "train-images-idx3-ubyte",
             struct.pack(">4I", 2051, 5, 28, 28) + bytes(4 * 784),
@@ -55,7 +55,7 @@ def test_a_truncated_gz_is_refused(tmp_path: Path) -> None:
     path = mnist(tmp_path) / "t10k-images-idx3-ubyte.gz"
     assert gzip.decompress(path.read_bytes())
     cut(path)
-    with pytest.raises(BadData, match="damaged or cut short"):
+    with pytest.raises(BadData, match="damaged or truncated"):
         read_mnist(tmp_path)
 
 

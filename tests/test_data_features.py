@@ -55,7 +55,7 @@ def test_embeddings_are_deterministic() -> None:
 
 
 def test_embeddings_need_ratings_and_room() -> None:
-    with pytest.raises(InvalidInput, match="items that somebody rated"):
+    with pytest.raises(InvalidInput, match="items that have ratings"):
         svd_embeddings(csr_matrix((5, 4)), np.arange(2), np.arange(2, 4), 1)
     with pytest.raises(InvalidInput, match="dim"):
         svd_embeddings(ratings(), np.arange(3), np.arange(3, 9), 4)

@@ -154,7 +154,7 @@ def test_web10k_is_no_test_for_web30k(tmp_path: Path) -> None:
     }
 
 
-def test_folds_are_told_apart_by_their_features(tmp_path: Path) -> None:
+def test_folds_are_distinguished_by_their_features(tmp_path: Path) -> None:
     letor, mslr, istella = (split(tmp_path / name / "Fold1", d) for name, d in (("a", 46), ("b", 136), ("c", 220)))
     for id, folder in (("letor", letor), ("mslr-web", mslr), ("istella", istella)):
         assert find(tmp_path, id)["train"] == folder / "train.txt", id
@@ -182,17 +182,19 @@ def test_a_mislabelled_fold_is_refused(tmp_path: Path) -> None:
 
 def test_the_root_is_given_or_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANKLOOP_DATA", raising=False)
-    with pytest.raises(MissingData, match="nobody said where the data lie; give --data DIR or set RANKLOOP_DATA"):
+    with pytest.raises(
+        MissingData, match="the folder of the data sets is unknown; give --data DIR or set RANKLOOP_DATA"
+    ):
         root()
     monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
     assert root() == tmp_path
     (tmp_path / "other").mkdir()
     assert root(str(tmp_path / "other")) == tmp_path / "other"
     for wrong in ("", str(tmp_path / "none"), str(write(tmp_path / "file", "x"))):
-        with pytest.raises(InvalidInput, match=r"--data is .*; accepted: a folder that is there"):
+        with pytest.raises(InvalidInput, match=r"--data is .*; accepted: an existing folder"):
             root(wrong)
         monkeypatch.setenv("RANKLOOP_DATA", wrong)
-        with pytest.raises(InvalidInput, match=r"RANKLOOP_DATA is .*; accepted: a folder that is there"):
+        with pytest.raises(InvalidInput, match=r"RANKLOOP_DATA is .*; accepted: an existing folder"):
             root()
 
 
@@ -215,7 +217,7 @@ def test_the_command_lists_what_is_there_and_what_is_not(tmp_path: Path, capsys:
     assert list(said) == list(SETS)
     assert said["movielens-1m"] == "found    3 users, 3 items, 5 ratings, 3 categories: movies/ml-1m.zip"
     assert said["mnist"].startswith("damaged  ")
-    assert "cut short" in said["mnist"]
+    assert "truncated" in said["mnist"]
     assert said["movielens-25m"].startswith(
         "missing  get ml-25m.zip from grouplens.org/datasets/movielens (research use"
     )

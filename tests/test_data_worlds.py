@@ -548,10 +548,14 @@ FILE = "users.npz"
         (MATRIX, "world.file", "is missing; accepted: either a file or a data set (data)"),
         ({"kind": "pivot", "pivot": 1, "budget": 1}, "world.file", "is missing; accepted: either a file or a data set"),
         ({"kind": "rated", "budget": 1}, "world.file", "is missing; accepted: either a file or a data set"),
-        (MATRIX | {"file": FILE, "categories": ["Drama"]}, "world.categories", "only beside world.data"),
-        (MATRIX | {"file": FILE, "most": {"users": 2}}, "world.most", "only beside world.data"),
-        ({"kind": "rated", "budget": 1, "file": FILE, "topics": 3}, "world.topics", "only beside world.data"),
-        ({"kind": "rated", "budget": 1, "file": FILE, "space": "mixture"}, "world.space", "only beside world.data"),
+        (MATRIX | {"file": FILE, "categories": ["Drama"]}, "world.categories", "only together with world.data"),
+        (MATRIX | {"file": FILE, "most": {"users": 2}}, "world.most", "only together with world.data"),
+        ({"kind": "rated", "budget": 1, "file": FILE, "topics": 3}, "world.topics", "only together with world.data"),
+        (
+            {"kind": "rated", "budget": 1, "file": FILE, "space": "mixture"},
+            "world.space",
+            "only together with world.data",
+        ),
         (MATRIX | {"data": "songs", "categories": "Rock"}, "world.categories", "a list of names"),
         (MATRIX | {"data": "songs", "categories": [1]}, "world.categories", "a list of names"),
         (MATRIX | {"data": "songs", "most": {"users": 0}}, "world.most.users", "a whole number of at least 1"),
@@ -566,8 +570,8 @@ FILE = "users.npz"
         (PIVOT | {"space": "mixture"}, "world.topics", "is missing; accepted: a number of topics"),
         (PIVOT | {"pivot": 11}, "world.pivot", "one of the labels"),
         (PIVOT | {"chunk": 46}, "world.chunk", "a whole number from 1 to 45"),
-        (SHOP | {"contexts": CONTEXTS}, "world.contexts", "no contexts beside world.data"),
-        (SHOP | {"alpha": [0.5]}, "world.alpha", "no alpha beside world.data"),
+        (SHOP | {"contexts": CONTEXTS}, "world.contexts", "no contexts together with world.data"),
+        (SHOP | {"alpha": [0.5]}, "world.alpha", "no alpha together with world.data"),
         (POSITIONS | {"contexts": [[1.0, 2.0, 3.0]]}, "world.contexts", "is rows of 3; accepted: rows of 2 numbers"),
         (POSITIONS | {"contexts": [[1.0], [1.0, 2.0]]}, "world.contexts", "all of one length"),
         (POSITIONS | {"contexts": []}, "world.contexts", "a list of rows"),
@@ -621,7 +625,7 @@ def test_a_data_set_that_is_not_there_says_how_to_get_it(
     monkeypatch.setenv("RANKLOOP_DATA", str(root / "none"))
     assert "RANKLOOP_DATA is " in refused(spec)
     monkeypatch.delenv("RANKLOOP_DATA")
-    assert refused(spec) == "nobody said where the data lie; give --data DIR or set RANKLOOP_DATA."
+    assert refused(spec) == "the folder of the data sets is unknown; give --data DIR or set RANKLOOP_DATA."
 
 
 # Prepared once

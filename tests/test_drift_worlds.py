@@ -30,9 +30,9 @@ from rankloop.types import BetaPrior, Decision, Evidence, FloatArray, IntArray
 from rankloop.visitors import Audience, Run, VisitPlan, fit
 from rankloop.visitors.retry import Retry
 from rankloop.worlds import ClickWorld, World, from_spec
-from rankloop.worlds.attraction import Judged
+from rankloop.worlds.attraction import JudgedAttraction
 from rankloop.worlds.click_models import CascadeClicks
-from rankloop.worlds.drift import Abrupt, Blend, Seasonal, Slow
+from rankloop.worlds.drift import AbruptDrift, Blend, SeasonalDrift, SlowDrift
 from rankloop.worlds.drifting import DriftingWorld, permutations
 from small_worlds import CASCADE, DEPENDENT, POSITION, ShowsAlways, every_list, settled
 
@@ -165,15 +165,15 @@ def test_one_round_and_two_are_the_smallest_sizes() -> None:
 
 
 def test_blends_by_hand() -> None:
-    assert [Abrupt(3).blend(t) for t in (0, 2, 3, 11)] == [Blend(j, j, 0.0) for j in (0, 0, 1, 3)]
-    assert [Slow(4).blend(t) for t in (0, 3, 4, 10)] == [
+    assert [AbruptDrift(3).blend(t) for t in (0, 2, 3, 11)] == [Blend(j, j, 0.0) for j in (0, 0, 1, 3)]
+    assert [SlowDrift(4).blend(t) for t in (0, 3, 4, 10)] == [
         Blend(0, 1, 0.0),
         Blend(0, 1, 0.75),
         Blend(1, 2, 0.0),
         Blend(2, 3, 0.5),
     ]
-    assert Seasonal(8).blend(4) == Blend(0, 1, 1.0)
-    assert Seasonal(8).blend(1).weight == pytest.approx((1 - 2**-0.5) / 2, rel=1e-12)
+    assert SeasonalDrift(8).blend(4) == Blend(0, 1, 1.0)
+    assert SeasonalDrift(8).blend(1).weight == pytest.approx((1 - 2**-0.5) / 2, rel=1e-12)
 
 
 def test_permutations_are_uniform_and_independent_of_each_other() -> None:
@@ -322,7 +322,7 @@ def test_a_world_whose_drift_is_never_seen_is_the_steady_one_bit_for_bit() -> No
         np.testing.assert_array_equal(never.reward, steady.reward)
 
 
-# What policies are told
+# What policies know
 
 
 @every_drift
@@ -391,7 +391,7 @@ def test_visit_number_t_of_a_run_meets_the_attractions_of_round_t(drift: str) ->
         now = instance.at(t).visit(np.random.default_rng(0))
         visitor = who.next()
         assert visitor.number == t
-        assert visitor.looks(shown)[1] == float((now.best - now.value(shown))[0])
+        assert visitor.click(shown)[1] == float((now.best - now.value(shown))[0])
 
 
 class Watched(Audience):
@@ -412,18 +412,18 @@ def test_a_drifting_world_is_visited_over_http(tmp_path: Path) -> None:
     who = Watched(from_spec(spec), seed=1, run="a")
     with serving(ServiceSettings(log=str(tmp_path / "log.db"))) as url:
         with Client(url) as service:
-            fit(service, "shop", who, create="random", patience=Retry(60.0))
+            fit(service, "shop", who, create="random", retry=Retry(60.0))
         run = Run(VisitPlan("shop", rounds=40, callers=1), who, url)
         run.start()
         assert run.wait(300.0)
         assert run.error is None
-        told = run.tally.summary()
+        summary = run.statistics.summary()
     instance = settled(spec, 1, seed=1)
     lost = [0.9 - instance.at(t).nu[0, items[0, 0]] for t, items in enumerate(who.lists)]
-    assert told["receipts"] == {"learned": 40}
-    assert told["mean_regret"] == pytest.approx(np.mean(lost), rel=1e-12)
-    assert told["mean_regret"] is not None
-    assert told["mean_regret"] > 0.0
+    assert summary["receipts"] == {"learned": 40}
+    assert summary["mean_regret"] == pytest.approx(np.mean(lost), rel=1e-12)
+    assert summary["mean_regret"] is not None
+    assert summary["mean_regret"] > 0.0
 
 
 # What is refused
@@ -468,7 +468,7 @@ def test_attractions_that_features_explain_do_not_drift(name: str, drift: str) -
     with pytest.raises(InvalidInput) as refused:
         from_spec(spec)
     assert str(refused.value) == (
-        "world.attraction is a function of the items' features; accepted: numbers or beta beside world.drift, "
+        "world.attraction is a function of the items' features; accepted: numbers or beta together with world.drift, "
         "which moves attractions to other items and nothing else."
     )
 
@@ -476,9 +476,9 @@ def test_attractions_that_features_explain_do_not_drift(name: str, drift: str) -
 def test_judged_documents_do_not_drift() -> None:
     """Some of a query's places have no document, and nothing may attract there."""
     prior = BetaPrior(np.ones((1, 3)), np.ones((1, 3)))
-    query = Judged(np.array([[0.5, 0.0, 0.1]]), np.ones((1, 3, 2)), np.array([[True, False, True]]), prior)
+    query = JudgedAttraction(np.array([[0.5, 0.0, 0.1]]), np.ones((1, 3, 2)), np.array([[True, False, True]]), prior)
     with pytest.raises(InvalidInput, match=r"^world\.attraction is a function of the documents' grades; accepted: "):
-        DriftingWorld(ClickWorld(CascadeClicks(), query, 2), Abrupt(5))
+        DriftingWorld(ClickWorld(CascadeClicks(), query, 2), AbruptDrift(5))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Experiments: what was played is kept, whoever plays it; claims say what the numbers say; the library is sound."""
+"""Experiments: played chunks are stored and reused, claims are decided by the numbers, the library is consistent."""
 
 from __future__ import annotations
 
@@ -23,20 +23,27 @@ from rankloop.experiments.claims import (
     Claim,
     ClaimFinding,
     ClaimVerdict,
-    Close,
-    EveryRun,
-    Lower,
-    Lowest,
-    Rises,
-    Spread,
-    Straight,
-    beyond,
-    together,
+    CloseTo,
+    LinearGrowth,
+    LowerInEveryRun,
+    LowerRegret,
+    LowestRegret,
+    MonotoneTrend,
+    RegretSpread,
+    combine,
+    interval_above,
 )
 from rankloop.experiments.experiment import Arrangement, Experiment, Key, Outcome, Panel
-from rankloop.experiments.figures import Curves, CurvesAndEnds, Ends, Overlay, values
-from rankloop.experiments.ncr import NcrTable, NearPrinted, RewardRates, SpaceDifference, Wins, winner
-from rankloop.experiments.posteriors import Concentrates, Posteriors
+from rankloop.experiments.figures import Curves, CurvesAndFinals, FinalRegret, OverlaidCurves, values
+from rankloop.experiments.ncr import (
+    MixtureSpaceEffect,
+    NcrAtLeast,
+    NcrNearPrinted,
+    NcrTable,
+    RewardRates,
+    best_parameters,
+)
+from rankloop.experiments.posteriors import BetaPosteriorWider, PosteriorDensities
 from rankloop.experiments.published import COLUMNS, TABLES, published
 from rankloop.experiments.runner import ChunkStore
 from rankloop.experiments.tables import ResultTable, finals, number
@@ -56,7 +63,7 @@ PLAYERS: tuple[Mapping[str, Any], ...] = ({"id": "gts", "label": "GTS"}, {"id": 
 
 
 def small_panels(quick: bool) -> tuple[Panel, ...]:
-    """Five replications in chunks of three and two; the yardstick is played too: twelve plays."""
+    """Five replications in chunks of three and two; the baseline is played too: twelve plays."""
     rounds = 30 if quick else 40
     worlds = (("given", CASCADE), ("drawn", DRAWN))
     return tuple(Panel({"world": name}, name, world, PLAYERS, rounds, 5, chunk=3) for name, world in worlds)
@@ -68,8 +75,8 @@ SMALL = Experiment(
     small_panels,
     Curves(),
     (
-        Claim("GTS is better than UCB1", "Section 1", Lower("GTS", ("UCB1",))),
-        Claim("In every run", "Section 2", EveryRun("GTS", "UCB1", where={"world": "drawn"})),
+        Claim("GTS is better than UCB1", "Section 1", LowerRegret("GTS", ("UCB1",))),
+        Claim("In every run", "Section 2", LowerInEveryRun("GTS", "UCB1", where={"world": "drawn"})),
     ),
     differs="It is small.",
 )
@@ -95,7 +102,7 @@ def through(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     """A run without interruption, on one process, written to its folder."""
     folder = tmp_path_factory.mktemp("through")
     outcome = runner.run(SMALL, folder, quick=True)
-    report.write(outcome, report.place(folder, SMALL, quick=True))
+    report.write(outcome, report.result_folder(folder, SMALL, quick=True))
     return folder, outcome
 
 
@@ -114,7 +121,7 @@ def same_numbers(one: Outcome, other: Outcome) -> None:
             np.testing.assert_array_equal(a.rounds, b.rounds)
 
 
-# Played once
+# Stored chunks are not played again
 
 
 def test_an_experiment_is_what_simulate_gives(through: tuple[Path, Outcome]) -> None:
@@ -129,7 +136,7 @@ def test_an_experiment_is_what_simulate_gives(through: tuple[Path, Outcome]) -> 
             np.testing.assert_array_equal(kept.reward, trace.reward)
 
 
-def test_what_was_played_is_not_played_again(tmp_path: Path, played: list[str]) -> None:
+def test_a_stored_chunk_is_not_played_again(tmp_path: Path, played: list[str]) -> None:
     first = runner.run(SMALL, tmp_path, quick=True)
     assert len(played) == len(chunk_files(tmp_path)) == PLAYS
     before = chunk_files(tmp_path)
@@ -141,7 +148,7 @@ def test_what_was_played_is_not_played_again(tmp_path: Path, played: list[str]) 
     assert seconds[0] == seconds[1], "the time that it took is kept too"
 
 
-def test_another_experiment_takes_what_it_shares(tmp_path: Path, played: list[str]) -> None:
+def test_another_experiment_reuses_shared_chunks(tmp_path: Path, played: list[str]) -> None:
     """One policy more, and one panel less: only the new policy is played, in two chunks."""
     runner.run(SMALL, tmp_path, quick=True)
     played.clear()
@@ -170,21 +177,21 @@ def test_more_replications_are_added(tmp_path: Path, played: list[str]) -> None:
         np.testing.assert_array_equal(a.regret, b.regret[:, :3])
 
 
-def test_quick_and_full_are_kept_side_by_side(tmp_path: Path, played: list[str]) -> None:
+def test_quick_and_full_versions_are_stored_separately(tmp_path: Path, played: list[str]) -> None:
     for quick in (True, False, True, False):
         outcome = runner.run(SMALL, tmp_path, quick=quick)
         assert outcome.parts[0][0].rounds == (30 if quick else 40)
     assert len(played) == 2 * PLAYS
 
 
-def test_progress_is_told_in_replication_rounds(tmp_path: Path) -> None:
+def test_progress_is_reported_in_replication_rounds(tmp_path: Path) -> None:
     """Two worlds, three policies, five replications of 30 rounds: 900; the second time all are done at once."""
-    told: list[tuple[str, int, int]] = []
+    progress: list[tuple[str, int, int]] = []
     for _ in range(2):
-        runner.run(SMALL, tmp_path, quick=True, told=lambda *said: told.append(said))
-    assert [said[0] for said in told] == ["prior/small"] * len(told)
-    assert {said[2] for said in told} == {900}
-    assert [said[1] for said in told] == [*np.cumsum([0, *[90, 60] * 6]), 900]
+        runner.run(SMALL, tmp_path, quick=True, progress=lambda *said: progress.append(said))
+    assert [said[0] for said in progress] == ["prior/small"] * len(progress)
+    assert {said[2] for said in progress} == {900}
+    assert [said[1] for said in progress] == [*np.cumsum([0, *[90, 60] * 6]), 900]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +230,7 @@ def test_no_damage_of_a_chunk_gets_through(tmp_path: Path) -> None:
         assert found is None or (found.regret.tobytes() == whole.regret.tobytes() and found.seconds == whole.seconds)
 
 
-# What a kept chunk depends on
+# What the file name of a stored chunk depends on
 
 
 def path_of(panel: Panel, inputs: Mapping[str, str] | None = None, play: int = 0) -> Path:
@@ -246,23 +253,23 @@ PANEL = small_panels(True)[0]
     ],
     ids=["world", "prior", "parameter", "policy", "rounds", "chunk"],
 )
-def test_whatever_changes_a_play_changes_its_place(other: Panel) -> None:
+def test_inputs_that_change_a_result_change_its_file(other: Panel) -> None:
     assert path_of(other) != path_of(PANEL)
 
 
-def test_the_place_of_a_play_depends_on_data_code_and_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_a_chunk_depends_on_data_code_and_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     songs = replace(PANEL, world={"kind": "rated", "data": "songs", "budget": 1})
     policy, chunk = plays(PANEL.spec())[0]
     inputs: list[dict[str, str]] = [{}, {"songs": "1-a"}, {"songs": "1-b"}, {"songs": "1-b", "yelp": "1-a"}]
     places = {ChunkStore(Path("kept")).path(songs, given, policy, chunk) for given in inputs}
     assert len(places) == 3, "a data set that the panel is not made of does not matter"
     places |= {path_of(PANEL, play=i) for i in range(6)}
-    monkeypatch.setattr(runner, "code", lambda: "other code")
+    monkeypatch.setattr(runner, "code_hash", lambda: "other code")
     places.add(path_of(PANEL))
     assert len(places) == 3 + 6 + 1
 
 
-def test_what_does_not_change_a_play_does_not_change_its_place() -> None:
+def test_inputs_that_do_not_change_a_result_do_not_change_its_file() -> None:
     same = (
         replace(PANEL, title="another", key={"x": 1}),
         replace(PANEL, world=dict(reversed(CASCADE.items()))),
@@ -273,7 +280,7 @@ def test_what_does_not_change_a_play_does_not_change_its_place() -> None:
     assert {path_of(panel) for panel in same} == {path_of(PANEL)}
 
 
-def test_a_play_has_one_place_whichever_experiment_asks_for_it() -> None:
+def test_a_chunk_has_the_same_file_in_every_experiment() -> None:
     """Figure 2 of long-sequences shows policies that tables 1, 2, 3 and 4 have played in the same worlds."""
 
     def places(id: str) -> Iterator[tuple[str, str]]:
@@ -296,7 +303,7 @@ def test_a_play_has_one_place_whichever_experiment_asks_for_it() -> None:
 
 
 def interrupted(folder: Path, after: int, **options: Any) -> None:
-    """A run that somebody stops when so many chunks are done."""
+    """A run that is stopped after a number of chunks."""
     times = 0
 
     def stop(id: str, done: int, total: int) -> None:
@@ -306,7 +313,7 @@ def interrupted(folder: Path, after: int, **options: Any) -> None:
         times += 1
 
     with pytest.raises(KeyboardInterrupt):
-        runner.run(SMALL, folder, quick=True, told=stop, **options)
+        runner.run(SMALL, folder, quick=True, progress=stop, **options)
 
 
 def columns(text: str, without: str) -> list[list[str]]:
@@ -342,7 +349,7 @@ def test_a_run_goes_on_where_it_was_stopped(
     outcome = runner.run(SMALL, tmp_path, quick=True)
     assert len(played) == PLAYS, "nothing is played twice"
     same_numbers(outcome, through[1])
-    report.write(outcome, report.place(tmp_path, SMALL, quick=True))
+    report.write(outcome, report.result_folder(tmp_path, SMALL, quick=True))
     same_files(tmp_path / SMALL.id, through[0] / SMALL.id)
 
 
@@ -412,7 +419,7 @@ def test_a_folder_of_another_version_is_refused(tmp_path: Path, text: str, words
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text(text)
     with pytest.raises(RankloopError) as error:
-        report.place(tmp_path, SMALL, quick=True)
+        report.result_folder(tmp_path, SMALL, quick=True)
     said = str(error.value)
     assert words in said
     assert str(folder) in said
@@ -422,7 +429,7 @@ def test_a_folder_of_another_version_is_refused(tmp_path: Path, text: str, words
 
 
 def test_a_folder_without_its_head_is_no_result(tmp_path: Path, through: tuple[Path, Outcome]) -> None:
-    folder = report.place(tmp_path, SMALL, quick=True)
+    folder = report.result_folder(tmp_path, SMALL, quick=True)
     assert report.read(folder) is None
     report.write(through[1], folder)
     kept = report.read(folder)
@@ -430,15 +437,15 @@ def test_a_folder_without_its_head_is_no_result(tmp_path: Path, through: tuple[P
     assert [claim["claim"] for claim in kept.claims] == [claim.text for claim in SMALL.claims]
     assert kept.table == (folder / "table.md").read_text()
     (folder / "table.md").unlink()
-    with pytest.raises(RankloopError, match=r"is not a whole result \(FileNotFoundError\); remove it and run again\.$"):
+    with pytest.raises(RankloopError, match=r"is not a complete result \(FileNotFoundError\); remove it and run"):
         report.read(folder)
     (folder / "spec.json").unlink()
     assert report.read(folder) is None
-    assert report.place(tmp_path, SMALL, quick=True) == folder, "and may be written again"
+    assert report.result_folder(tmp_path, SMALL, quick=True) == folder, "and may be written again"
 
 
 def test_writing_that_fails_leaves_no_head(tmp_path: Path, through: tuple[Path, Outcome]) -> None:
-    folder = report.place(tmp_path, SMALL, quick=True)
+    folder = report.result_folder(tmp_path, SMALL, quick=True)
     report.write(through[1], folder)
 
     class Broken(Curves):
@@ -458,18 +465,18 @@ def own(setting: Setting) -> SupportsRanking:
     return catalogue.build("gts", setting, sigma=0.1)
 
 
-OWN = PolicySpec(id="own", label="Mine", function=own)
+CUSTOM_COLOUR = PolicySpec(id="own", label="Mine", function=own)
 
 
 def legend_of(arrangement: Arrangement, outcome: Outcome) -> list[str]:
     return [text.get_text() for one in arrangement.draw(outcome).legends for text in one.get_texts()]
 
 
-def test_a_policy_of_ones_own_is_everywhere_and_never_kept(
+def test_a_custom_policy_is_in_every_panel_and_never_stored(
     tmp_path: Path, through: tuple[Path, Outcome], played: list[str]
 ) -> None:
     for times in (1, 2):
-        outcome = runner.run(SMALL, tmp_path, quick=True, extra=[OWN])
+        outcome = runner.run(SMALL, tmp_path, quick=True, extra=[CUSTOM_COLOUR])
         assert sum(name.startswith("Mine") for name in played) == times * 4, "it may have changed: played again"
     assert len(played) == PLAYS + 8
     assert len(chunk_files(tmp_path)) == PLAYS
@@ -495,16 +502,16 @@ def test_a_policy_of_ones_own_is_everywhere_and_never_kept(
     "arrangement",
     [
         Curves(),
-        Overlay(),
-        Ends("x", "x"),
+        OverlaidCurves(),
+        FinalRegret("x", "x"),
         Curves(only=("GTS",)),
         Curves(only=("GTS",), until=10),
     ],
     ids=["curves", "overlay", "ends", "only", "until"],
 )
-def test_every_figure_shows_a_policy_of_ones_own(arrangement: Arrangement) -> None:
+def test_every_figure_shows_a_custom_policy(arrangement: Arrangement) -> None:
     found = outcome_of({"GTS": BASE, "UCB1": 2 * BASE, "Mine": BASE / 2}, {"GTS": BASE, "UCB1": BASE, "Mine": BASE})
-    parts = tuple((panel.with_policy(OWN), result) for panel, result in found.parts)
+    parts = tuple((panel.with_policy(CUSTOM_COLOUR), result) for panel, result in found.parts)
     assert any("Mine" in text for text in legend_of(arrangement, replace(found, parts=parts)))
 
 
@@ -527,10 +534,10 @@ def trace(
 
 
 def made_panel(key: Key, title: str, traces: tuple[Trace, ...], random: ArrayLike = 999.0) -> tuple[Panel, Result]:
-    yardstick = trace("random", np.broadcast_to(np.asarray(random, dtype=np.float64), traces[0].regret.shape))
+    baseline = trace("random", np.broadcast_to(np.asarray(random, dtype=np.float64), traces[0].regret.shape))
     rounds, replications = int(traces[0].rounds[-1]), traces[0].regret.shape[1]
     panel = Panel(key, title, CASCADE, tuple({"id": "gts", "label": t.label} for t in traces), rounds, replications)
-    return panel, Result({}, "0", traces, yardstick)
+    return panel, Result({}, "0", traces, baseline)
 
 
 def made(*parts: tuple[Panel, Result]) -> Outcome:
@@ -552,29 +559,29 @@ TWICE = outcome_of({"good": BASE, "bad": 2.0 * BASE + NOISE})
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(1.0, HOLDS), (1.8, HOLDS), (2.0, UNSURE), (2.2, FAILS)])
-def test_lower_asks_for_so_many_times_the_regret(times: float, verdict: ClaimVerdict) -> None:
-    found = Lower("good", ("bad",), times).judge(TWICE)
+def test_lower_regret_requires_a_multiple_of_the_regret(times: float, verdict: ClaimVerdict) -> None:
+    found = LowerRegret("good", ("bad",), times).judge(TWICE)
     assert found.verdict == verdict
     assert found.numbers.startswith("bad / good = 2.00 ± 0.0")
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(2.2, HOLDS), (2.0, UNSURE), (1.8, FAILS), (1.0, FAILS)])
-def test_close_asks_for_at_most_so_many_times_the_regret(times: float, verdict: ClaimVerdict) -> None:
-    found = Close("bad", "good", times).judge(TWICE)
+def test_close_to_requires_at_most_a_multiple_of_the_regret(times: float, verdict: ClaimVerdict) -> None:
+    found = CloseTo("bad", "good", times).judge(TWICE)
     assert found.verdict == verdict
     assert found.numbers.startswith("bad / good = 2.00 ± 0.0")
 
 
 def test_the_interval_is_of_paired_differences() -> None:
-    """Regrets that vary by 30 % from run to run, always ten percent apart, are told apart; shuffled they are not."""
+    """Regrets that vary by 30 % from run to run, always ten percent apart, are distinguished; shuffled they are not."""
     spread = np.linspace(50.0, 150.0, R)
     shuffled = np.random.default_rng(3).permutation(1.1 * spread)
-    assert Lower("good", ("bad",)).judge(outcome_of({"good": spread, "bad": 1.1 * spread})).verdict == HOLDS
-    assert Lower("good", ("bad",)).judge(outcome_of({"good": spread, "bad": shuffled})).verdict == UNSURE
+    assert LowerRegret("good", ("bad",)).judge(outcome_of({"good": spread, "bad": 1.1 * spread})).verdict == HOLDS
+    assert LowerRegret("good", ("bad",)).judge(outcome_of({"good": spread, "bad": shuffled})).verdict == UNSURE
 
 
-@pytest.mark.parametrize("test", [Lower("good", ("bad",)), Close("good", "bad", 2.0), Lowest("good")])
-def test_one_run_cannot_tell(test: claims.Test) -> None:
+@pytest.mark.parametrize("test", [LowerRegret("good", ("bad",)), CloseTo("good", "bad", 2.0), LowestRegret("good")])
+def test_one_run_decides_nothing(test: claims.ClaimTest) -> None:
     assert test.judge(outcome_of({"good": [1.0], "bad": [9.0]})).verdict == UNSURE
 
 
@@ -582,14 +589,14 @@ def test_one_run_cannot_tell(test: claims.Test) -> None:
 def test_regret_may_be_nothing_or_less(good: FloatArray) -> None:
     """As in matrix worlds, whose best list is found greedily: a loss of 50 is more than none, and than a gain."""
     found = outcome_of({"good": good, "bad": 50.0 + NOISE})
-    assert Lower("good", ("bad",)).judge(found).verdict == HOLDS
-    assert Lowest("good").judge(found).verdict == HOLDS
+    assert LowerRegret("good", ("bad",)).judge(found).verdict == HOLDS
+    assert LowestRegret("good").judge(found).verdict == HOLDS
 
 
 def test_a_claim_must_hold_in_every_panel_that_it_is_about() -> None:
     good, bad = {"a": BASE, "b": 2 * BASE + NOISE}, {"a": 2 * BASE + NOISE, "b": BASE}
     even = {"a": BASE, "b": BASE + NOISE}
-    test = Lower("a", ("b",))
+    test = LowerRegret("a", ("b",))
     assert test.judge(outcome_of(good, good)).verdict == HOLDS
     assert test.judge(outcome_of(good, even)).verdict == UNSURE
     assert test.judge(outcome_of(even, bad, good)).verdict == FAILS
@@ -603,22 +610,22 @@ def test_a_claim_must_hold_in_every_panel_that_it_is_about() -> None:
 
 def test_every_worse_policy_must_be_worse() -> None:
     panel = {"a": BASE, "b": 2 * BASE + NOISE, "c": BASE / 2}
-    assert Lower("a", ("b",)).judge(outcome_of(panel)).verdict == HOLDS
-    assert Lower("a", ("b", "c")).judge(outcome_of(panel)).verdict == FAILS
+    assert LowerRegret("a", ("b",)).judge(outcome_of(panel)).verdict == HOLDS
+    assert LowerRegret("a", ("b", "c")).judge(outcome_of(panel)).verdict == FAILS
 
 
-def test_the_yardstick_may_be_compared_with() -> None:
-    assert Lower("good", ("random",), times=9.0).judge(TWICE).verdict == HOLDS
-    assert Lower("random", ("good",)).judge(TWICE).verdict == FAILS
+def test_the_baseline_may_be_compared_with() -> None:
+    assert LowerRegret("good", ("random",), times=9.0).judge(TWICE).verdict == HOLDS
+    assert LowerRegret("random", ("good",)).judge(TWICE).verdict == FAILS
     with pytest.raises(InvalidInput, match="label is 'other'; accepted: one of good, bad"):
-        Lower("other", ("good",)).judge(TWICE)
+        LowerRegret("other", ("good",)).judge(TWICE)
 
 
 @pytest.mark.parametrize(
     ("rival", "verdict"), [(2 * BASE + NOISE, HOLDS), (BASE + NOISE, UNSURE), (BASE / 2 + NOISE / 9, FAILS)]
 )
 def test_lowest_is_against_the_best_of_the_others(rival: FloatArray, verdict: ClaimVerdict) -> None:
-    found = Lowest("mine").judge(outcome_of({"far": 9 * BASE, "rival": rival, "mine": BASE}))
+    found = LowestRegret("mine").judge(outcome_of({"far": 9 * BASE, "rival": rival, "mine": BASE}))
     assert found.verdict == verdict
     assert found.numbers.startswith("next is rival: rival / mine = ")
 
@@ -629,11 +636,11 @@ def test_lowest_is_against_the_best_of_the_others(rival: FloatArray, verdict: Cl
 def test_lowest_at_a_round(at: int | None, verdict: ClaimVerdict) -> None:
     """Checkpoints at 10 and 20: ahead at the first, behind at the second."""
     made = outcome_of({"mine": [BASE, 9 * BASE], "rival": [2 * BASE + NOISE, 3 * BASE + NOISE]})
-    assert Lowest("mine", at=at).judge(made).verdict == verdict
+    assert LowestRegret("mine", at=at).judge(made).verdict == verdict
 
 
 def test_every_run_counts_runs() -> None:
-    test = EveryRun("a", "b")
+    test = LowerInEveryRun("a", "b")
     assert test.judge(outcome_of({"a": BASE, "b": BASE + 1e-9})) == ClaimFinding(HOLDS, f"in {R} of {R} runs")
     worse = BASE + 1.0
     worse[3] = BASE[3]
@@ -655,14 +662,16 @@ def test_every_run_counts_runs() -> None:
         ((1,), UNSURE, UNSURE),
     ],
 )
-def test_rises_from_panel_to_panel(means: tuple[float, ...], verdict: ClaimVerdict, falling: ClaimVerdict) -> None:
+def test_a_trend_is_monotone_from_panel_to_panel(
+    means: tuple[float, ...], verdict: ClaimVerdict, falling: ClaimVerdict
+) -> None:
     """Regret goes with these means; reward is 1,000 less regret, so it goes the other way."""
     made = outcome_of(*({"a": mean * BASE.mean() + NOISE} for mean in means))
-    assert Rises("a").judge(made).verdict == verdict
-    assert Rises("a", falls=True).judge(made).verdict == falling
-    assert Rises("a", of="reward").judge(made).verdict == falling
-    assert Rises("a", of="reward", falls=True).judge(made).verdict == verdict
-    assert Rises("a").judge(made).numbers.count("±") == len(means)
+    assert MonotoneTrend("a").judge(made).verdict == verdict
+    assert MonotoneTrend("a", falls=True).judge(made).verdict == falling
+    assert MonotoneTrend("a", of="reward").judge(made).verdict == falling
+    assert MonotoneTrend("a", of="reward", falls=True).judge(made).verdict == verdict
+    assert MonotoneTrend("a").judge(made).numbers.count("±") == len(means)
 
 
 @pytest.mark.parametrize(
@@ -671,10 +680,10 @@ def test_rises_from_panel_to_panel(means: tuple[float, ...], verdict: ClaimVerdi
 def test_spread_is_the_largest_over_the_smallest(largest: float, verdict: ClaimVerdict, wide: ClaimVerdict) -> None:
     mean = BASE.mean()
     made = outcome_of({"a": 1.1 * mean + NOISE}, {"a": largest * mean + NOISE}, {"a": mean + NOISE})
-    found = Spread("a", 1.5).judge(made)
+    found = RegretSpread("a", 1.5).judge(made)
     assert found.verdict == verdict
     assert found.numbers.startswith(f"a at x = 1 / at x = 2 = {largest:.2f} ± ")
-    assert Spread("a", 1.5, wide=True).judge(made).verdict == wide
+    assert RegretSpread("a", 1.5, wide=True).judge(made).verdict == wide
 
 
 def growing(f: Callable[[FloatArray], FloatArray], noise: float = 0.0) -> Outcome:
@@ -692,36 +701,36 @@ def growing(f: Callable[[FloatArray], FloatArray], noise: float = 0.0) -> Outcom
     ],
     ids=["line", "logarithm", "root", "kink"],
 )
-def test_straight_compares_the_last_quarter_with_the_second(curve: Outcome, verdict: ClaimVerdict) -> None:
-    assert Straight("a").judge(curve).verdict == verdict
+def test_linear_growth_compares_the_last_quarter_with_the_second(curve: Outcome, verdict: ClaimVerdict) -> None:
+    assert LinearGrowth("a").judge(curve).verdict == verdict
 
 
 def test_the_worst_of_several_findings_counts() -> None:
     def of(*verdicts: ClaimVerdict) -> ClaimVerdict:
-        return together((f"panel {i}", ClaimFinding(verdict, "n")) for i, verdict in enumerate(verdicts)).verdict
+        return combine((f"panel {i}", ClaimFinding(verdict, "n")) for i, verdict in enumerate(verdicts)).verdict
 
     assert of(HOLDS, HOLDS) == HOLDS
     assert of(HOLDS, UNSURE, HOLDS) == UNSURE
     assert of(UNSURE, FAILS, HOLDS) == FAILS
     assert of() == UNSURE
-    assert together([("a", ClaimFinding(HOLDS, "1")), ("", ClaimFinding(HOLDS, "2"))]).numbers == "a: 1; 2"
+    assert combine([("a", ClaimFinding(HOLDS, "1")), ("", ClaimFinding(HOLDS, "2"))]).numbers == "a: 1; 2"
 
 
 @pytest.mark.parametrize(
     ("value", "half", "verdict"),
     [(2.0, 0.9, HOLDS), (2.0, 1.0, UNSURE), (0.0, 1.0, UNSURE), (0.0, 0.9, FAILS), (9.0, np.nan, UNSURE)],
 )
-def test_an_interval_lies_beyond_a_bound_as_a_whole(value: float, half: float, verdict: ClaimVerdict) -> None:
-    assert beyond(value, half, 1.0) == verdict
+def test_an_interval_must_lie_above_a_bound_as_a_whole(value: float, half: float, verdict: ClaimVerdict) -> None:
+    assert interval_above(value, half, 1.0) == verdict
 
 
 def test_posteriors_are_compared_by_their_deviations() -> None:
     """After 10 successes of 100: Beta(11, 91) has variance 11·91/(102²·103); N(0, 1) with noise ½ has 1/401."""
-    found = Concentrates().judge(made())
+    found = BetaPosteriorWider().judge(made())
     assert f"ν = 0.1: sd {(11 * 91 / (102**2 * 103)) ** 0.5:.3f} (Beta), {401**-0.5:.3f} (Gaussian)" in found.numbers
     assert found.verdict == FAILS
-    assert legend_of(Posteriors(), made()) == ["Gaussian", "Beta"]
-    assert len(Posteriors().tables(made())["table"].rows) == 6
+    assert legend_of(PosteriorDensities(), made()) == ["Gaussian", "Beta"]
+    assert len(PosteriorDensities().tables(made())["table"].rows) == 6
 
 
 # Normalised cumulative reward
@@ -743,7 +752,7 @@ def scored(id: str, ncr: float, **params: float) -> Trace:
 def test_ncr_is_the_share_of_what_could_be_won_over_the_random_policy() -> None:
     """(CR - CR_rand)/(CR_max - CR_rand + 1), with losses 49 and 29 against 99: 50/100 and 70/100."""
     one = trace("ind", [49.0, 29.0])
-    best = winner(made(scenario_panel("vanilla", 1, one)), "ind", budget=1)
+    best = best_parameters(made(scenario_panel("vanilla", 1, one)), "ind", budget=1)
     assert best is not None
     np.testing.assert_allclose(best.ncr, [0.5, 0.7])
 
@@ -758,13 +767,13 @@ def test_the_winner_of_the_search_has_the_largest_reward() -> None:
         scenario_panel("vanilla", 5, scored("ind", 0.99)),
         scenario_panel("vanilla", 1, scored("ind", 0.98), space="mixture"),
     )
-    ind = winner(found, "ind", scenario="vanilla", budget=1, space="plain")
-    dep = winner(found, "dep", scenario="vanilla", budget=1, space="plain")
+    ind = best_parameters(found, "ind", scenario="vanilla", budget=1, space="plain")
+    dep = best_parameters(found, "dep", scenario="vanilla", budget=1, space="plain")
     assert ind is not None
     assert dep is not None
     assert (ind.params, round(float(ind.ncr.mean()), 9)) == ("rate = 16", 0.7)
     assert (dep.params, round(float(dep.ncr.mean()), 9)) == ("topics = 20, rate = 8, alpha = 0.001", 0.8)
-    assert winner(found, "ind", scenario="exponential") is None
+    assert best_parameters(found, "ind", scenario="exponential") is None
 
 
 def printed(off: float = 0.0, *, at: tuple[str, int] = ("vanilla", 5), table: int = 4, id: str = "ind") -> Outcome:
@@ -785,7 +794,7 @@ def printed(off: float = 0.0, *, at: tuple[str, int] = ("vanilla", 5), table: in
 @pytest.mark.parametrize(("off", "verdict"), [(0.0, HOLDS), (-0.034, HOLDS), (-0.036, FAILS), (0.05, FAILS)])
 def test_near_printed_allows_three_hundredths_and_rounding(off: float, verdict: ClaimVerdict) -> None:
     for at in (("vanilla", 5), ("exponential", 10)):
-        found = NearPrinted(4, "ind").judge(printed(off, at=at))
+        found = NcrNearPrinted(4, "ind").judge(printed(off, at=at))
         assert found.verdict == verdict
         near = 6 - (verdict == FAILS)
         assert found.numbers.startswith(f"{near} of 6 cells within 0.03")
@@ -793,30 +802,30 @@ def test_near_printed_allows_three_hundredths_and_rounding(off: float, verdict: 
 
 
 def test_near_printed_looks_at_its_budgets_only() -> None:
-    found = NearPrinted(4, "ind", budgets=(1, 10)).judge(printed(-0.5, at=("vanilla", 5)))
+    found = NcrNearPrinted(4, "ind", budgets=(1, 10)).judge(printed(-0.5, at=("vanilla", 5)))
     assert found == ClaimFinding(HOLDS, "4 of 4 cells within 0.03")
 
 
-def test_near_printed_cannot_tell_where_nothing_was_run() -> None:
-    assert NearPrinted(4, "dep").judge(printed()).verdict == UNSURE
-    assert NearPrinted(4, "ind", budgets=(50,)).judge(printed()).verdict == UNSURE
+def test_near_printed_is_undecided_where_nothing_was_run() -> None:
+    assert NcrNearPrinted(4, "dep").judge(printed()).verdict == UNSURE
+    assert NcrNearPrinted(4, "ind", budgets=(50,)).judge(printed()).verdict == UNSURE
 
 
 @pytest.mark.parametrize(("rival", "verdict"), [(0.6, HOLDS), (0.8, HOLDS), (0.804, HOLDS), (0.806, FAILS)])
-def test_wins_is_to_be_at_least_as_good_in_print(rival: float, verdict: ClaimVerdict) -> None:
+def test_ncr_at_least_allows_rounding(rival: float, verdict: ClaimVerdict) -> None:
     found = made(
         scenario_panel("vanilla", 1, scored("ind", 0.8), scored("c-ucb1", rival), scored("gl-cdcm", 0.1)),
         scenario_panel("vanilla", 5, scored("ind", 0.8), scored("c-ucb1", 0.2)),
         scenario_panel("exponential", 1, scored("ind", 0.1), scored("dep", 0.2)),
     )
-    judged = Wins("ind", ("c-ucb1", "gl-cdcm"), "vanilla").judge(found)
+    judged = NcrAtLeast("ind", ("c-ucb1", "gl-cdcm"), "vanilla").judge(found)
     assert judged.verdict == verdict
     assert judged.numbers.startswith(f"b = 1: Ind 0.80, C-UCB1 {rival:.2f}, GL-CDCM 0.10; b = 5: ")
-    assert Wins("ind", ("dep",), "exponential").judge(found).verdict == FAILS
-    assert Wins("ind", ("dep",), "vanilla").judge(found).verdict == UNSURE, "Dep was not run there"
+    assert NcrAtLeast("ind", ("dep",), "exponential").judge(found).verdict == FAILS
+    assert NcrAtLeast("ind", ("dep",), "vanilla").judge(found).verdict == UNSURE, "Dep was not run there"
 
 
-def spaces(dep: ArrayLike, difference: ArrayLike) -> tuple[SpaceDifference, Outcome]:
+def spaces(dep: ArrayLike, difference: ArrayLike) -> tuple[MixtureSpaceEffect, Outcome]:
     """Reward per round (of ten) of Dep and what Ind wins by the space of the mixture, for pivots 0, 1, …"""
 
     def rated(id: str, rate: float) -> Trace:
@@ -829,7 +838,7 @@ def spaces(dep: ArrayLike, difference: ArrayLike) -> tuple[SpaceDifference, Outc
         for scenario, budget in (("vanilla", 1), ("exponential", 10)):
             for space, traces in spaces.items():
                 parts.append(scenario_panel(scenario, budget, *traces, space=space, set=f"mnist-{pivot}"))
-    return SpaceDifference(tuple(range(len(pairs)))), made(*parts)
+    return MixtureSpaceEffect(tuple(range(len(pairs)))), made(*parts)
 
 
 @pytest.mark.parametrize(
@@ -967,7 +976,7 @@ def test_metrics_of_a_curve() -> None:
     np.testing.assert_allclose(values(one, "regret"), one.regret)
 
 
-def test_figures_show_what_they_are_told_to() -> None:
+def test_figures_show_the_selected_curves() -> None:
     made = outcome_of({"a": [BASE, 2 * BASE], "b": [BASE, 3 * BASE]}, {"a": [BASE, 2 * BASE], "b": [BASE, 3 * BASE]})
     figure = Curves(until=10, hide={"x = 1": ("b",)}).draw(made)
     first, second = (axes for axes in figure.axes if axes.get_visible())
@@ -975,9 +984,9 @@ def test_figures_show_what_they_are_told_to() -> None:
     assert [line.get_label() for line in second.get_lines()] == ["a"]
     assert [line.get_xdata().tolist() for line in first.get_lines()] == [[10], [10]]  # type: ignore[union-attr]
     assert legend_of(Curves(only=("b",)), made) == ["b"]
-    assert legend_of(Overlay(), made) == ["x = 0, a", "x = 0, b", "x = 1, a", "x = 1, b"]
-    assert legend_of(Ends("x", "x"), made) == ["a", "b"]
-    assert legend_of(CurvesAndEnds(), replace(made, parts=made.parts[:1])) == ["a", "b"]
+    assert legend_of(OverlaidCurves(), made) == ["x = 0, a", "x = 0, b", "x = 1, a", "x = 1, b"]
+    assert legend_of(FinalRegret("x", "x"), made) == ["a", "b"]
+    assert legend_of(CurvesAndFinals(), replace(made, parts=made.parts[:1])) == ["a", "b"]
 
 
 def test_one_panel_is_found_by_its_key() -> None:
@@ -998,13 +1007,13 @@ def labels(panel: Panel) -> list[str]:
 def named_labels(test: Any) -> set[str]:
     """The labels of policies that a claim speaks about."""
     match test:
-        case Lower(better, worse):
+        case LowerRegret(better, worse):
             return {better, *worse}
-        case Close(label, to):
+        case CloseTo(label, to):
             return {label, to}
-        case EveryRun(better, worse):
+        case LowerInEveryRun(better, worse):
             return {better, worse}
-        case Lowest(label) | Rises(label) | Spread(label) | Straight(label):
+        case LowestRegret(label) | MonotoneTrend(label) | RegretSpread(label) | LinearGrowth(label):
             return {label}
     return set()
 
@@ -1018,7 +1027,7 @@ def test_ids_are_unique_and_begin_with_a_paper() -> None:
 
 
 @pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
-def test_panels_are_told_apart_and_say_what_can_be_run(
+def test_panels_have_distinct_keys_and_valid_specs(
     quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of data sets are refused only because these are not there."""
@@ -1056,10 +1065,10 @@ def test_claims_speak_of_policies_and_panels_that_are_there(quick: bool) -> None
             assert not wanted or about, f"{experiment.id}: {claim.text}"
             for panel in about:
                 assert wanted <= {*labels(panel), "random"}, f"{experiment.id}: {claim.text}"
-            if isinstance(claim.test, NearPrinted | Wins):
+            if isinstance(claim.test, NcrNearPrinted | NcrAtLeast):
                 cells = {(p.key["scenario"], p.key["budget"], s.id) for p in panels for s in policy_specs(p.policies)}
-                scenarios = (claim.test.scenario,) if isinstance(claim.test, Wins) else ("vanilla", "exponential")
-                ids = (claim.test.id, *(claim.test.over if isinstance(claim.test, Wins) else ()))
+                scenarios = (claim.test.scenario,) if isinstance(claim.test, NcrAtLeast) else ("vanilla", "exponential")
+                ids = (claim.test.id, *(claim.test.over if isinstance(claim.test, NcrAtLeast) else ()))
                 assert {(s, b, id) for s in scenarios for b in claim.test.budgets for id in ids} <= cells, experiment.id
 
 
@@ -1072,10 +1081,10 @@ def test_arrangements_speak_of_policies_and_panels_that_are_there(quick: bool) -
             case Curves(only=only, hide=hide):
                 assert all(set(only) <= set(there) for there in titles.values()), experiment.id
                 assert all(set(hidden) <= set(titles[title]) for title, hidden in hide.items()), experiment.id
-            case Ends(key=key):
+            case FinalRegret(key=key):
                 assert all(isinstance(panel.key[key], int | float) for panel in panels), experiment.id
                 assert len({tuple(there) for there in titles.values()}) == 1, experiment.id
-            case CurvesAndEnds():
+            case CurvesAndFinals():
                 assert len(panels) == 1, experiment.id
             case NcrTable(number=number_):
                 assert number_ in TABLES
@@ -1083,7 +1092,7 @@ def test_arrangements_speak_of_policies_and_panels_that_are_there(quick: bool) -
             case RewardRates(sets=sets, rows=rows):
                 there = {(p.key["set"], p.key["scenario"], p.key["budget"]) for p in panels}
                 assert {(key, *row) for key, _ in sets for row in rows} == there
-            case SpaceDifference(pivots=pivots, rows=rows):
+            case MixtureSpaceEffect(pivots=pivots, rows=rows):
                 cells = {(p.key["set"], p.key["space"], p.key["scenario"], p.key["budget"]) for p in panels}
                 wanted = {(f"mnist-{p}", space, *row) for p in pivots for space in ("plain", "mixture") for row in rows}
                 assert wanted == cells
@@ -1117,7 +1126,7 @@ def test_an_unknown_id_is_refused_with_what_is_near(pattern: str, there: str) ->
 def test_an_experiment_without_simulation_is_written_at_once(tmp_path: Path, played: list[str]) -> None:
     (experiment,) = library.chosen(("prior/fig7",))
     outcome = runner.run(experiment, tmp_path, quick=False)
-    report.write(outcome, report.place(tmp_path, experiment, quick=True))
+    report.write(outcome, report.result_folder(tmp_path, experiment, quick=True))
     assert played == []
     assert not (tmp_path / "chunks").exists()
     kept = report.read(tmp_path / experiment.id)
@@ -1142,12 +1151,12 @@ def test_the_page_shows_results_and_names_what_is_missing(
     assert "![Two small worlds](images/reproduction/prior-small.png)" in text
     assert "### cascade/missing: Another\n\nNot run here. It needs yelp and songs.\n" in text
     assert "### prior/later: Two small worlds\n\nNot run here.\n" in text
-    for claim in report.judged(through[1]):
+    for claim in report.claim_verdicts(through[1]):
         assert f"| {claim['claim']} | {claim['source']} | {claim['verdict']} | {claim['numbers']} |" in text
     assert "Quick version: 30 rounds, 5 replications; seed 1, rankloop" in text
     assert "*What differs, and why.* It is small." in text
     assert (through[0] / SMALL.id / "table.md").read_text() in text
-    verdicts = [claim["verdict"] for claim in report.judged(through[1])]
+    verdicts = [claim["verdict"] for claim in report.claim_verdicts(through[1])]
     counts = " | ".join(str(verdicts.count(verdict)) for verdict in ClaimVerdict)
     assert f"| prior | 1 of 2 | {counts} |" in text
     assert "| cascade | 0 of 1 | 0 | 0 | 0 |" in text
@@ -1166,10 +1175,10 @@ def test_the_page_of_no_results_names_every_experiment(tmp_path: Path) -> None:
 
 def test_a_full_result_is_not_replaced_by_a_quick_one(tmp_path: Path) -> None:
     outcome = runner.run(SMALL, tmp_path, quick=False)
-    report.write(outcome, report.place(tmp_path, SMALL, quick=False))
-    with pytest.raises(RankloopError, match="holds the full result; say with --out"):
-        report.place(tmp_path, SMALL, quick=True)
-    assert report.place(tmp_path, SMALL, quick=False)
+    report.write(outcome, report.result_folder(tmp_path, SMALL, quick=False))
+    with pytest.raises(RankloopError, match="holds the full result; choose another folder"):
+        report.result_folder(tmp_path, SMALL, quick=True)
+    assert report.result_folder(tmp_path, SMALL, quick=False)
 
 
 def test_a_csv_holds_numbers_that_machines_read() -> None:
@@ -1182,7 +1191,7 @@ def test_a_csv_holds_numbers_that_machines_read() -> None:
 
 def test_the_matrix_goes_on_where_it_stopped_and_says_why_a_cell_is_empty(tmp_path: Path) -> None:
     """Interrupted after its first chunk and started again, it plays the rest and gives the same numbers."""
-    size = matrix.Size(12, 3)
+    size = matrix.MatrixSize(12, 3)
     calls: list[tuple[int, int]] = []
 
     def stop(done: int, total: int) -> None:
@@ -1191,11 +1200,11 @@ def test_the_matrix_goes_on_where_it_stopped_and_says_why_a_cell_is_empty(tmp_pa
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        matrix.run(size, tmp_path / "cut", jobs=1, told=stop)
+        matrix.run(size, tmp_path / "cut", jobs=1, progress=stop)
     again: list[tuple[int, int]] = []
-    found = matrix.run(size, tmp_path / "cut", jobs=1, told=lambda done, total: again.append((done, total)))
+    found = matrix.run(size, tmp_path / "cut", jobs=1, progress=lambda done, total: again.append((done, total)))
     assert again[0] == calls[-1], "the first chunk is not played again"
-    through = matrix.run(size, tmp_path / "through", jobs=1, told=lambda done, total: None)
+    through = matrix.run(size, tmp_path / "through", jobs=1, progress=lambda done, total: None)
     assert len(found.cells) == len(through.cells) == len(found.worlds) * len(found.policies)
     for one, other in zip(found.cells, through.cells, strict=True):
         assert (one.world, one.id, one.refused) == (other.world, other.id, other.refused)

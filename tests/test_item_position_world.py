@@ -82,7 +82,7 @@ def test_value_is_the_mean_reward_of_many_visitors(base: dict[str, Any], objecti
         off.append(visit.click(items)[1] - visit.value(items))
     error = np.concatenate(off)
     assert abs(error.mean()) < 5.0 * error.std() / np.sqrt(error.size)
-    assert error.std() > 0.1, "there is luck"
+    assert error.std() > 0.1, "rewards are random"
 
 
 def test_given_parameters_are_used_in_every_replication() -> None:
@@ -92,7 +92,7 @@ def test_given_parameters_are_used_in_every_replication() -> None:
     assert (instance.setting.items, instance.setting.slots, instance.setting.context) == (5, 3, 2)
 
 
-def test_sizes_beside_parameters_may_be_given_when_they_agree() -> None:
+def test_sizes_may_be_given_with_parameters_when_they_agree() -> None:
     instance = settled(GIVEN | {"items": 5, "dim": 2}, 1)
     np.testing.assert_array_equal(instance.alpha, [ALPHA])
 

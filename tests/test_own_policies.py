@@ -308,7 +308,7 @@ def test_a_file_is_a_row_of_the_matrix_and_played_again_each_time(
 ) -> None:
     few = {"cascade": matrix.worlds()["cascade"]}
     monkeypatch.setattr(matrix, "worlds", lambda: few)
-    monkeypatch.setattr(matrix, "QUICK", matrix.Size(20, 2))
+    monkeypatch.setattr(matrix, "QUICK", matrix.MatrixSize(20, 2))
     known = dict(list(registry._ENTRIES.items())[:3])
     monkeypatch.setattr(registry, "_ENTRIES", known | {"gts": registry._ENTRIES["gts"]})
     asked = ["matrix", "--quick", "--out", "out", "--jobs", str(jobs), "--policy", SOURCE]
@@ -412,7 +412,7 @@ def test_visitors_create_a_ranker_with_it(serve: Callable[..., Served]) -> None:
     asked = ("visitors", "--ranker", "own", "--url", served.url, "--rounds", 20, "--quiet", "--json", *create)
     done = command(served.folder, *asked)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["told"] == 20
+    assert json.loads(done.stdout)["feedback_sent"] == 20
     config = httpx.get(f"{served.url}/v1/rankers/own").json()["config"]
     assert config["policy"] == "fading-gts"
     assert "rounds" not in config, "it was built here, and needs no horizon"

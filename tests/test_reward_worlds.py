@@ -1,4 +1,4 @@
-"""Cascades with rewards and losses: values are exact, best lists are best, arms and budgets change as told."""
+"""Cascades with rewards and losses: values are exact, best lists are best, arms and budgets change as specified."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_value_is_the_mean_reward_of_many_visitors(name: str, scenario: str) -> 
         off.append(visit.click(items)[1] - visit.value(items))
     error = np.concatenate(off)
     assert abs(error.mean()) < 5.0 * error.std() / np.sqrt(error.size)
-    assert error.std() > 0.1, "there is luck"
+    assert error.std() > 0.1, "rewards are random"
 
 
 def test_values_by_hand() -> None:
@@ -258,7 +258,7 @@ def test_budgets_are_cycled_over_the_rounds(name: str) -> None:
     instance = settled(world(name, [3, 0, 2]), 2)
     rng = np.random.default_rng(5)
     assert [instance.visit(rng).request.k for _ in range(7)] == [3, 0, 2, 3, 0, 2, 3]
-    assert instance.setting.slots == 3, "policies are told the largest"
+    assert instance.setting.slots == 3, "policies are given the largest"
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -555,7 +555,7 @@ def test_more_rounds_than_chunks_are_refused(tmp_path: Path) -> None:
         simulate(["random"], spec, rounds=5, replications=2)
 
 
-def test_a_chunk_has_a_hundred_vectors_unless_told(tmp_path: Path) -> None:
+def test_a_chunk_has_a_hundred_vectors_by_default(tmp_path: Path) -> None:
     spec = pivot(tmp_path, n=250)
     del spec["chunk"]
     assert settled(spec, 1).visit(np.random.default_rng(0)).request.items == 100

@@ -20,7 +20,7 @@ from rankloop.feedback import Cascade
 from rankloop.plan import TopK
 from rankloop.simulator import PolicySpec, Spec, stats, streams
 from rankloop.simulator.chunk import Chunk, checkpoints, play
-from rankloop.simulator.spec import CHUNK
+from rankloop.simulator.spec import DEFAULT_CHUNK
 from rankloop.types import FloatArray
 from rankloop.worlds import from_spec
 from rankloop.worlds.matrix import greedy_cover
@@ -100,7 +100,7 @@ def test_one_process_and_two_give_the_same_arrays() -> None:
     one, two = (run(jobs=jobs, report=report(jobs)) for jobs in (1, 2))
     same_curves(one, two, ["cascade-ucb1", "gts", "epsilon_greedy"])
     np.testing.assert_array_equal(one.random.regret, two.random.regret)
-    assert played == {1: 4 * 60 * 10, 2: 4 * 60 * 10}, "three policies and the yardstick"
+    assert played == {1: 4 * 60 * 10, 2: 4 * 60 * 10}, "three policies and the baseline"
 
 
 def test_the_seed_decides() -> None:
@@ -117,7 +117,7 @@ def test_the_chunk_is_part_of_an_experiments_identity_but_not_of_its_worlds() ->
     np.testing.assert_allclose(by_4["fixed"].regret, by_9["fixed"].regret, rtol=1e-12, atol=1e-12)
     assert not np.array_equal(by_4["fixed"].reward, by_9["fixed"].reward)
     same_curves(by_4, run(chunk=4), ["fixed", "gts"])
-    same_curves(run(), run(chunk=CHUNK), ["fixed", "gts"])
+    same_curves(run(), run(chunk=DEFAULT_CHUNK), ["fixed", "gts"])
     assert by_4.spec["chunk"] == 4
 
 
@@ -157,7 +157,7 @@ def test_the_greedy_cover_has_no_regret(tmp_path: Path) -> None:
 
 
 def test_a_prior_that_is_right_plays_the_best_list_of_every_replication() -> None:
-    """A logistic world tells a prior of mean ν, and `ensemble` ranks by it."""
+    """A logistic world gives a prior of mean ν, and `ensemble` ranks by it."""
     world = {"kind": "cascade", "attraction": {"logistic": {"items": 12, "dim": 3}}, "k": 4}
     result = simulate(["ensemble"], world, rounds=50, replications=20)
     np.testing.assert_allclose(result["ensemble"].regret, 0.0, atol=1e-11)
@@ -270,7 +270,7 @@ def test_save_and_load_round_trip(result: Result, tmp_path: Path) -> None:
     assert (loaded.random.id, loaded.random.label) == ("random", "random")
 
 
-@pytest.mark.parametrize("label", ["random", "my random", "random (yardstick)"])
+@pytest.mark.parametrize("label", ["random", "my random", "random (baseline)"])
 def test_any_label_survives_save_and_load(label: str, tmp_path: Path) -> None:
     before = simulate(["random", {"id": "gts", "label": label + "!"}], CASCADE, rounds=30, replications=3)
     renamed = simulate(
@@ -320,7 +320,7 @@ def test_the_table_says_what_a_reader_needs(result: Result) -> None:
     assert rows[2].endswith("best")
 
 
-def test_the_yardstick_is_the_random_policy_asked_for_or_not() -> None:
+def test_the_baseline_is_the_random_policy_in_the_spec_or_not() -> None:
     run = partial(simulate, world=CASCADE, rounds=60, replications=8, seed=12)
     without, asked = run(["gts"]), run(["gts", {"id": "random", "label": "dice"}])
     np.testing.assert_array_equal(without.random.regret, asked["dice"].regret)
@@ -344,7 +344,7 @@ def test_like_the_best() -> None:
     base = np.array([10.0, 50.0, 90.0, 130.0])
     swing, late = np.array([1.0, -1.0, 1.0, -1.0]), np.array([0.0, 0.0, 0.0, 4.0])
     finals = np.stack([base, base + 1, base, base + swing, base + late, base + 100])
-    np.testing.assert_array_equal(stats.like_the_best(finals), [True, False, True, True, True, False])
+    np.testing.assert_array_equal(stats.not_worse_than_best(finals), [True, False, True, True, True, False])
 
 
 def test_like_the_best_at_the_edge() -> None:
@@ -354,11 +354,11 @@ def test_like_the_best_at_the_edge() -> None:
     """
     for x, like in ((1 / 11.6, True), (1 / 11.8, False)):
         finals = np.array([[5.0, 7.0], [5.0 + 1, 7.0 + 1 + 2 * x]])
-        np.testing.assert_array_equal(stats.like_the_best(finals), [True, like])
+        np.testing.assert_array_equal(stats.not_worse_than_best(finals), [True, like])
 
 
-def test_with_one_replication_nobody_is_credibly_worse() -> None:
-    np.testing.assert_array_equal(stats.like_the_best(np.array([[1.0], [100.0]])), [True, True])
+def test_with_one_replication_no_policy_is_credibly_worse() -> None:
+    np.testing.assert_array_equal(stats.not_worse_than_best(np.array([[1.0], [100.0]])), [True, True])
 
 
 def test_standard_error_by_hand() -> None:
@@ -376,11 +376,11 @@ def epsilon_greedy(setting: Setting) -> Policy[GaussianState]:
 
 
 @pytest.mark.parametrize("law", list(checks.laws(epsilon_greedy)), ids=lambda law: law.name)
-def test_a_policy_of_ones_own_keeps_the_laws(law: checks.Law) -> None:
+def test_a_custom_policy_satisfies_the_laws(law: checks.Law) -> None:
     law.check()
 
 
-def test_a_policy_of_ones_own_runs_beside_the_catalogue() -> None:
+def test_a_custom_policy_runs_with_those_of_the_catalogue() -> None:
     result = simulate([epsilon_greedy, "cascade-ucb1", "random"], CASCADE, rounds=500, replications=20, seed=13)
     assert [trace.label for trace in result] == ["epsilon_greedy", "cascade-ucb1", "random"]
     assert result["epsilon_greedy"].final.mean() < 0.5 * result["random"].final.mean()

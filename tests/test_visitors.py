@@ -34,13 +34,13 @@ from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.auth import make_key
 from rankloop.service.problems import RequestRefused, response
 from rankloop.types import EMPTY, BetaPrior, Setting
-from rankloop.visitors import Audience, Habits, Run, VisitPlan, fit, load_world, visit_requests
-from rankloop.visitors.ranker_fit import check, settings_for
-from rankloop.visitors.retry import GaveUp, Retry, Stopped
+from rankloop.visitors import Audience, Run, VisitorBehaviour, VisitPlan, fit, load_world, visit_requests
+from rankloop.visitors.ranker_fit import check_ranker, settings_for
+from rankloop.visitors.retry import RetriesExhausted, Retry, RunStopped
 from rankloop.visitors.schedule import Schedule
-from rankloop.visitors.statistics import Times
+from rankloop.visitors.statistics import LatencyHistogram
 from rankloop.worlds import ClickWorld, from_spec
-from rankloop.worlds.attraction import Judged
+from rankloop.worlds.attraction import JudgedAttraction
 from rankloop.worlds.click_models import CascadeClicks
 from small_worlds import CASCADE, DEPENDENT, POSITION
 
@@ -67,9 +67,9 @@ FOUR_SIGMA = 4.0
 """A share of independent draws is farther from its probability for one seed in 15,000; the seeds are fixed."""
 
 
-def audience(world: Any = None, *, seed: int = 3, run: str = "a", **habits: Any) -> Audience:
+def audience(world: Any = None, *, seed: int = 3, run: str = "a", **behaviour: Any) -> Audience:
     made = load_world()[0] if world is None else from_spec(world)
-    return Audience(made, seed=seed, run=run, habits=Habits(**habits))
+    return Audience(made, seed=seed, run=run, behaviour=VisitorBehaviour(**behaviour))
 
 
 # Who comes
@@ -82,11 +82,11 @@ def test_events_are_named_after_run_and_round_and_the_same_run_brings_the_same_v
     assert [visitor.event for visitor in first] == [f"a-{i}" for i in range(300)]
     assert {visitor.event for visitor in first}.isdisjoint(visitor.event for visitor in different)
 
-    def habits(visitors: list[Any]) -> list[Any]:
-        return [(v.person, v.delay, v.looks(shown)) for v in visitors]
+    def behaviour(visitors: list[Any]) -> list[Any]:
+        return [(v.person, v.delay, v.click(shown)) for v in visitors]
 
-    assert habits(first) == habits(again)
-    assert [v.looks(shown) for v in first] != [v.looks(shown) for v in different]
+    assert behaviour(first) == behaviour(again)
+    assert [v.click(shown) for v in first] != [v.click(shown) for v in different]
 
 
 def test_late_and_lost_are_shares_and_the_delay_is_a_mean() -> None:
@@ -102,10 +102,10 @@ def test_late_and_lost_are_shares_and_the_delay_is_a_mean() -> None:
     assert {visitor.person for visitor in visitors} == {f"v{i}" for i in range(50)}
 
 
-def test_what_visitors_click_does_not_depend_on_when_they_tell() -> None:
+def test_clicks_do_not_depend_on_when_feedback_is_sent() -> None:
     one, other = audience(CASCADE), audience(CASCADE, late=0.5, lost=0.5)
     shown = one.columns(["item-1", "item-3"], 2)
-    assert [one.next().looks(shown) for _ in range(200)] == [other.next().looks(shown) for _ in range(200)]
+    assert [one.next().click(shown) for _ in range(200)] == [other.next().click(shown) for _ in range(200)]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_any_world_with_lasting_items_can_be_visited(world: Any) -> None:
         visitor = who.next()
         asked.add(visitor.k)
         order = who.fixed_order()[: visitor.k]
-        clicked, regret = visitor.looks(who.columns(order, visitor.k))
+        clicked, regret = visitor.click(who.columns(order, visitor.k))
         assert all(0 <= slot < len(order) for slot in clicked)
         assert regret >= -1e-12
         assert len(visitor.context or ()) == (setting.context or 0)
@@ -139,7 +139,7 @@ def test_only_items_that_may_be_listed_are_the_rankers() -> None:
     """A query of judged documents: the longest has four, this one has three, and so its items keep their places."""
     prior = BetaPrior(np.array([[1.0, 2.0, 3.0, 1.0]]), np.full((1, 4), 10.0))
     x = np.arange(8.0).reshape(1, 4, 2)
-    query = Judged(np.array([[0.5, 0.0, 0.1, 0.2]]), x, np.array([[True, False, True, True]]), prior)
+    query = JudgedAttraction(np.array([[0.5, 0.0, 0.1, 0.2]]), x, np.array([[True, False, True, True]]), prior)
     who = Audience(ClickWorld(CascadeClicks(), query, 2), seed=0, run="a")
     assert [(item.id, item.features) for item in who.items] == [
         ("item-0", (0.0, 1.0)),
@@ -176,10 +176,10 @@ def test_a_list_is_asked_for_with_what_the_visitor_brings() -> None:
 
 
 def test_feedback_says_nothing_was_clicked_and_what_was_lost() -> None:
-    told = visit_requests.VisitFeedback("a-0", "d", [], -0.1)
+    sent_feedback = visit_requests.VisitFeedback("a-0", "d", [], -0.1)
     sent = {"decision": "d", "clicked": [], "event": "a-0", "final": True, "regret": 0.0}
-    assert visit_requests.feedback("r", told).body == sent
-    assert visit_requests.feedback("r", replace(told, regret=0.2)).body == sent | {"regret": 0.2}
+    assert visit_requests.feedback("r", sent_feedback).body == sent
+    assert visit_requests.feedback("r", replace(sent_feedback, regret=0.2)).body == sent | {"regret": 0.2}
 
 
 # Which world
@@ -206,13 +206,13 @@ def test_a_world_by_name_by_file_and_within_a_spec(tmp_path: Path) -> None:
 # Whether a ranker fits
 
 
-def test_a_ranker_is_told_what_the_world_knows_and_the_horizon_only_where_it_must() -> None:
+def test_a_created_ranker_has_what_the_world_knows_and_a_horizon_only_if_needed() -> None:
     assert settings_for(audience(POSITION).setting, "pbm-ucb", 3, 100) == {
         "policy": "pbm-ucb",
         "slots": 3,
         "bias": [0.4, 1.0, 0.7],
     }
-    assert "bias" not in settings_for(audience(POSITION).setting, "gts", 5, 100)  # nobody knows those of more slots
+    assert "bias" not in settings_for(audience(POSITION).setting, "gts", 5, 100)  # unknown for more slots
     assert settings_for(audience(PRICES).setting, "ucr", 2, 0)["context"] == 3
     assert settings_for(audience(PRICES).setting, "ucr", 2, 0)["objective"] == "revenue"
     assert settings_for(audience().setting, "cascade-lin-ts", 4, 100)["dim"] == 5
@@ -236,11 +236,11 @@ def test_a_ranker_is_told_what_the_world_knows_and_the_horizon_only_where_it_mus
 )
 def test_what_a_ranker_lacks_is_named(config: Any, world: Any, words: str) -> None:
     with pytest.raises(RankloopError, match=words):
-        check(config, "shop", audience(world).setting)
+        check_ranker(config, "shop", audience(world).setting)
 
 
 def test_more_slots_and_no_features_fit() -> None:
-    check({"slots": 9}, "shop", audience().setting)
+    check_ranker({"slots": 9}, "shop", audience().setting)
 
 
 # Patience, the agenda, times
@@ -264,16 +264,16 @@ def ask(service: Any, seconds: float, **more: Any) -> Any:
     return Retry(seconds, **more).ask(service, Calls.rankers())
 
 
-def test_what_may_pass_is_asked_again_and_noted() -> None:
+def test_temporary_failures_are_retried_and_reported() -> None:
     noted: list[RankloopError] = []
     away = [Unavailable("away"), TooMany("busy"), refusal(500, b"broken"), Unavailable("full")]
-    assert ask(Answers(*away, "fine"), 60.0, noted=noted.append) == "fine"
+    assert ask(Answers(*away, "fine"), 60.0, on_failure=noted.append) == "fine"
     assert noted == away
 
 
-def test_patience_ends_and_refusals_need_none() -> None:
+def test_retries_end_and_permanent_errors_are_not_retried() -> None:
     service = Answers(Unavailable("no answer from here."))
-    with pytest.raises(GaveUp, match=r"^gave up after 0.2 seconds: no answer from here\.$"):
+    with pytest.raises(RetriesExhausted, match=r"^gave up after 0.2 seconds: no answer from here\.$"):
         ask(service, 0.2)
     assert service.asked > 2
     for refused in (NotAllowed("no"), refusal(418, b"teapot")):
@@ -283,7 +283,7 @@ def test_patience_ends_and_refusals_need_none() -> None:
         assert service.asked == 1
     stopped = threading.Event()
     stopped.set()
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         ask(Answers(Unavailable("away")), 60.0, stopped=stopped)
 
 
@@ -323,7 +323,7 @@ def test_a_stopped_agenda_lets_everybody_go() -> None:
 
 def test_percentiles_are_at_most_a_twentieth_too_large() -> None:
     seconds = np.random.default_rng(0).exponential(0.01, 5000)
-    times = Times()
+    times = LatencyHistogram()
     assert times.percentile(0.5) is None
     for one in seconds:
         times.add(float(one))
@@ -394,33 +394,33 @@ def test_a_ranker_is_created_filled_visited_and_learns(
     options = ("--world", world_file(tmp_path), "--rounds", 60, "--callers", 1, "--seed", 7)
     with over(log) as url:
         visit = Command(url, capsys)
-        told = [visit(*options, "--create", "cascade-ucb1", "--run", "part-0")]
+        summary = [visit(*options, "--create", "cascade-ucb1", "--run", "part-0")]
         assert "created, 10 items put" in visit.err
         for part in (1, 2):
-            told.append(visit(*options, "--run", f"part-{part}", "--rate", 400))
+            summary.append(visit(*options, "--run", f"part-{part}", "--rate", 400))
             assert ": 0 items put" in visit.err
         with Client(url) as service:
             assert service.ranker("shop").decisions == 180
             assert service.ranker("shop").open_decisions == 0
-    assert told[-1]["click_through"] > told[0]["click_through"] + 0.1
-    assert told[-1]["mean_regret"] < 0.5 * told[0]["mean_regret"]
-    for one in told:
-        assert (one["lists"], one["told"], one["receipts"], one["errors"]) == (60, 60, {"learned": 60}, {})
+    assert summary[-1]["click_through"] > summary[0]["click_through"] + 0.1
+    assert summary[-1]["mean_regret"] < 0.5 * summary[0]["mean_regret"]
+    for one in summary:
+        assert (one["lists"], one["feedback_sent"], one["receipts"], one["errors"]) == (60, 60, {"learned": 60}, {})
         assert one["rank_ms"]["p50"] <= one["rank_ms"]["p99"] <= one["rank_ms"]["longest"]
-    assert told[-1]["behind_ms"]["longest"] > 0.0
+    assert summary[-1]["behind_ms"]["longest"] > 0.0
 
 
-def test_late_ones_tell_after_their_time_and_lost_ones_never(
+def test_late_feedback_arrives_after_its_delay_and_lost_feedback_never(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ("--rounds", 120, "--late", 0.3, "--lost", 0.2, "--delay", 0.2, "--run", "r", "--seed", 1)
     with over(log) as url:
-        told = Command(url, capsys)("--world", world_file(tmp_path), "--create", "gts", *options)
+        summary = Command(url, capsys)("--world", world_file(tmp_path), "--create", "gts", *options)
     expected = audience(EASY, seed=1, run="r", late=0.3, lost=0.2, delay=0.2)
     delays = {visitor.event: visitor.delay for visitor in (expected.next() for _ in range(120))}
-    assert told["lost"] == sum(delay is None for delay in delays.values())
-    assert told["late"] == told["told_late"] == sum(bool(delay) for delay in delays.values())
-    assert told["told"] + told["lost"] == 120
+    assert summary["lost"] == sum(delay is None for delay in delays.values())
+    assert summary["late"] == summary["feedback_sent_late"] == sum(bool(delay) for delay in delays.values())
+    assert summary["feedback_sent"] + summary["lost"] == 120
     entries = kept(log)
     shown = {entry.subject: entry.time for entry in entries["decision"]}
     after = {entry.key: entry.time - shown[entry.subject] for entry in entries["feedback"]}
@@ -435,7 +435,7 @@ def test_two_runs_at_once_visit_one_ranker(log: Path) -> None:
         for name in ("left", "right"):
             who = audience(EASY, run=name, late=0.2, delay=0.1)
             with Client(url) as service:
-                fit(service, "shop", who, create="gts", patience=Retry(60.0))
+                fit(service, "shop", who, create="gts", retry=Retry(60.0))
             runs.append(Run(VisitPlan("shop", rounds=80, callers=2), who, url))
         for run in runs:
             run.start()
@@ -470,39 +470,39 @@ def test_answers_that_were_lost_count_once(log: Path) -> None:
     with over(log, around=LosesAnswers) as url:
         who = audience(EASY)
         with Client(url) as service:
-            fit(service, "shop", who, create="gts", patience=Retry(60.0))
+            fit(service, "shop", who, create="gts", retry=Retry(60.0))
         run = Run(VisitPlan("shop", rounds=60, callers=3), who, url)
         run.start()
         assert run.wait(300.0)
     assert run.error is None
-    told = run.tally.summary()
-    assert told["told"] == told["lists"] == 60
-    assert told["receipts"]["duplicate"] > 0
-    assert told["errors"] == {"Unavailable 503": told["retries"]}
+    summary = run.statistics.summary()
+    assert summary["feedback_sent"] == summary["lists"] == 60
+    assert summary["receipts"]["duplicate"] > 0
+    assert summary["errors"] == {"Unavailable 503": summary["retries"]}
     entries = kept(log)
     assert sorted(entry.key for entry in entries["feedback"]) == sorted(f"a-{i}" for i in range(60))
     assert set(Counter(entry.subject for entry in entries["feedback"]).values()) == {1}
     assert entries["withdrawn"] == []
-    assert len(entries["decision"]) > 60  # lists that nobody saw, since their answer was lost
+    assert len(entries["decision"]) > 60  # lists whose answer was lost
 
 
 def test_a_service_that_goes_and_comes_back_counts_everything_once(log: Path) -> None:
     who = audience(EASY, late=0.5, delay=0.2)
     with over(log) as url:
         with Client(url) as service:
-            fit(service, "shop", who, create="gts", patience=Retry(60.0))
-        run = Run(VisitPlan("shop", rounds=300, callers=4, rate=300.0, patience=60.0), who, url)
+            fit(service, "shop", who, create="gts", retry=Retry(60.0))
+        run = Run(VisitPlan("shop", rounds=300, callers=4, rate=300.0, retry_seconds=60.0), who, url)
         run.start()
-        while run.tally.all.lists < 60:
+        while run.statistics.all.lists < 60:
             time.sleep(0.005)
-    while not run.tally.retries:  # nobody is there
+    while not run.statistics.retries:  # the service is down
         time.sleep(0.005)
     with over(log, port=int(url.rpartition(":")[2])):
         assert run.wait(300.0)
     assert run.error is None
-    told = run.tally.summary()
-    assert (told["lists"], told["told"], told["untold"]) == (300, 300, 0)
-    assert sum(told["errors"].values()) == told["retries"] > 0
+    summary = run.statistics.summary()
+    assert (summary["lists"], summary["feedback_sent"], summary["feedback_missing"]) == (300, 300, 0)
+    assert sum(summary["errors"].values()) == summary["retries"] > 0
     assert sorted(entry.key for entry in kept(log)["feedback"]) == sorted(f"a-{i}" for i in range(300))
 
 
@@ -516,25 +516,27 @@ def test_a_service_that_stays_away_is_given_up_in_one_sentence(
     with over(log) as url:
         who = audience(EASY)
         with Client(url) as service:
-            fit(service, "shop", who, create="gts", patience=Retry(60.0))
-        run = Run(VisitPlan("shop", callers=3, patience=0.3), who, url)
+            fit(service, "shop", who, create="gts", retry=Retry(60.0))
+        run = Run(VisitPlan("shop", callers=3, retry_seconds=0.3), who, url)
         run.start()
-        while run.tally.all.lists < 20:
+        while run.statistics.all.lists < 20:
             time.sleep(0.005)
     assert run.wait(300.0)
-    assert isinstance(run.error, GaveUp)
-    entries, told = kept(log), run.tally.summary()
-    assert told["told"] <= len(entries["feedback"]) <= told["told"] + told["untold"]
-    assert told["lists"] == told["told"] + told["untold"]
+    assert isinstance(run.error, RetriesExhausted)
+    entries, summary = kept(log), run.statistics.summary()
+    assert (
+        summary["feedback_sent"] <= len(entries["feedback"]) <= summary["feedback_sent"] + summary["feedback_missing"]
+    )
+    assert summary["lists"] == summary["feedback_sent"] + summary["feedback_missing"]
 
 
 def test_the_same_run_again_counts_nothing_twice(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--world", world_file(tmp_path), "--create", "gts", "--callers", 2, "--run", "same")
     with over(log) as url:
         visit = Command(url, capsys)
-        assert visit(*options, "--rounds", 20)["told"] == 20
+        assert visit(*options, "--rounds", 20)["feedback_sent"] == 20
         again = visit(*options, "--rounds", 30)
-    assert (again["lists"], again["repeated"], again["told"], again["untold"]) == (30, 20, 10, 0)
+    assert (again["lists"], again["repeated"], again["feedback_sent"], again["feedback_missing"]) == (30, 20, 10, 0)
     entries = kept(log)
     assert sorted(entry.key for entry in entries["feedback"]) == sorted(f"same-{i}" for i in range(30))
     assert len(entries["withdrawn"]) == 20
@@ -558,9 +560,9 @@ def test_keys(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
         said = visit.refused(*options)
         assert "lacks 10 of this world's items, and they cannot be put: this key may not do that" in said
         monkeypatch.setenv("RANKLOOP_KEY", made["admin"][0])
-        assert visit(*options)["told"] == 5
+        assert visit(*options)["feedback_sent"] == 5
         monkeypatch.setenv("RANKLOOP_KEY", made["visitor"][0])
-        assert visit(*options)["told"] == 5
+        assert visit(*options)["feedback_sent"] == 5
 
 
 def test_what_does_not_fit_is_refused_and_nothing_is_changed(
@@ -599,51 +601,54 @@ def test_visitors_look_only_at_their_worlds_items(
     with over(log) as url, Client(url) as service:
         service.put_ranker("shop", {"policy": "random", "slots": 5})
         service.put_items("shop", [{"id": id} for id in ("tea", "item-0", "coffee")])
-        assert Command(url, capsys)("--world", world_file(tmp_path), "--rounds", 40, "--seconds", 60)["told"] == 40
+        assert (
+            Command(url, capsys)("--world", world_file(tmp_path), "--rounds", 40, "--seconds", 60)["feedback_sent"]
+            == 40
+        )
         assert len(service.items("shop")) == 12
 
 
 def test_feedback_for_a_ranker_that_was_replaced_is_counted_as_refused(log: Path) -> None:
     with over(log) as url, Client(url) as service:
         who = audience(EASY, late=1.0, delay=1.0)
-        fit(service, "shop", who, create="gts", patience=Retry(60.0))
+        fit(service, "shop", who, create="gts", retry=Retry(60.0))
         run = Run(VisitPlan("shop", rounds=10, callers=2), who, url)
         run.start()
-        while run.tally.all.lists < 10:
+        while run.statistics.all.lists < 10:
             time.sleep(0.005)
         service.patch_ranker("shop", {"policy": "random"}, reset=True)
         assert run.wait(300.0)
-    told = run.tally.summary()
+    summary = run.statistics.summary()
     assert run.error is None
-    assert told["refused"] == told["errors"]["UnknownDecision 404"] > 0
-    assert told["told"] + told["refused"] == 10
+    assert summary["refused"] == summary["errors"]["UnknownDecision 404"] > 0
+    assert summary["feedback_sent"] + summary["refused"] == 10
 
 
 def test_a_refusal_ends_a_run_and_is_counted(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with over(log) as url, Client(url) as service:
         who = audience(EASY)
-        fit(service, "shop", who, create="gts", patience=Retry(60.0))
+        fit(service, "shop", who, create="gts", retry=Retry(60.0))
         command = ["visitors", "--url", url, "--ranker", "shop", "--world", world_file(tmp_path), "--json"]
         run = Run(VisitPlan("shop", rounds=10**6, callers=2), who, url)
         run.start()
-        while run.tally.all.lists < 10:
+        while run.statistics.all.lists < 10:
             time.sleep(0.005)
         service.delete_ranker("shop")
         assert run.wait(300.0)
         assert main(command) == 2
     assert "there is no ranker 'shop'" in capsys.readouterr().err
     assert str(run.error) == "ranker 'shop' does not exist."
-    assert run.tally.errors["NotFound 404"] >= 1
+    assert run.statistics.errors["NotFound 404"] >= 1
 
 
 def test_seconds_bound_a_run_without_end(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with over(log) as url:
         options = ("--world", world_file(tmp_path), "--create", "random", "--seconds", 0.5)
-        told = Command(url, capsys)(*options)
-    assert told["lists"] == told["told"] > 0
+        summary = Command(url, capsys)(*options)
+    assert summary["lists"] == summary["feedback_sent"] > 0
 
 
-def test_an_interrupted_run_says_what_was_shown_and_told(log: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_reports_lists_and_feedback(log: Path, tmp_path: Path) -> None:
     options = [
         "--rounds",
         "0",
@@ -664,7 +669,7 @@ def test_an_interrupted_run_says_what_was_shown_and_told(log: Path, tmp_path: Pa
         command = [sys.executable, "-m", "rankloop", "visitors", "--url", url, "--ranker", "shop", *options]
         command += ["--world", world_file(tmp_path)]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        # Whoever runs the tests in the background may have told them to ignore it.
+        # A shell that runs the tests in the background may make them ignore it.
         heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         with subprocess.Popen(command, preexec_fn=heeds, **pipes) as child:
             try:
@@ -676,13 +681,14 @@ def test_an_interrupted_run_says_what_was_shown_and_told(log: Path, tmp_path: Pa
             finally:
                 child.kill()
         assert child.returncode == 130, err
-    told = json.loads(out)
-    assert err == f"rankloop: interrupted, {told['lists']:,} lists were shown and {told['told']:,} told.\n"
+    summary = json.loads(out)
+    shown = f"{summary['lists']:,} lists were shown and {summary['feedback_sent']:,} feedback events sent"
+    assert err == f"rankloop: interrupted, {shown}.\n"
     entries = kept(log)
-    assert told["lists"] <= len(entries["decision"]) <= told["lists"] + 8  # those under way, one for each caller
-    assert told["told"] <= len(entries["feedback"]) <= told["told"] + 8
-    assert told["lists"] == told["told"] + told["untold"]
-    assert told["untold"] > 0
+    assert summary["lists"] <= len(entries["decision"]) <= summary["lists"] + 8  # those under way, one for each caller
+    assert summary["feedback_sent"] <= len(entries["feedback"]) <= summary["feedback_sent"] + 8
+    assert summary["lists"] == summary["feedback_sent"] + summary["feedback_missing"]
+    assert summary["feedback_missing"] > 0
 
 
 @pytest.mark.slow
@@ -694,10 +700,10 @@ def test_a_service_that_is_killed_and_started_again_counts_everything_once(log: 
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as first:
         try:
             with Client(url) as service:
-                fit(service, "shop", who, create="gts", patience=Retry(300.0))
-            run = Run(VisitPlan("shop", rounds=600, callers=8, patience=300.0), who, url)
+                fit(service, "shop", who, create="gts", retry=Retry(300.0))
+            run = Run(VisitPlan("shop", rounds=600, callers=8, retry_seconds=300.0), who, url)
             run.start()
-            while run.tally.all.lists < 200:
+            while run.statistics.all.lists < 200:
                 time.sleep(0.005)
         finally:
             first.kill()
@@ -707,10 +713,10 @@ def test_a_service_that_is_killed_and_started_again_counts_everything_once(log: 
         finally:
             second.terminate()
     assert run.error is None
-    assert run.tally.retries > 0
+    assert run.statistics.retries > 0
     # A list that was answered in the moment before the end may not be known after it: its feedback is refused.
-    refused = run.tally.all.lists - run.tally.told
-    assert run.tally.all.lists == 600
+    refused = run.statistics.all.lists - run.statistics.feedback_sent
+    assert run.statistics.all.lists == 600
     assert 0 <= refused <= 8
     events = [entry.key for entry in kept(log)["feedback"]]
     assert len(set(events)) == len(events) == 600 - refused

@@ -24,10 +24,10 @@ def plain_value(spec: dict[str, Any], items: IntArray) -> float:
     if spec["kind"] == "position-based":
         return float(sum(b * p for b, p in zip(spec["bias"], nu, strict=False)))
     weights = spec["termination"] if spec["kind"] == "dependent-click" else [1.0] * len(nu)
-    nobody = 1.0
+    none = 1.0
     for w, p in zip(weights, nu, strict=False):
-        nobody *= 1.0 - w * p
-    return 1.0 - nobody
+        none *= 1.0 - w * p
+    return 1.0 - none
 
 
 def random_spec(kind: str, rng: np.random.Generator) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def test_greedy_cover_equals_a_plain_implementation(tmp_path: Path) -> None:
 
 
 def test_greedy_cover_never_takes_an_item_twice() -> None:
-    """After the first item nobody is left to attract."""
+    """After the first item no user is left to attract."""
     W = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 0]], dtype=np.bool_)
     assert sorted(greedy_cover(W, 3).tolist()) == [0, 1, 2]
 
@@ -342,12 +342,12 @@ def test_linear_and_explicit_worlds_have_no_prior_of_their_own() -> None:
     [{"beta": {"items": 4, "a": 1, "b": 10}}, {"logistic": {"items": 4, "dim": 2}}, [0.1, 0.2, 0.3, 0.4]],
     ids=["beta", "logistic", "explicit"],
 )
-def test_a_misspecified_prior_is_what_policies_are_told(attraction: Any) -> None:
+def test_policies_are_given_the_misspecified_prior(attraction: Any) -> None:
     """And the truth is not moved by it."""
     honest = drawn(attraction, 3)
-    told = drawn(attraction, 3, prior={"a": 5, "b": [6, 7, 8, 9]})
-    np.testing.assert_array_equal(told.nu, honest.nu)
-    prior = told.setting.prior
+    misspecified = drawn(attraction, 3, prior={"a": 5, "b": [6, 7, 8, 9]})
+    np.testing.assert_array_equal(misspecified.nu, honest.nu)
+    prior = misspecified.setting.prior
     np.testing.assert_array_equal(np.broadcast_to(prior.a, (3, 4)), np.full((3, 4), 5.0))
     np.testing.assert_array_equal(np.broadcast_to(prior.b, (3, 4)), np.tile([6.0, 7.0, 8.0, 9.0], (3, 1)))
 
@@ -400,7 +400,7 @@ def test_users_are_split_in_halves_and_items_are_the_most_popular(tmp_path: Path
 def test_no_visitor_has_taught_the_features() -> None:
     """Ten users, each with a row of their own. With all four features (VΣ)(VΣ)ᵀ = XᵀX, X the users who do not visit.
 
-    The order of the items is not told; some order must explain both halves.
+    The order of the items is unknown; some order must explain both halves.
     """
     W = np.array([[i >> bit & 1 for bit in range(4)] for i in range(1, 11)], dtype=np.bool_)
     world = MatrixWorld(W, items=4, dim=4, k=1).prepare(streams.shared(5))

@@ -19,7 +19,7 @@ from rankloop.objective import Clicks
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.simulator import simulate
 from rankloop.types import EMPTY, BetaPrior, BoolArray, Decision, IntArray
-from rankloop.worlds.attraction import Given
+from rankloop.worlds.attraction import FixedAttraction
 from rankloop.worlds.base import World
 from rankloop.worlds.choice import ChoiceWorld
 from rankloop.worlds.click_models import CascadeClicks
@@ -223,9 +223,11 @@ def own_world(make: Make) -> World:
     attraction = np.asarray(sigmoid(feature))
     topics = np.eye(L)[:, :3]
     worlds: tuple[World, ...] = (
-        ClickWorld(CascadeClicks(), Given(attraction, feature[:, None]), 2, BetaPrior(np.ones(L), np.ones(L))),
+        ClickWorld(
+            CascadeClicks(), FixedAttraction(attraction, feature[:, None]), 2, BetaPrior(np.ones(L), np.ones(L))
+        ),
         RewardWorld(scenario("vanilla", 2), (2,), L, weights=np.array([6.0, 4.0, 3.0]), coverage=topics, covers=True),
-        ChoiceWorld(Given(np.array([1.0, 0.05, 0.05, 0.05])), np.array([1.0])),
+        ChoiceWorld(FixedAttraction(np.array([1.0, 0.05, 0.05, 0.05])), np.array([1.0])),
         ItemPositionWorld(L, 2, 2, Clicks(), np.full(L, 0.3), np.zeros((L, 2)), feature),
     )
     for world in worlds:

@@ -85,7 +85,7 @@ class DemoVisitors:
 
     def _bring(self) -> None:
         from rankloop.client import Client, Unavailable
-        from rankloop.visitors import Audience, Habits, fit, load_world
+        from rankloop.visitors import Audience, VisitorBehaviour, fit, load_world
         from rankloop.visitors.retry import Retry
 
         world, seed = load_world()
@@ -102,9 +102,9 @@ class DemoVisitors:
                 fit(
                     service,
                     RANKER,
-                    Audience(world, seed=seed, run="demo", habits=Habits()),
+                    Audience(world, seed=seed, run="demo", behaviour=VisitorBehaviour()),
                     create=POLICY,
-                    patience=Retry(10.0),
+                    retry=Retry(10.0),
                 )
                 service.put_ranker(RANKER, service.ranker(RANKER).config | SETTINGS)
             except RankloopError as error:

@@ -32,11 +32,11 @@ def run(given: argparse.Namespace) -> None:
     folder = Path(given.out)
     validate.writable_folder("--out", folder)
 
-    def told(done: int, total: int) -> None:
+    def progress(done: int, total: int) -> None:
         show_progress(given, "matrix", done, total)
 
     size = matrix.QUICK if given.quick else matrix.FULL
-    result = matrix.run(size, folder, jobs=given.jobs, told=told)
+    result = matrix.run(size, folder, jobs=given.jobs, progress=progress)
     matrix_report.write(result, folder)
     print(matrix_report.table(result))
     print(f"\n{size.rounds:,} rounds, {size.replications} replications, seed {SEED}; ± half a 95 % interval.")

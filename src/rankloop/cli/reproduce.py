@@ -12,7 +12,8 @@ from rankloop.datasets.errors import MissingData
 from rankloop.errors import RankloopError
 from rankloop.experiments import library, page, report, runner
 from rankloop.experiments.experiment import Experiment
-from rankloop.simulator.spec import PolicySpec, policy_specs
+from rankloop.simulator.policy_spec import PolicySpec
+from rankloop.simulator.spec import policy_specs
 
 
 def add_to(commands: Commands) -> None:
@@ -76,12 +77,12 @@ def listing(quick: bool) -> None:
 
 
 def _one(experiment: Experiment, results: Path, extra: list[PolicySpec], given: argparse.Namespace) -> None:
-    folder = report.place(results, experiment, quick=given.quick)
+    folder = report.result_folder(results, experiment, quick=given.quick)
     if extra and not experiment.panels(given.quick):
         print(f"{experiment.id}: nothing is simulated in it, so --policy adds nothing.")
     inputs = {id: prepared.fingerprint(id) for id in experiment.data}
 
-    def told(id: str, done: int, total: int) -> None:
+    def progress(id: str, done: int, total: int) -> None:
         show_progress(given, id, done, total)
 
     outcome = runner.run(
@@ -92,10 +93,10 @@ def _one(experiment: Experiment, results: Path, extra: list[PolicySpec], given: 
         engine=given.engine,
         extra=extra,
         inputs=inputs,
-        told=told,
+        progress=progress,
     )
     report.write(outcome, folder)
     print(f"{experiment.id}: {experiment.title} ({outcome.size})")
-    for claim in report.judged(outcome):
+    for claim in report.claim_verdicts(outcome):
         print(f"  {claim['verdict']}: {claim['claim']} ({claim['numbers']})")
-    print(f"  {report.where_the_time_goes(outcome)}\n  written to {folder}")
+    print(f"  {report.time_breakdown(outcome)}\n  written to {folder}")

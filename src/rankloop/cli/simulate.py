@@ -12,7 +12,7 @@ from rankloop import validate
 from rankloop.cli.options import Commands, add_data, add_jobs, add_policies, use_data, use_policies
 from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.simulator.api import run as run_spec
-from rankloop.simulator.api import with_yardstick
+from rankloop.simulator.api import with_baseline
 from rankloop.simulator.spec import load_spec
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run(given: argparse.Namespace) -> None:
         if not given.out.strip():
             raise InvalidInput("--out", given.out, "the name of a folder")
         validate.writable_folder("--out", Path(given.out))
-    total = spec.rounds * spec.replications * len(with_yardstick(spec))
+    total = spec.rounds * spec.replications * len(with_baseline(spec))
     with _progress(total, quiet=given.quiet) as bar:
 
         def played(rounds: int) -> None:

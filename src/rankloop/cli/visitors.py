@@ -93,13 +93,13 @@ def run(given: argparse.Namespace) -> None:
     use_data(given)
     use_policies(given)
     from rankloop.client import Client, NotAllowed
-    from rankloop.visitors import Audience, Habits, Run, load_world
+    from rankloop.visitors import Audience, Run, VisitorBehaviour, load_world
 
     world, seed = load_world(given.world)
     given.seed = seed if given.seed is None else given.seed
     given.named = given.named or secrets.token_hex(6)
-    habits = Habits(given.late, given.lost, given.delay, given.people)
-    audience = Audience(world, seed=given.seed, run=given.named, habits=habits)
+    behaviour = VisitorBehaviour(given.late, given.lost, given.delay, given.people)
+    audience = Audience(world, seed=given.seed, run=given.named, behaviour=behaviour)
     url, key = _url(given), os.environ.get(KEY)
     try:
         with Client(url, key) as service:
@@ -134,9 +134,9 @@ def _plan(given: argparse.Namespace, service: Client, audience: Audience) -> Vis
             said.append(f"{error} Asking again for {given.patience:g} seconds.")
             _tell(given, said[0])
 
-    patience = Retry(given.patience, noted=waits)
+    patience = Retry(given.patience, on_failure=waits)
     options = {"create": given.create, "slots": given.slots, "rounds": given.rounds}
-    fitted = fit(service, given.ranker, audience, patience=patience, **options)
+    fitted = fit(service, given.ranker, audience, retry=patience, **options)
     _tell(given, f"{given.ranker}: {'created, ' if fitted.created else ''}{fitted.put} items put; run {given.named}")
     return VisitPlan(
         ranker=given.ranker,
@@ -144,7 +144,7 @@ def _plan(given: argparse.Namespace, service: Client, audience: Audience) -> Vis
         callers=given.callers,
         rounds=given.rounds,
         seconds=given.seconds,
-        patience=given.patience,
+        retry_seconds=given.patience,
         candidates=fitted.candidates,
         order=audience.fixed_order() if given.control == "fixed" else None,
     )
@@ -180,15 +180,15 @@ def _play(under_way: Run, given: argparse.Namespace) -> None:
     under_way.start()
     try:
         while not under_way.wait(EVERY):
-            _tell(given, under_way.tally.line())
+            _tell(given, under_way.statistics.line())
     finally:
         under_way.stop()
         under_way.wait(LAST)
 
 
 def _sum_up(under_way: Run, given: argparse.Namespace) -> None:
-    told, error = under_way.tally.summary(), under_way.error
-    given.kept = f"{told['lists']:,} lists were shown and {told['told']:,} told"
+    told, error = under_way.statistics.summary(), under_way.error
+    given.kept = f"{told['lists']:,} lists were shown and {told['feedback_sent']:,} feedback events sent"
     if given.json:
         named = {"ranker": given.ranker, "run": given.named, "seed": given.seed}
         print(json.dumps(named | {"ended_by": None if error is None else str(error)} | told, indent=1))
@@ -204,8 +204,8 @@ def _tell(given: argparse.Namespace, line: str) -> None:
 def _print_summary(given: argparse.Namespace, told: Summary) -> None:
     rows = [
         ("lists", f"{told['lists']:,} in {told['seconds']:.1f} s, {told['lists_per_second']:,.0f} per second"),
-        ("told", f"{told['told']:,}, {told['told_late']:,} of them late; {_receipts(told)}"),
-        ("not told", f"{told['lost']:,} lost, {told['refused']:,} refused, {told['untold']:,} cut off by the end"),
+        ("sent", f"{told['feedback_sent']:,}, {told['feedback_sent_late']:,} of them late; {_receipts(told)}"),
+        ("not sent", f"{told['lost']:,} lost, {told['refused']:,} refused, {told['feedback_missing']:,} unfinished"),
         ("clicked", _share(told["click_through"], ".1%")),
         ("regret", f"{_share(told['mean_regret'], '.4f')} on average"),
         ("rank", _times(told["rank_ms"])),
@@ -214,7 +214,7 @@ def _print_summary(given: argparse.Namespace, told: Summary) -> None:
         ("errors", ", ".join(f"{count:,} x {kind}" for kind, count in told["errors"].items()) or "none"),
     ]
     if told["repeated"]:
-        rows.insert(3, ("repeated", f"{told['repeated']:,} told by an earlier run of this name; withdrawn"))
+        rows.insert(3, ("repeated", f"{told['repeated']:,} sent by an earlier run of this name; withdrawn"))
     for name, value in rows:
         print(f"{name.ljust(8)}  {value}")
 

@@ -1,4 +1,4 @@
-"""Real data: readers of the original files, prepared features, and a cache for them. Nothing is ever fetched."""
+"""Public data sets: readers of the original files, derived features, and a cache for them. Nothing is downloaded."""
 
 from rankloop.datasets.bandit_log import BanditLog
 from rankloop.datasets.cache import Cache, fingerprint

@@ -1,4 +1,4 @@
-"""Prepared arrays, kept in files whose names change when an input or a parameter does."""
+"""A cache of prepared arrays, in files whose names are a hash of inputs and parameters."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Cache:
-    """A folder of .npz files, one for each thing made; made when first written to."""
+    """A folder of .npz files, created at the first write."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
     def path(self, name: str, key: Mapping[str, object]) -> Path:
-        """The file of a thing: its name and a hash of its key and of the version of this package."""
+        """Return the file of an entry: its name, and a hash of its key and the version of this package."""
         words = json.dumps({"key": key, "version": __version__}, sort_keys=True, default=_plain)
         return self.folder / f"{name}-{hashlib.sha256(words.encode()).hexdigest()[:16]}.npz"
 
     def get(self, name: str, key: Mapping[str, object], make: Callable[[], Arrays]) -> Arrays:
-        """The arrays kept under a key, or those that `make` makes; a damaged file is made again.
+        """Return the cached arrays of a key; compute and store them with `make` if they are missing or damaged.
 
-        The key names everything that the arrays depend on: parameters, seeds and the `fingerprint` of every input.
+        The key contains everything that the arrays depend on: parameters, seeds and the `fingerprint` of every input.
         """
         path = self.path(name, key)
-        kept = _load(path)
-        if kept is None:
-            kept = make()
+        arrays = _load(path)
+        if arrays is None:
+            made = arrays = make()
             path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, lambda temporary: _save(temporary, kept))
-        return kept
+            replace_file(path, lambda temporary: _save(temporary, made))
+        return arrays
 
 
 def fingerprint(*paths: str | Path) -> str:
-    """Size and hash of files, with names and content of all files in folders."""
+    """Return the total size and a hash of files; a folder counts with the names and contents of all its files."""
     whole = hashlib.sha256()
     size = 0
     for path in map(Path, paths):
         if not path.exists():
-            raise MissingData(f"{path} is not there; nothing can be made from it.")
+            raise MissingData(f"{path} does not exist.")
         files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
         for file in files:
             with file.open("rb") as stream:
@@ -64,13 +64,13 @@ def fingerprint(*paths: str | Path) -> str:
 
 
 def _plain(value: object) -> object:
-    """NumPy's numbers and arrays in a form that JSON can write."""
+    """Return NumPy numbers and arrays in a form that JSON can encode."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
         content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return [str(value.dtype), value.shape, content]
-    raise InvalidInput("key", value, "numbers, texts, arrays, and lists and mappings of them")
+    raise InvalidInput("key", value, "numbers, strings, arrays, and lists and mappings of them")
 
 
 def _save(path: Path, arrays: Arrays) -> None:

@@ -1,4 +1,4 @@
-"""What can be wrong with data files."""
+"""Errors about data files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from rankloop.errors import RankloopError
 
 
 class MissingData(RankloopError):
-    """A data set, or a file of one, is not where it was looked for."""
+    """A data set or one of its files is missing."""
 
 
 class BadData(RankloopError):
-    """A file is damaged, cut short, or not what its name says."""
+    """A file is damaged, truncated or of another kind."""

@@ -1,4 +1,4 @@
-"""Features made from data: projections, embeddings of items, topics that items cover."""
+"""Derived features: projections, item embeddings, topic coverage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankloop.types import FloatArray, IntArray
 
 
 def pca(fit: FloatArray, project: FloatArray, dim: int) -> FloatArray:
-    """Rows of `project` [m, p] on the `dim` principal components of `fit` [n, p], [m, dim]; centred by fit's mean."""
+    """Project the rows of `project` [m, p] onto the `dim` principal components of `fit` [n, p]; return [m, dim]."""
     validate.integer("dim", dim, high=min(fit.shape))
     mean = fit.mean(axis=0)
     centred = fit - mean
@@ -25,7 +25,7 @@ def pca(fit: FloatArray, project: FloatArray, dim: int) -> FloatArray:
 
 
 def svd_embeddings(R: csr_matrix[np.float64], fit_items: IntArray, rest: IntArray, dim: int) -> FloatArray:
-    """Embeddings of the items `rest`, [len(rest), dim], from ratings R [users, items].
+    """Return embeddings of the items `rest`, [len(rest), dim], from ratings R [users, items].
 
     e_j = Uᵀ r_j, where U Σ Vᵀ is the rank-`dim` truncated SVD of the columns `fit_items` of R and r_j is column j
     (paper `long-sequences`, Section 5).
@@ -34,9 +34,9 @@ def svd_embeddings(R: csr_matrix[np.float64], fit_items: IntArray, rest: IntArra
     fit = columns[:, fit_items].astype(np.float64)
     validate.integer("dim", dim, high=min(fit.shape))
     if fit.count_nonzero() == 0:
-        raise InvalidInput("fit_items", Words("a choice of items without any rating"), "items that somebody rated")
+        raise InvalidInput("fit_items", Words("a choice of items without any rating"), "items that have ratings")
     if dim < min(fit.shape):
-        # A fixed start makes the iteration deterministic.
+        # A fixed start vector makes the iteration deterministic.
         start = np.random.default_rng(0).standard_normal(min(fit.shape))
         U, sigma, _ = svds(fit, k=dim, v0=start)
     else:
@@ -46,22 +46,22 @@ def svd_embeddings(R: csr_matrix[np.float64], fit_items: IntArray, rest: IntArra
 
 
 def fixed_signs(vectors: FloatArray) -> FloatArray:
-    """Columns of [n, d] turned so that their largest absolute entry is positive."""
+    """Return the columns of [n, d] with signs such that their largest absolute entry is positive."""
     largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
     return vectors * np.where(largest < 0, -1.0, 1.0)
 
 
 def unit_rows(x: FloatArray) -> FloatArray:
-    """Rows scaled to Euclidean norm 1, [n, d]; rows of zeros stay."""
+    """Return rows scaled to Euclidean norm 1, [n, d]; rows of zeros stay zero."""
     norm = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(norm > 0, norm, 1.0)
 
 
 def mixture_coverage(x: FloatArray, topics: int, seed: int, *, fit_rows: int = 10_000) -> FloatArray:
-    """How much each row of x [n, d] belongs to each topic, [n, topics]: in [0, 1], rows of norm 1.
+    """Return the coverage of each topic by each row of x [n, d]: [n, topics], in [0, 1], rows of norm 1.
 
-    Posteriors of a Gaussian mixture with full covariances, fitted to `fit_rows` rows drawn without replacement
-    (paper `long-sequences`, footnote 4), scaled to unit norm.
+    These are the posteriors of a Gaussian mixture with full covariances, fitted to `fit_rows` rows drawn without
+    replacement (paper `long-sequences`, footnote 4), scaled to unit norm.
     """
     try:
         from sklearn.exceptions import ConvergenceWarning
@@ -74,7 +74,7 @@ def mixture_coverage(x: FloatArray, topics: int, seed: int, *, fit_rows: int = 1
     if fit_rows < len(x):
         rows = np.sort(np.random.default_rng(seed).choice(len(x), size=max(fit_rows, topics), replace=False))
     mixture = GaussianMixture(n_components=topics, covariance_type="full", max_iter=200, random_state=seed)
-    # One thread: sums in another order would give other posteriors.
+    # One thread: another order of summation would change the posteriors.
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         posterior = mixture.fit(x[rows]).predict_proba(x)

@@ -1,4 +1,4 @@
-"""Finding and reading the data sets below a folder."""
+"""Find and read the data sets below a folder."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FoundDataSet:
-    """What is below a folder of one data set."""
+    """The files of one data set that were found below a folder."""
 
     data: DataSet
-    files: dict[str, Path]  # role -> path; none where it is missing
+    files: dict[str, Path]  # role -> path; empty if the data set is missing
     counts: dict[str, int]
     problem: str | None = None  # what is wrong with the files
 
 
 def root(given: str | None = None) -> Path:
-    """The folder of the data: the one given, or else the one that RANKLOOP_DATA names."""
+    """Return the folder of the data: `given`, or else the environment variable RANKLOOP_DATA."""
     field, name = ("--data", given) if given is not None else (VARIABLE, os.environ.get(VARIABLE))
     if name is None:
-        raise MissingData(f"nobody said where the data lie; give --data DIR or set {VARIABLE}.")
+        raise MissingData(f"the folder of the data sets is unknown; give --data DIR or set {VARIABLE}.")
     if not name.strip() or not Path(name).is_dir():
-        raise InvalidInput(field, name, "a folder that is there")
+        raise InvalidInput(field, name, "an existing folder")
     return Path(name)
 
 
 def find(root: str | Path, id: str) -> dict[str, Path]:
-    """The files of a data set below the root, role -> path; where it is missing, how to get it."""
+    """Return the files of a data set below the root, role -> path; if it is missing, the error says how to get it."""
     found = _search(walk(Path(root).absolute()), id)
     if not found:
         raise MissingData(f"data set {id} is not in {root}: {how_to_get(SETS[id])}.")
@@ -47,29 +47,29 @@ def find(root: str | Path, id: str) -> dict[str, Path]:
 
 
 def read(root: str | Path, id: str, kind: type[T]) -> T:
-    """A data set below the root: `Ratings`, `Digits`, `Split`, `BanditLog`, or a `dict` of song -> genres."""
+    """Return a data set below the root as `Ratings`, `Digits`, `Split`, `BanditLog`, or a `dict` of song -> genres."""
     return of_kind(kind, id, SETS[id].read(find(root, id)))
 
 
 def of_kind(kind: type[T], id: str, found: object) -> T:
-    """What was read of a data set; refused where it is of another kind."""
+    """Return the content of a data set; refuse one of another type."""
     if not isinstance(found, kind):
         raise InvalidInput("data set", id, f"one that is read as {kind.__name__}")
     return found
 
 
 def how_to_get(data: DataSet) -> str:
-    """What a person does to get it."""
+    """Return how to obtain a data set, as text."""
     return f"get {data.what} from {data.where} ({data.licence}) and {data.put}"
 
 
 def survey(root: str | Path, ids: Sequence[str] = tuple(SETS)) -> list[FoundDataSet]:
-    """Every data set: its files and counts, what is wrong with them, or nothing where it is missing."""
+    """Return the files, counts and problems of every data set."""
     tree = walk(Path(root).absolute())
-    return [_look(_search(tree, id), SETS[id]) for id in ids]
+    return [_survey_one(_search(tree, id), SETS[id]) for id in ids]
 
 
-def _look(files: dict[str, Path], data: DataSet) -> FoundDataSet:
+def _survey_one(files: dict[str, Path], data: DataSet) -> FoundDataSet:
     try:
         return FoundDataSet(data, files, data.counts(files) if files else {})
     except RankloopError as error:
@@ -77,7 +77,7 @@ def _look(files: dict[str, Path], data: DataSet) -> FoundDataSet:
 
 
 def _search(tree: Sequence[Path], id: str) -> dict[str, Path]:
-    """Role -> path of the most wanted layout in a tree; nothing where there is none."""
+    """Return role -> path of the preferred layout in a tree; empty if there is none."""
     data = SETS[validate.choice("data set", id, SETS)]
     for pattern in data.patterns:
         found = pattern.find(tree)

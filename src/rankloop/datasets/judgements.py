@@ -1,4 +1,4 @@
-"""Graded documents of queries: MSLR-WEB, LETOR and Istella."""
+"""Relevance judgements, i.e. graded documents of queries: MSLR-WEB, LETOR and Istella."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rankloop.datasets.svmlight import SvmlightRows, row_blocks
 from rankloop.errors import InvalidInput, Words
 from rankloop.types import BoolArray, FloatArray, IntArray
 
-SMALLEST_SD = 1e-6
+MIN_STANDARD_DEVIATION = 1e-6
 
 
 @dataclass(frozen=True)
 class Queries:
-    """Documents of Q queries, padded to the longest: `present` says which entries are real, the others are 0."""
+    """Documents of Q queries, padded with 0 to the longest; `present` marks the real entries."""
 
     grade: IntArray  # [Q, L]
     x: FloatArray  # [Q, L, d]
@@ -28,7 +28,7 @@ class Queries:
 
 @dataclass(frozen=True)
 class Judgements:
-    """n documents, those of a query next to each other."""
+    """n judged documents, grouped by query."""
 
     grade: IntArray  # [n], 0 is irrelevant
     query: IntArray  # [n], the query's id in the file
@@ -36,11 +36,11 @@ class Judgements:
 
     @property
     def starts(self) -> IntArray:
-        """The first row of each query, [Q]."""
+        """Return the first row of each query, [Q]."""
         return _starts(self.query)
 
     def of(self, queries: IntArray) -> Judgements:
-        """The documents of some queries, which are given as numbers from 0 to Q-1; in the order of the file."""
+        """Return the documents of some queries, given as indices from 0 to Q-1, in the order of the file."""
         starts = self.starts
         wanted = np.zeros(len(starts), dtype=np.bool_)
         wanted[queries] = True
@@ -48,7 +48,7 @@ class Judgements:
         return Judgements(self.grade[rows], self.query[rows], self.x[rows])
 
     def by_query(self) -> Queries:
-        """One padded row for each query, in the order of the file."""
+        """Return one padded row for each query, in the order of the file."""
         starts = self.starts
         sizes = np.diff(starts, append=len(self.query))
         present = np.arange(sizes.max(initial=0)) < sizes[:, None]
@@ -58,8 +58,8 @@ class Judgements:
         return Queries(grade, x, present, self.query[starts])
 
 
-class Count:
-    """Queries, rows and features seen so far; refuses a query that comes back after another one."""
+class JudgementCount:
+    """Count queries, rows and features; refuse a query whose rows are not contiguous."""
 
     def __init__(self, name: str) -> None:
         self.name, self.rows, self.features = name, 0, 0
@@ -68,16 +68,16 @@ class Count:
 
     @property
     def queries(self) -> int:
-        """How many queries."""
+        """Return the number of queries."""
         return len(self._seen)
 
     def add(self, query: IntArray, x: FloatArray) -> None:
-        """Go on with the next rows, [n] and [n, d]."""
+        """Count the next rows, [n] and [n, d]."""
         self.rows, self.features = self.rows + len(query), x.shape[1]
         for id in query[_starts(query)].tolist():
             if id in self._seen and id != self._last:
                 raise BadData(
-                    f"{self.name} has rows of query {id} in two places; give rows sorted by query, once each."
+                    f"{self.name} has rows of query {id} in two locations; give rows sorted by query, once each."
                 )
             self._seen.add(id)
             self._last = id
@@ -86,38 +86,38 @@ class Count:
 def read_judgements(
     path: str | Path, *, features: int | None = None, sparse: bool = False, queries: int | None = None
 ) -> Judgements:
-    """Judgements from SVMlight text, plain or gz.
+    """Return the judgements of an SVMlight file, plain or gz.
 
     Args:
         path: the file.
-        features: d; where None, as many as the first line has.
-        sparse: accept lines that leave out features, which are then 0; else every line has features 1 to d.
-        queries: read no more than so many queries, where a file does not fit into memory.
+        features: d; None for the number of features in the first line.
+        sparse: accept lines that omit features, which are then 0; otherwise every line has features 1 to d.
+        queries: maximum number of queries to read, for files that do not fit into memory.
     """
     path = Path(path)
     parts: list[SvmlightRows] = []
-    count = Count(path.name)
+    count = JudgementCount(path.name)
     for part in row_blocks(path, features, sparse):
         parts.append(part)
         count.add(part.query, part.x)
         if queries is not None and count.queries > queries:
             break
     if not parts:
-        raise BadData(f"{path.name} holds no judgement; fetch it again.")
+        raise BadData(f"{path.name} holds no judgement; download it again.")
     whole = _stack(parts)
     return whole if queries is None else whole.of(np.arange(min(queries, count.queries)))
 
 
-def count_judgements(path: str | Path, *, features: int | None = None, sparse: bool = False) -> Count:
-    """Queries, rows and features of a file, which need not fit into memory."""
-    count = Count(Path(path).name)
+def count_judgements(path: str | Path, *, features: int | None = None, sparse: bool = False) -> JudgementCount:
+    """Count the queries, rows and features of a file, which need not fit into memory."""
+    count = JudgementCount(Path(path).name)
     for part in row_blocks(Path(path), features, sparse):
         count.add(part.query, part.x)
     return count
 
 
 def join(many: Sequence[Judgements]) -> Judgements:
-    """The rows of several files of one data set, one after the other."""
+    """Return the concatenated rows of several files of one data set."""
     widths = sorted({part.x.shape[1] for part in many})
     if len(widths) != 1:
         raise InvalidInput(
@@ -130,16 +130,16 @@ def join(many: Sequence[Judgements]) -> Judgements:
 
 
 def scaled(*parts: Judgements) -> tuple[Judgements, ...]:
-    """Features scaled to [0, 1] over all parts; those whose deviation then is below 1e-6 are dropped.
+    """Scale features to [0, 1] over all parts, and drop features whose standard deviation is then below 1e-6.
 
     Paper `prior`, Appendix F.
     """
     x = np.concatenate([part.x for part in parts])
     low, high = x.min(axis=0), x.max(axis=0)
     x = (x - low) / np.where(high > low, high - low, 1.0)
-    x = x[:, x.std(axis=0) >= SMALLEST_SD]
+    x = x[:, x.std(axis=0) >= MIN_STANDARD_DEVIATION]
     cuts = np.cumsum([len(part.x) for part in parts])[:-1]
-    return tuple(replace(part, x=own) for part, own in zip(parts, np.split(x, cuts), strict=True))
+    return tuple(replace(part, x=columns) for part, columns in zip(parts, np.split(x, cuts), strict=True))
 
 
 def _starts(ids: IntArray) -> IntArray:
@@ -147,7 +147,7 @@ def _starts(ids: IntArray) -> IntArray:
 
 
 def _stack(parts: list[SvmlightRows]) -> Judgements:
-    """All rows; parts are let go one by one, so that a large file is not held twice."""
+    """Return all rows; parts are released one by one, so that memory never holds a large file twice."""
     grade, query = np.concatenate([part.grade for part in parts]), np.concatenate([part.query for part in parts])
     x = np.empty((len(grade), parts[0].x.shape[1]))
     end = len(grade)

@@ -1,4 +1,4 @@
-"""Where the files of a data set lie in a folder tree."""
+"""Find the files of a data set in a folder tree."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 
 from rankloop.datasets.svmlight import first_width
 
-DEPTH = 3
-"""How many folders below the root are looked into."""
+MAX_FOLDER_DEPTH = 3
+"""Levels of folders below the root that are searched."""
 
 SUFFIXES = ("", ".gz")
 
 
 @dataclass(frozen=True)
 class FileLayout:
-    """Files by role, as patterns of path ends; .gz may follow each. The first is looked for, the others beside it."""
+    """Files by role, as patterns of path ends with optional .gz; the others are searched relative to the first."""
 
     files: Mapping[str, str]
     optional: tuple[str, ...] = ()  # roles that may be missing
-    under: str = ""  # a word that the path has, in upper or lower case
-    width: int | None = None  # how many features the first line of the first file has
+    under: str = ""  # a word in the path, case-insensitive
+    width: int | None = None  # number of features in the first line of the first file
 
     def find(self, tree: Sequence[Path]) -> dict[str, Path] | None:
-        """Role -> path, in the first place of the tree that has them all."""
+        """Return role -> path for the first folder of the tree that has all files; None if there is none."""
         main = next(iter(self.files.values()))
         for path in tree:
             if self._is_main(path, main):
                 base = path.parents[main.count("/")]
-                places = {role: _first(tree, base, pattern) for role, pattern in self.files.items()}
-                found = {role: place for role, place in places.items() if place is not None}
+                matches = {role: _first(tree, base, pattern) for role, pattern in self.files.items()}
+                found = {role: match for role, match in matches.items() if match is not None}
                 if all(role in found or role in self.optional for role in self.files):
                     return found
         return None
@@ -42,11 +42,11 @@ class FileLayout:
 
 
 def walk(root: Path) -> list[Path]:
-    """All files at most DEPTH folders below the root, in order of their names, links followed."""
+    """Return all files at most MAX_FOLDER_DEPTH folders below the root, sorted by name, following links."""
     found = []
     for folder, folders, files in os.walk(root, followlinks=True):
         below = len(Path(folder).relative_to(root).parts)
-        folders[:] = sorted(f for f in folders if below < DEPTH and not f.startswith("."))
+        folders[:] = sorted(f for f in folders if below < MAX_FOLDER_DEPTH and not f.startswith("."))
         found += [Path(folder) / file for file in sorted(files)]
     return found
 

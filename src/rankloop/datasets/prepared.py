@@ -1,4 +1,4 @@
-"""Data sets as worlds need them: feedback matrices, arms, judged queries, a fitted log; the slow parts are kept."""
+"""Data sets in the form that worlds need: feedback matrices, arms, judged queries, a fitted log; cached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
 from rankloop.datasets import bandit_log, ensemble, features, finder
-from rankloop.datasets import cache as kept
+from rankloop.datasets import cache as array_cache
 from rankloop.datasets.cache import Arrays
 from rankloop.datasets.errors import BadData
 from rankloop.datasets.judgements import Judgements, scaled
@@ -26,27 +26,27 @@ from rankloop.types import BoolArray, FloatArray, IntArray
 T = TypeVar("T")
 SEED = 0
 LIKED_ABOVE = {"movielens-1m": 3.0, "movielens-25m": 3.0, "movielens-small": 3.0}
-"""Stars above which a film attracts (paper `cascade`, Section 4.6); elsewhere a review or a play is enough."""
+"""Stars above which a film attracts (paper `cascade`, Section 4.6); in other data sets, any review or play does."""
 DIM = 10
 PCA_IMAGES = 19_800
 TOP_GRADE = 4
 ITEM_DIM, TOLERANCE = 3, 1e-9
-"""Principal components of item features: their products with a context are what is learned."""
+"""Principal components of the item features, and the tolerance of the fit."""
 
 
 def folder() -> Path:
-    """Where prepared arrays are kept: RANKLOOP_CACHE, or a folder of the user's cache."""
+    """Return the folder of the cache: RANKLOOP_CACHE, or a folder in the user's cache."""
     named = os.environ.get("RANKLOOP_CACHE")
     return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "rankloop"
 
 
 def fingerprint(id: str) -> str:
-    """What the files of a data set hold: another content, another fingerprint."""
+    """Return a fingerprint of the content of a data set's files."""
     return _fingerprint(str(finder.root()), id)
 
 
 def read(id: str, kind: type[T]) -> T:
-    """A data set below the root of the data, read once."""
+    """Return a data set below the root of the data; each is read once per process."""
     return finder.of_kind(kind, id, _read(str(finder.root()), id))
 
 
@@ -57,23 +57,23 @@ def _read(root: str, id: str) -> object:
 
 @cache
 def _fingerprint(root: str, id: str) -> str:
-    return kept.fingerprint(*sorted(finder.find(root, id).values()))
+    return array_cache.fingerprint(*sorted(finder.find(root, id).values()))
 
 
 def _prepared(name: str, data: str, make: Callable[[], Arrays], **key: object) -> Arrays:
-    return kept.Cache(folder()).get(name, {"data": [data, fingerprint(data)], "seed": SEED, **key}, make)
+    return array_cache.Cache(folder()).get(name, {"data": [data, fingerprint(data)], "seed": SEED, **key}, make)
 
 
 def feedback_matrix(
     id: str, *, categories: tuple[str, ...] = (), users: int | None = None, items: int | None = None
 ) -> BoolArray:
-    """Who is attracted by what, [users, items], of the most active users and most popular items.
+    """Return which user is attracted by which item, [users, items], for the most active users and most popular items.
 
     Args:
         id: a data set of ratings, reviews or plays.
-        categories: only items of one of them.
-        users: at most so many.
-        items: at most so many.
+        categories: keep only items of these categories.
+        users: maximum number of users.
+        items: maximum number of items.
     """
     ratings = read(id, Ratings)
     if categories:
@@ -89,21 +89,21 @@ def feedback_matrix(
 
 @dataclass(frozen=True, eq=False)
 class ArmTable:
-    """n vectors to choose from."""
+    """n arms: vectors with a success rate or a label."""
 
     x: FloatArray  # [n, 10], unit norm
-    rate: FloatArray  # [n] success rate, or the label
+    rate: FloatArray  # [n] success rate or label
     coverage: FloatArray | None  # [n, topics], unit norm
 
 
 def digit_arms(topics: int | None = None) -> ArmTable:
-    """MNIST, once for each number of topics; see `_digit_arms`."""
+    """Return the arms of MNIST, computed once for each number of topics; see `_digit_arms`."""
     return _digit_arms(str(finder.root()), topics)
 
 
 @cache
 def _digit_arms(root: str, topics: int | None) -> ArmTable:
-    """MNIST: a PCA of 19,800 training images, all other digits as arms (paper `long-sequences`, Appendix D.1)."""
+    """Return MNIST digits as arms, by a PCA of 19,800 others (paper `long-sequences`, Appendix D.1)."""
 
     def make() -> Arrays:
         digits = read("mnist", Digits)
@@ -120,13 +120,13 @@ def _digit_arms(root: str, topics: int | None) -> ArmTable:
 
 
 def rated_arms(id: str, topics: int | None = None) -> ArmTable:
-    """Items of ratings, once for each number of topics; see `_rated_arms`."""
+    """Return the items of ratings as arms, computed once for each number of topics; see `_rated_arms`."""
     return _rated_arms(str(finder.root()), id, topics)
 
 
 @cache
 def _rated_arms(root: str, id: str, topics: int | None) -> ArmTable:
-    """Items of ratings: a fifth of them (at most 10,000) make an SVD, the others are arms (Section 5).
+    """Return items of ratings as arms, by an SVD of a fifth of them (at most 10,000); the others are arms (Section 5).
 
     The success rate is σ(mean value - median of the means).
     """
@@ -157,7 +157,7 @@ def _with_coverage(id: str, x: FloatArray, rate: FloatArray, topics: int | None)
 
 @dataclass(frozen=True, eq=False)
 class JudgedQueries:
-    """Test queries with their documents, padded to the longest, and what rankers trained before think of them."""
+    """Test queries with their documents, padded to the longest, and Beta priors from rankers trained beforehand."""
 
     nu: FloatArray  # [Q, L]
     x: FloatArray  # [Q, L, d]
@@ -166,11 +166,11 @@ class JudgedQueries:
     b: FloatArray  # [Q, L]
 
 
-def judged_queries(id: str, *, rankers: int = 10, least: int = 10) -> JudgedQueries:
-    """The test queries of at least so many documents, their attraction, features and Beta priors (paper `prior`, 5.4).
+def judged_queries(id: str, *, rankers: int = 10, min_documents: int = 10) -> JudgedQueries:
+    """Return the test queries with enough documents: attraction, features and Beta priors (paper `prior`, 5.4).
 
-    Features are scaled to [0, 1] over all documents, those of standard deviation below 1e-6 removed (Appendix F), and
-    each document's to unit norm.
+    Features are scaled to [0, 1] over all documents, features of standard deviation below 1e-6 are removed
+    (Appendix F), and each document is scaled to unit norm.
     """
 
     def make() -> Arrays:
@@ -181,62 +181,62 @@ def judged_queries(id: str, *, rankers: int = 10, least: int = 10) -> JudgedQuer
         shapes = np.ones((2, *queries.present.shape))
         shapes[:, queries.present] = a, b
         nu = np.where(queries.present, ensemble.attraction(queries.grade, TOP_GRADE), 0.0)
-        enough = queries.present.sum(axis=1) >= least
+        enough = queries.present.sum(axis=1) >= min_documents
         if not enough.any():
-            raise BadData(f"no test query of {id} has {least} documents, which is what an experiment shows.")
+            raise BadData(f"no test query of {id} has {min_documents} documents, the number that an experiment shows.")
         made = {"nu": nu, "x": queries.x, "present": queries.present, "a": shapes[0], "b": shapes[1]}
         return {name: array[enough] for name, array in made.items()}
 
-    return JudgedQueries(**_prepared("judged", id, make, rankers=rankers, least=least))
+    return JudgedQueries(**_prepared("judged", id, make, rankers=rankers, least=min_documents))
 
 
 @dataclass(frozen=True, eq=False)
 class FittedLog:
-    """A simulator of the item-position kind, fitted on logged clicks."""
+    """Parameters of an item-position world, fitted on logged clicks."""
 
-    alpha: FloatArray  # [N] loss of log-odds with each slot
+    alpha: FloatArray  # [N] decrease of the log-odds per slot
     beta: FloatArray  # [N, d]
     intercept: FloatArray  # [N]
-    contexts: FloatArray  # [n, d] of the impressions that were clicked
+    contexts: FloatArray  # [n, d] of the clicked impressions
     features: FloatArray  # [N, 3], unit norm
 
 
 def fitted_log(id: str = "open-bandit") -> FittedLog:
-    """P(click) = σ(c_j + xᵀβ_j - α_j k) fitted on both logs of the whole shop, for the items ever clicked.
+    """Fit P(click) = σ(c_j + xᵀβ_j - α_j k) on both logs of the whole shop, for the items with clicks.
 
-    Each item's parameters are a shared part plus its own deviation, both with ridge 1 (there are few clicks);
-    contexts are those of clicked impressions, as in paper `select-rank`, Section 5.
+    Each item's parameters are a shared part plus a deviation, both with ridge 1, since there are few clicks; contexts
+    are those of clicked impressions, as in paper `select-rank`, Section 5.
     """
 
     def make() -> Arrays:
-        place = finder.find(finder.root(), id)["random/all"].parents[2]
-        random, bts = (bandit_log.read_log(place, behaviour, "all") for behaviour in ("random", "bts"))
+        folder = finder.find(finder.root(), id)["random/all"].parents[2]
+        random, bts = (bandit_log.read_log(folder, behaviour, "all") for behaviour in ("random", "bts"))
         x = np.concatenate([random.user, bts.users(random.user_columns)])
         item, slot, click = (
             np.concatenate([getattr(log, name) for log in (random, bts)]) for name in ("item", "position", "click")
         )
         theta = _fit_items(item, np.column_stack([np.ones(len(item)), x, slot]), click, len(random.item_features))
-        ever = np.unique(item[click])
+        clicked = np.unique(item[click])
         y = random.item_features
         y = (y - y.mean(axis=0)) / np.where(y.std(axis=0) > 0, y.std(axis=0), 1.0)
-        y = features.unit_rows(features.pca(y, y[ever], min(ITEM_DIM, *y.shape)))
-        made = {"intercept": theta[ever, 0], "beta": theta[ever, 1:-1], "alpha": -theta[ever, -1]}
+        y = features.unit_rows(features.pca(y, y[clicked], min(ITEM_DIM, *y.shape)))
+        made = {"intercept": theta[clicked, 0], "beta": theta[clicked, 1:-1], "alpha": -theta[clicked, -1]}
         return made | {"contexts": x[click], "features": y}
 
     return FittedLog(**_prepared("fitted-log", id, make, dim=ITEM_DIM, tolerance=TOLERANCE))
 
 
 def _fit_items(item: IntArray, z: FloatArray, click: BoolArray, items: int) -> FloatArray:
-    """Parameters [items, d] of logistic regressions of clicks on z [n, d], shared part plus deviation."""
+    """Return the parameters [items, d] of logistic regressions of clicks on z [n, d]: shared part plus deviation."""
     try:
         from sklearn.linear_model import LogisticRegression
     except ModuleNotFoundError:
         raise MissingExtra("a simulator fitted on logs", "experiments") from None
     if click.all() or not click.any():
-        raise BadData("the logs of open-bandit have no click, or nothing else: there is nothing to fit.")
+        raise BadData("the logs of open-bandit have no clicks or only clicks; there is nothing to fit.")
     n, d = z.shape
     columns = (item[:, None] * d + np.arange(d)).ravel()
-    own = csr_matrix((z.ravel(), columns, np.arange(0, n * d + 1, d)), shape=(n, items * d))
+    deviations = csr_matrix((z.ravel(), columns, np.arange(0, n * d + 1, d)), shape=(n, items * d))
     model = LogisticRegression(C=1.0, fit_intercept=False, tol=TOLERANCE, max_iter=10_000)
-    weights = model.fit(hstack([csr_matrix(z), own]).tocsr(), click).coef_[0]
+    weights = model.fit(hstack([csr_matrix(z), deviations]).tocsr(), click).coef_[0]
     return np.asarray(weights[:d] + weights[d:].reshape(items, d))

@@ -1,4 +1,4 @@
-"""Who gave which item what: ratings, plays or visits."""
+"""Ratings, reviews or play counts of items by users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rankloop.types import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Ratings:
-    """n rows of a user, an item and a value; users and items are numbered from 0 and may have no row."""
+    """n rows of user, item and value; users and items are numbered from 0 and may have no rows."""
 
     user: IntArray  # [n]
     item: IntArray  # [n]
@@ -25,18 +25,18 @@ class Ratings:
     categories: Mapping[str, BoolArray]  # genre or category -> [items]
 
     def liked(self, above: float) -> BoolArray:
-        """Whether some row of user and item has a value above this, [users, items]."""
+        """Return whether a user has rated an item above a value, [users, items]."""
         W = np.zeros((self.users, self.items), dtype=np.bool_)
         keep = self.value > above
         W[self.user[keep], self.item[keep]] = True
         return W
 
     def binary(self) -> BoolArray:
-        """Whether user and item have a row, [users, items]."""
+        """Return whether user and item have a row, [users, items]."""
         return self.liked(-np.inf)
 
     def sparse(self) -> csr_matrix[np.float64]:
-        """Values, [users, items]; the mean where a pair has several rows."""
+        """Return the values, [users, items]; the mean where a pair has several rows."""
         shape = (self.users, self.items)
         R = csr_matrix(coo_matrix((self.value, (self.user, self.item)), shape=shape))
         if R.nnz < len(self.value):
@@ -44,26 +44,26 @@ class Ratings:
         return R
 
     def most(self, users: int | None = None, items: int | None = None) -> Ratings:
-        """The users and the items with the most rows, both counted before the cut, in their order; ties by index."""
+        """Return the users and the items with the most rows, both counted before the cut, ties by index."""
         return self._cut(_most(self.user, self.users, users), _most(self.item, self.items, items))
 
     def within(self, category: str) -> Ratings:
-        """The items of a category; all users stay."""
+        """Return the items of a category, with all users."""
         validate.choice("category", category, self.categories)
         return self.only(self.categories[category])
 
     def only(self, items: BoolArray) -> Ratings:
-        """The items of a mask [items]; all users stay."""
+        """Return the items of a mask [items], with all users."""
         return self._cut(np.ones(self.users, dtype=np.bool_), items)
 
     def active(self) -> Ratings:
-        """Without users and items that have no row."""
+        """Return the ratings without users and items that have no rows."""
         return self._cut(
             np.bincount(self.user, minlength=self.users) > 0, np.bincount(self.item, minlength=self.items) > 0
         )
 
     def _cut(self, users: BoolArray, items: BoolArray) -> Ratings:
-        """The users and items of two masks, [users] and [items]."""
+        """Return the users and items of two masks, [users] and [items]."""
         keep = users[self.user] & items[self.item]
         return replace(
             self,
@@ -86,17 +86,17 @@ def _most(index: IntArray, size: int, wanted: int | None) -> BoolArray:
 
 
 def number_ids(ids: IntArray) -> tuple[IntArray, IntArray]:
-    """Ids [n] as indices [n] into the sorted distinct ids [m]; by a table where the largest id allows."""
+    """Return ids [n] as indices [n] into the sorted distinct ids [m]; by a lookup table where the largest id allows."""
     if not len(ids) or ids.min() < 0 or ids.max() > 10 * len(ids) + 10_000:
         distinct, index = np.unique(ids, return_inverse=True)
         return index.astype(np.int64), distinct
-    there = np.zeros(int(ids.max()) + 1, dtype=np.bool_)
-    there[ids] = True
-    return (np.cumsum(there) - 1)[ids], np.flatnonzero(there)
+    occurs = np.zeros(int(ids.max()) + 1, dtype=np.bool_)
+    occurs[ids] = True
+    return (np.cumsum(occurs) - 1)[ids], np.flatnonzero(occurs)
 
 
 def category_masks(of_items: Sequence[Iterable[str]]) -> dict[str, BoolArray]:
-    """Category -> [items], from the categories of each item; names in order."""
+    """Return category -> mask [items], from the categories of each item; names are sorted."""
     masks: dict[str, BoolArray] = {}
     for item, names in enumerate(of_items):
         for name in names:

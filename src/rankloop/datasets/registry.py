@@ -1,4 +1,4 @@
-"""The data sets that can be read: their files, where a person gets them and under which licence."""
+"""The data sets that can be read: their files, sources and licences."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ FOLDS = range(1, 6)
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set that somebody may have."""
+    """A data set that users download themselves."""
 
     id: str
     title: str
-    patterns: tuple[FileLayout, ...]  # the most wanted first
-    what: str  # the files to get
-    where: str  # the site of those who own them
+    patterns: tuple[FileLayout, ...]  # in order of preference
+    what: str  # the files to download
+    where: str  # the site of the owner
     licence: str
     read: Callable[[Files], object]
     counts: Callable[[Files], dict[str, int]]
     put: str = "put it there"
-    also: str | None = None  # a data set that is read with it, where there
+    also: str | None = None  # a data set that is read with it, if present
 
 
 def _movielens(id: str, title: str, name: str, suffix: str, licence: str) -> DataSet:
-    """A zip of GroupLens, or the folder in it."""
+    """Return a MovieLens data set: a zip file of GroupLens, or the extracted folder."""
     files = {"ratings": f"{name}/ratings.{suffix}", "movies": f"{name}/movies.{suffix}"}
     read = readers.movielens_dat if suffix == "dat" else readers.movielens_csv
     patterns = (FileLayout({"zip": f"{name}.zip"}), FileLayout(files))
@@ -41,7 +41,7 @@ def _movielens(id: str, title: str, name: str, suffix: str, licence: str) -> Dat
 
 
 def _folds(under: str = "", width: int | None = None) -> tuple[FileLayout, ...]:
-    """The five folds of MSLR-WEB and LETOR; the first is the most wanted."""
+    """Return the layouts of the five folds of MSLR-WEB and LETOR; the first fold is preferred."""
     return tuple(
         FileLayout({role: f"Fold{fold}/{role}.txt" for role in ("train", "vali", "test")}, ("vali",), under, width)
         for fold in FOLDS
@@ -49,7 +49,7 @@ def _folds(under: str = "", width: int | None = None) -> tuple[FileLayout, ...]:
 
 
 def _copies(name: str) -> tuple[FileLayout, ...]:
-    """Files such as web30k_fold1_train.txt: one fold of one collection is never tested on another's."""
+    """Return layouts of files such as web30k_fold1_train.txt; folds of different collections are never mixed."""
     return tuple(
         FileLayout({role: f"{name}_fold{fold}_{role}*.txt" for role in ("train", "vali", "test")}, ("vali",))
         for fold in FOLDS

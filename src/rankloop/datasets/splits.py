@@ -1,4 +1,4 @@
-"""Judgements for training, for choosing parameters and for testing."""
+"""Relevance judgements for training, validation and testing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rankloop.datasets.judgements import Judgements, count_judgements, join, rea
 
 @dataclass(frozen=True)
 class Split:
-    """Three parts of a data set that share no query."""
+    """Training, validation and test judgements, with disjoint queries."""
 
     train: Judgements
     vali: Judgements | None
@@ -21,13 +21,13 @@ class Split:
 def read_split(
     files: Mapping[str, Path], *, features: int | None = None, sparse: bool = False, queries: int | None = None
 ) -> Split:
-    """The parts from files by role: `train` (or `train 1`, `train 2`, ...), `vali` if any, and `test`.
+    """Return the split from files by role: `train` (or `train 1`, `train 2`, ...), `vali` if any, and `test`.
 
     Args:
         files: role -> path.
         features: d, where known.
-        sparse: accept lines that leave out features.
-        queries: read no more than so many queries of each file.
+        sparse: accept lines that omit features.
+        queries: maximum number of queries to read from each file.
     """
     parts = {
         role: read_judgements(path, features=features, sparse=sparse, queries=queries) for role, path in files.items()
@@ -37,7 +37,7 @@ def read_split(
 
 
 def count_split(files: Mapping[str, Path], *, features: int | None = None, sparse: bool = False) -> dict[str, int]:
-    """Queries, rows and features, and the queries for training and testing."""
+    """Count queries, rows and features, and the queries for training and testing."""
     counts = {role: count_judgements(path, features=features, sparse=sparse) for role, path in files.items()}
     return {
         "queries": sum(count.queries for count in counts.values()),

@@ -1,4 +1,4 @@
-"""SVMlight text of graded documents: `grade qid:Q 1:v 2:v ... # comment`."""
+"""Read graded documents in SVMlight format: `grade qid:Q 1:v 2:v ... # comment`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rankloop.datasets.text_files import NUMERIC, bad_line, blocks, opened, pars
 from rankloop.types import FloatArray, IntArray
 
 HEAD, PAIR = b" qid:", b" :"
-"""What is left of a line when its numbers are taken out: a head, then a pair for each feature."""
+"""What remains of a line without its numbers: a head, then a pair for each feature."""
 
-ABSENT = 1e300
-"""Istella writes the largest double where a feature has no value; whatever is beyond this is read as 0."""
+ABSENT_ABOVE = 1e300
+"""Istella writes the largest double for a missing value; values above this bound are read as 0."""
 
-GRADES = 32
-"""More than any data set has."""
+GRADE_LIMIT = 32
+"""Grades are below this; no data set has as many."""
 
 
 class SvmlightRows(NamedTuple):
-    """Some lines of a file."""
+    """The rows of some lines of a file."""
 
     grade: IntArray  # [n]
     query: IntArray  # [n]
@@ -31,7 +31,7 @@ class SvmlightRows(NamedTuple):
 
 
 def row_blocks(path: Path, features: int | None, sparse: bool) -> Iterator[SvmlightRows]:
-    """The rows of a plain or gz file, block by block; d is that of the first line where `features` is None."""
+    """Yield the rows of a plain or gz file in blocks; `features` None takes the number of the first line."""
     line = 1
     with opened(path) as stream:
         for text in blocks(stream):
@@ -50,7 +50,7 @@ def row_blocks(path: Path, features: int | None, sparse: bool) -> Iterator[Svmli
 
 
 def first_width(path: Path) -> int | None:
-    """How many features the first line has; None where that cannot be read."""
+    """Return the number of features in the first line; None where it cannot be read."""
     try:
         with opened(path) as stream:
             line = _tidy(stream.readline(1 << 16).strip() + b"\n")
@@ -61,7 +61,7 @@ def first_width(path: Path) -> int | None:
 
 
 def _tidy(text: bytes) -> bytes:
-    """Without comments, blanks at line ends and doubled blanks."""
+    """Return the text without comments, trailing blanks and repeated blanks."""
     if b"#" in text:
         text = re.sub(rb"#[^\n]*", b"", text)
     text = text.replace(b"\t", b" ")
@@ -71,7 +71,7 @@ def _tidy(text: bytes) -> bytes:
 
 
 def _parse(block: bytes, d: int, sparse: bool) -> SvmlightRows | None:
-    """Whole lines; None where one of them is not as it should be."""
+    """Return the rows of complete lines; None if one of them is malformed."""
     marks = block.translate(None, NUMERIC)
     pairs = np.array([mark.count(PAIR) for mark in marks.splitlines()])
     if marks != b"".join([HEAD + PAIR * k + b"\n" for k in pairs.tolist()]) or (not sparse and (pairs != d).any()):
@@ -84,10 +84,10 @@ def _parse(block: bytes, d: int, sparse: bool) -> SvmlightRows | None:
     with np.errstate(invalid="ignore"):
         grade, query, index = (a.astype(np.int64) for a in (found[head], found[head + 1], column))
     row = np.repeat(np.arange(len(pairs)), pairs)
-    whole = (grade == found[head]) & (query == found[head + 1]) & (query >= 0) & (grade >= 0) & (grade < GRADES)
+    whole = (grade == found[head]) & (query == found[head + 1]) & (query >= 0) & (grade >= 0) & (grade < GRADE_LIMIT)
     ordered = (index == column) & (index >= 1) & (index <= d) & (np.diff(row * (d + 1) + index, prepend=0) > 0)
     if not whole.all() or not ordered.all():
         return None
     x = np.zeros((len(pairs), d))
-    x[row, index - 1] = np.where(np.abs(value) < ABSENT, value, 0.0)
+    x[row, index - 1] = np.where(np.abs(value) < ABSENT_ABOVE, value, 0.0)
     return SvmlightRows(grade, query, x)

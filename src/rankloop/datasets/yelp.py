@@ -1,4 +1,4 @@
-"""Yelp: the original lines of JSON, and .npz cuts of them."""
+"""Yelp reviews, from the original JSON lines or from .npz extracts of them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ STARS = (1.0, 5.0)
 
 
 def read_npz(path: str | Path, categories_csv: str | Path | None = None) -> Ratings:
-    """A cut with `user`, `business` and maybe `rating`, each [n]; value 1 where there is no rating.
+    """Return the ratings of an extract with `user`, `business` and optional `rating`, each [n]; value 1 if it has none.
 
-    Categories come from a csv of `business,category`, or from the pairs `bc_business`, `bc_category` of the cut:
-    codes without names. Items are the businesses with a row.
+    Categories come from a csv of `business,category`, or from the pairs `bc_business`, `bc_category` of the extract,
+    which are codes without names. Items are the businesses with a row.
     """
     path = Path(path)
     arrays = _arrays(path)
@@ -36,7 +36,7 @@ def read_npz(path: str | Path, categories_csv: str | Path | None = None) -> Rati
     item, businesses = number_ids(arrays["business"].astype(np.int64))
     value = arrays.get("rating", np.ones(len(user))).astype(np.float64)
     if not ((value >= STARS[0]) & (value <= STARS[1])).all():
-        raise BadData(f"{path.name} has a rating outside 1 to 5: it is another file.")
+        raise BadData(f"{path.name} has a rating outside 1 to 5: it is a file of another kind.")
     of: defaultdict[int, list[str]] = defaultdict(list)
     if categories_csv is not None:
         for business, category in _pairs(Path(categories_csv)):
@@ -51,39 +51,39 @@ def read_npz(path: str | Path, categories_csv: str | Path | None = None) -> Rati
 
 def _arrays(path: Path) -> dict[str, NDArray[np.generic]]:
     if not path.is_file():
-        raise MissingData(f"{path} is not there; give a .npz file with user and business.")
+        raise MissingData(f"{path} does not exist; give a .npz file with user and business.")
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (OSError, EOFError, ValueError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error):
         raise BadData(
-            f"{path.name} cannot be read as a .npz file: it is damaged or cut short; fetch it again."
+            f"{path.name} cannot be read as a .npz file: it is damaged or truncated; download it again."
         ) from None
     rows = [arrays.get(name, np.empty(0)) for name in ("user", "business")]
     rows += [arrays["rating"]] if "rating" in arrays else []
     if any(a.ndim != 1 or a.dtype.kind not in "iu" or len(a) != len(rows[0]) for a in rows):
         raise BadData(
-            f"{path.name} lacks whole numbers user and business (and rating) of one length: it is another file."
+            f"{path.name} lacks whole numbers user and business (and rating) of one length: it is of another kind."
         )
     return arrays
 
 
 def _pairs(path: Path) -> Iterator[tuple[int, str]]:
-    """Business and category from a csv."""
+    """Yield business and category from a csv."""
     with opened(path) as stream:
         rows = csv.reader(text_lines(stream))
         if next(rows, None) != ["business", "category"]:
-            raise BadData(f"{path.name} does not start with business,category: it is another file.")
+            raise BadData(f"{path.name} does not start with business,category: it is a file of another kind.")
         for row in rows:
             if len(row) != 2 or not row[0].isdecimal():
-                raise BadData(f"{path.name} has {','.join(row)[:60]!r} for business,category; fetch it again.")
+                raise BadData(f"{path.name} has {','.join(row)[:60]!r} for business,category; download it again.")
             yield int(row[0]), row[1]
 
 
 def read_json(path: str | Path) -> Ratings:
-    """Reviews and businesses from a folder or zip with the original *review.json and *business.json.
+    """Return the reviews of a folder or zip with the original *review.json and *business.json.
 
-    Numbered in the order of the reviews; items are the reviewed businesses.
+    Users and items are numbered in the order of the reviews; items are the reviewed businesses.
     """
     path = Path(path)
     users: defaultdict[str, int] = defaultdict()
@@ -94,12 +94,12 @@ def read_json(path: str | Path) -> Ratings:
         for line, review in enumerate(_objects(stream, "review.json", ("user_id", "business_id", "stars")), 1):
             stars = review["stars"]
             if not isinstance(stars, int | float) or not STARS[0] <= stars <= STARS[1]:
-                raise BadData(f"review.json line {line} has {stars!r} stars: it is another file.")
+                raise BadData(f"review.json line {line} has {stars!r} stars: it is a file of another kind.")
             user.append(users[str(review["user_id"])])
             item.append(businesses[str(review["business_id"])])
             value.append(stars)
     if not value:
-        raise BadData(f"review.json of {path} holds no review; fetch it again.")
+        raise BadData(f"review.json of {path} holds no review; download it again.")
     of: list[list[str]] = [[] for _ in businesses]
     with opened(path, *BUSINESSES) as stream:
         for business in _objects(stream, "business.json", ("business_id", "categories")):
@@ -117,19 +117,21 @@ def read_json(path: str | Path) -> Ratings:
 
 
 def _categories(given: object) -> list[str]:
-    """Names between commas, as newer files have them, or a list of names."""
+    """Return the categories of names separated by commas, as in newer files, or of a list of names."""
     if isinstance(given, str):
         return [name.strip() for name in given.split(",")] if given else []
     return [str(name).strip() for name in given] if isinstance(given, list) else []
 
 
 def _objects(stream: IO[bytes], name: str, fields: tuple[str, ...]) -> Iterator[dict[str, object]]:
-    """One JSON object a line, with these fields."""
+    """Yield one JSON object per line, with these fields."""
     for line, text in enumerate(stream, 1):
         try:
             found = json.loads(text)
         except ValueError:
-            raise BadData(f"{name} line {line} is no JSON: the file is damaged or cut short; fetch it again.") from None
+            raise BadData(
+                f"{name} line {line} is not JSON: the file is damaged or truncated; download it again."
+            ) from None
         if not isinstance(found, dict) or any(field not in found for field in fields):
-            raise BadData(f"{name} line {line} lacks {', '.join(fields)}: it is another file.")
+            raise BadData(f"{name} line {line} lacks {', '.join(fields)}: it is a file of another kind.")
         yield found

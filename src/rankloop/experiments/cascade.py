@@ -1,13 +1,13 @@
-"""Paper `cascade`: recommending from large sets of items, Section 4."""
+"""Paper `cascade`: recommendation from large sets of items, Section 4."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rankloop.experiments.claims import Claim, EveryRun, Lower, Rises
+from rankloop.experiments.claims import Claim, LowerInEveryRun, LowerRegret, MonotoneTrend
 from rankloop.experiments.experiment import Experiment, Panel
-from rankloop.experiments.figures import Curves, Overlay
+from rankloop.experiments.figures import Curves, OverlaidCurves
 
 Player = Mapping[str, object]
 UCB1 = {"id": "cascade-ucb1", "label": "CascadeUCB1"}
@@ -17,12 +17,12 @@ RANKED = {"id": "ranked-lin-ts", "label": "RankedLinTS"}
 
 @dataclass(frozen=True)
 class CascadeProblem:
-    """A data set as the paper cuts it, and its category for figure 2b."""
+    """A data set as the paper uses it, and its category for figure 2b."""
 
     name: str
     data: str
     most: Mapping[str, int]
-    largest: str  # what L is at its maximum, in words
+    largest: str  # the largest L, as text
     subset: str
     subset_data: tuple[str, ...]
     subset_world: Mapping[str, object] = field(default_factory=dict)
@@ -38,7 +38,7 @@ PROBLEMS = (
         "adventure films",
         ("movielens-1m",),
         {"data": "movielens-1m", "categories": ["Adventure"]},
-        "A film attracts those who gave it more than 3 stars. ",
+        "A film attracts the users who gave it more than 3 stars. ",
     ),
     CascadeProblem(
         "yelp",
@@ -63,7 +63,7 @@ PROBLEMS = (
         "The paper has 400,000 users; the public sample used here has 1,630. ",
     ),
 )
-WHICH = "Which 16 or 256 items the paper takes is not said: here the most popular ones, shuffled. "
+WHICH = "The paper does not say which 16 or 256 items it uses: here they are the most popular ones, shuffled. "
 
 
 def _panel(
@@ -93,29 +93,31 @@ def _fig1(problem: CascadeProblem) -> Experiment:
         Claim(
             "At L = 16 the regret of CascadeUCB1 is larger than that of CascadeLinTS, about twice",
             "Section 4.4.1",
-            Lower("CascadeLinTS", ("CascadeUCB1",), where={"items": "L = 16"}),
+            LowerRegret("CascadeLinTS", ("CascadeUCB1",), where={"items": "L = 16"}),
         ),
         Claim(
             "At L = 256 the regret of CascadeUCB1 is several times that of CascadeLinTS (more than 3 times)",
             "Figure 1",
-            Lower("CascadeLinTS", ("CascadeUCB1",), times=3.0, where={"items": "L = 256"}),
+            LowerRegret("CascadeLinTS", ("CascadeUCB1",), times=3.0, where={"items": "L = 256"}),
         ),
         Claim(
             "At the largest L the regret of CascadeUCB1 is orders of magnitude larger (here: more than 10 times)",
             "Section 4.4.1",
-            Lower("CascadeLinTS", ("CascadeUCB1",), times=10.0, where={"items": large}),
+            LowerRegret("CascadeLinTS", ("CascadeUCB1",), times=10.0, where={"items": large}),
         ),
         Claim(
             "CascadeLinTS's regret is lower than RankedLinTS's for every L",
             "Section 4.6.1",
-            Lower("CascadeLinTS", ("RankedLinTS",)),
+            LowerRegret("CascadeLinTS", ("RankedLinTS",)),
         ),
         Claim(
             "At L = 256 and the largest L it is lower in every single run",
             "Figure 1",
-            EveryRun("CascadeLinTS", "RankedLinTS", where={"items": "L = 256"}),
+            LowerInEveryRun("CascadeLinTS", "RankedLinTS", where={"items": "L = 256"}),
         ),
-        Claim("… and at the largest L", "Figure 1", EveryRun("CascadeLinTS", "RankedLinTS", where={"items": large})),
+        Claim(
+            "… and at the largest L", "Figure 1", LowerInEveryRun("CascadeLinTS", "RankedLinTS", where={"items": large})
+        ),
     )
     return Experiment(
         id=f"cascade/fig1-{problem.name}",
@@ -129,13 +131,13 @@ def _fig1(problem: CascadeProblem) -> Experiment:
 
 
 def _fig2(problem: CascadeProblem, part: str) -> Experiment:
-    """One of the parts a (features), b (features, a subset), c (slots, regret) and d (slots, reward)."""
+    """Return part a (features), b (features, a subset), c (slots, regret) or d (slots, reward)."""
     subset = part == "b"
 
     def panels(quick: bool) -> tuple[Panel, ...]:
         if part in "ab":
             base = dict(problem.subset_world) if subset else _world(problem)
-            # A category may have fewer than 256 items; then all of them are taken.
+            # A category may have fewer than 256 items; then all of them are used.
             size = {} if subset else {"items": 256}
             return tuple(
                 _panel("d", d, f"d = {d}", {**base, **size, "dim": d, "k": 4}, (LIN_TS,), quick) for d in (10, 20, 40)
@@ -157,8 +159,8 @@ def _fig2(problem: CascadeProblem, part: str) -> Experiment:
         id=f"cascade/fig2{part}-{problem.name}",
         title=f"CascadeLinTS by number of {what}: {metric}, {problem.data}",
         panels=panels,
-        arrangement=Overlay(metric),
-        claims=(Claim(claim, "Section 4.4.1", Rises("CascadeLinTS", of=metric)),),
+        arrangement=OverlaidCurves(metric),
+        claims=(Claim(claim, "Section 4.4.1", MonotoneTrend("CascadeLinTS", of=metric)),),
         data=problem.subset_data if subset else (problem.data,),
         differs=problem.note + note,
     )

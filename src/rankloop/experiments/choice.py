@@ -1,10 +1,10 @@
-"""Paper `choice`: one choice among the whole list, Section 6."""
+"""Paper `choice`: multinomial logit choice among the items of a list, Section 6."""
 
 from __future__ import annotations
 
-from rankloop.experiments.claims import Claim, Close, Lower, Straight
+from rankloop.experiments.claims import Claim, CloseTo, LinearGrowth, LowerRegret
 from rankloop.experiments.experiment import Experiment, Panel
-from rankloop.experiments.figures import CurvesAndEnds
+from rankloop.experiments.figures import CurvesAndFinals
 
 POLICIES = (
     {"id": "epoch-ucb", "label": "Epoch-UCB"},
@@ -36,7 +36,7 @@ def _experiment(figure: int, problem: str, full: int, quick: int, claims: tuple[
         id=f"choice/fig{figure}",
         title=f"Seven algorithms on problem ({problem})",
         panels=panels,
-        arrangement=CurvesAndEnds(),
+        arrangement=CurvesAndFinals(),
         claims=(*COMMON, *claims),
         differs=DIFFERS,
     )
@@ -46,32 +46,32 @@ COMMON = (
     Claim(
         "Epoch-UCB-W, with the weaker coefficients, is far behind Epoch-UCB (more than 2 times its regret)",
         "Section 6",
-        Lower("Epoch-UCB", ("Epoch-UCB-W",), times=2.0),
+        LowerRegret("Epoch-UCB", ("Epoch-UCB-W",), times=2.0),
     ),
     Claim(
         "Epoch-UCB is among the best of those who know the biases (at most 2 times PBM-UCB)",
         "Section 6",
-        Close("Epoch-UCB", "PBM-UCB", times=2.0),
+        CloseTo("Epoch-UCB", "PBM-UCB", times=2.0),
     ),
     Claim(
         "PBM-UCB is among the best of those who know the biases (at most 2 times Epoch-UCB)",
         "Section 6",
-        Close("PBM-UCB", "Epoch-UCB", times=2.0),
+        CloseTo("PBM-UCB", "Epoch-UCB", times=2.0),
     ),
-    Claim("Epoch-UCB-W is worse than TopRank", "Section 6", Lower("TopRank", ("Epoch-UCB-W",))),
+    Claim("Epoch-UCB-W is worse than TopRank", "Section 6", LowerRegret("TopRank", ("Epoch-UCB-W",))),
     Claim(
         "Epoch-UCB-UPB* is not much worse than those who know the biases (at most 2 times Epoch-UCB)",
         "Section 6",
-        Close("Epoch-UCB-UPB*", "Epoch-UCB", times=2.0),
+        CloseTo("Epoch-UCB-UPB*", "Epoch-UCB", times=2.0),
     ),
     Claim(
         "Epoch-UCB-UPB is overly conservative beside Epoch-UCB-UPB* (more than 2 times its regret)",
         "Section 6",
-        Lower("Epoch-UCB-UPB*", ("Epoch-UCB-UPB",), times=2.0),
+        LowerRegret("Epoch-UCB-UPB*", ("Epoch-UCB-UPB",), times=2.0),
     ),
 )
 LINEAR = Claim(
-    "TopRank's regret is linear where the biases do not decrease down the list", "Section 6", Straight("TopRank")
+    "TopRank's regret is linear where the biases do not decrease down the list", "Section 6", LinearGrowth("TopRank")
 )
 EXPERIMENTS = (
     _experiment(1, "a", 50_000, 5_000, ()),
@@ -86,7 +86,7 @@ EXPERIMENTS = (
             Claim(
                 "MNL-Bandit goes on exploring long after Epoch-UCB-UPB* exploits (more than 2 times its regret)",
                 "Section 6",
-                Lower("Epoch-UCB-UPB*", ("MNL-Bandit",), times=2.0),
+                LowerRegret("Epoch-UCB-UPB*", ("MNL-Bandit",), times=2.0),
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Claims of the papers as data, and what the results say about them."""
+"""Claims of the papers as data, and statistical tests that decide them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from rankloop.experiments.experiment import Key, Outcome
 from rankloop.simulator.result import Result, Trace
-from rankloop.simulator.stats import half_width, share_of
+from rankloop.simulator.stats import half_width, ratio_of_means
 
 
 class ClaimVerdict(StrEnum):
-    """What the numbers say; the worst of several comes last."""
+    """The verdict on a claim; ordered from best to worst."""
 
     HOLDS = "holds"
     UNSURE = "cannot tell"
@@ -24,7 +24,7 @@ class ClaimVerdict(StrEnum):
 
     @property
     def opposite(self) -> ClaimVerdict:
-        """The verdict on the opposite claim."""
+        """Return the verdict on the opposite claim."""
         return {ClaimVerdict.HOLDS: ClaimVerdict.FAILS, ClaimVerdict.FAILS: ClaimVerdict.HOLDS}.get(self, self)
 
 
@@ -36,35 +36,35 @@ class ClaimFinding:
     numbers: str
 
 
-class Test(Protocol):
-    """Something that results can pass or fail."""
+class ClaimTest(Protocol):
+    """A test that decides a claim from the results of an experiment."""
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """The verdict on these results."""
+        """Return the verdict for an outcome."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper, where it stands, and the test that decides it."""
+    """A statement of a paper, its location in the paper, and the test that decides it."""
 
     text: str
     source: str
-    test: Test
+    test: ClaimTest
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """The verdict on these results."""
+        """Return the verdict for an outcome."""
         return self.test.judge(outcome)
 
 
-def together(findings: Iterable[tuple[str, ClaimFinding]]) -> ClaimFinding:
-    """One finding for several panels: it holds only where all hold."""
-    found = list(findings)
-    worst = max((f.verdict for _, f in found), key=list(ClaimVerdict).index, default=ClaimVerdict.UNSURE)
-    return ClaimFinding(worst, "; ".join(f"{name}: {f.numbers}" if name else f.numbers for name, f in found))
+def combine(findings: Iterable[tuple[str, ClaimFinding]]) -> ClaimFinding:
+    """Return one finding for several panels, with the worst of their verdicts."""
+    named = list(findings)
+    worst = max((f.verdict for _, f in named), key=list(ClaimVerdict).index, default=ClaimVerdict.UNSURE)
+    return ClaimFinding(worst, "; ".join(f"{name}: {f.numbers}" if name else f.numbers for name, f in named))
 
 
-def beyond(value: float, half: float, bound: float) -> ClaimVerdict:
-    """Holds where the whole interval value ± half lies above the bound, fails where it lies below."""
+def interval_above(value: float, half: float, bound: float) -> ClaimVerdict:
+    """Return HOLDS if the whole interval value ± half lies above the bound, FAILS if it lies below."""
     if np.isnan(half):
         return ClaimVerdict.UNSURE
     if value - half > bound:
@@ -72,23 +72,23 @@ def beyond(value: float, half: float, bound: float) -> ClaimVerdict:
     return ClaimVerdict.FAILS if value + half < bound else ClaimVerdict.UNSURE
 
 
-def compared(worse: Trace, better: Trace, times: float, at: int = -1) -> ClaimFinding:
-    """Whether the regret of `worse` is above `times` that of `better` at a checkpoint (paired, 95 %).
+def compare_regret(worse: Trace, better: Trace, times: float, at: int = -1) -> ClaimFinding:
+    """Test whether the regret of `worse` is above `times` that of `better` at a checkpoint (paired, 95 %).
 
-    The test is of the difference, which is defined where a regret is 0 or below; the ratio is told where it is.
+    The test uses the difference, which also exists for a regret of 0 or below; the ratio is reported where it exists.
     """
     a, b = worse.regret[at], better.regret[at]
-    apart = a - times * b
-    verdict = beyond(float(apart.mean()), float(half_width(apart)), 0.0)
+    difference = a - times * b
+    verdict = interval_above(float(difference.mean()), float(half_width(difference)), 0.0)
     if b.mean() > 0:
-        ratio, half = share_of(a, b)
-        asked = "" if times == 1.0 else f" (the bound is {times:g})"
-        return ClaimFinding(verdict, f"{worse.label} / {better.label} = {ratio:.2f} ± {half:.2f}{asked}")
+        ratio, half = ratio_of_means(a, b)
+        bound = "" if times == 1.0 else f" (the bound is {times:g})"
+        return ClaimFinding(verdict, f"{worse.label} / {better.label} = {ratio:.2f} ± {half:.2f}{bound}")
     return ClaimFinding(verdict, f"{worse.label} {a.mean():.4g}, {better.label} {b.mean():.4g}")
 
 
 @dataclass(frozen=True)
-class Lower:
+class LowerRegret:
     """The final regret of `worse` is more than `times` that of `better`, in every panel (paired, 95 %)."""
 
     better: str
@@ -97,18 +97,18 @@ class Lower:
     where: Key = field(default_factory=dict)
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Ratio of mean final regrets against `times`."""
-        return together(self._each(outcome))
+        """Compare the ratio of mean final regrets with `times`."""
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             for label in self.worse:
-                found = compared(trace(result, label), trace(result, self.better), self.times)
+                found = compare_regret(trace(result, label), trace(result, self.better), self.times)
                 yield _name(panel.title, outcome), found
 
 
 @dataclass(frozen=True)
-class Close:
+class CloseTo:
     """The final regret of `label` is at most `times` that of `to`, in every panel (paired, 95 %)."""
 
     label: str
@@ -117,40 +117,40 @@ class Close:
     where: Key = field(default_factory=dict)
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Ratio of mean final regrets against `times`."""
-        return together(self._each(outcome))
+        """Compare the ratio of mean final regrets with `times`."""
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
-            found = compared(trace(result, self.label), trace(result, self.to), self.times)
+            found = compare_regret(trace(result, self.label), trace(result, self.to), self.times)
             yield _name(panel.title, outcome), ClaimFinding(found.verdict.opposite, found.numbers)
 
 
 @dataclass(frozen=True)
-class Lowest:
-    """No other policy of the panel has lower final regret; a tie within the noise cannot be told."""
+class LowestRegret:
+    """No other policy of the panel has lower final regret; a difference within the noise is undecided."""
 
     label: str
     at: int | None = None  # the round, if not the last
     where: Key = field(default_factory=dict)
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Against the best of the others."""
-        return together(self._each(outcome))
+        """Compare with the best of the other policies."""
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             mine = trace(result, self.label)
             c = -1 if self.at is None else int(np.searchsorted(mine.rounds, self.at).clip(max=len(mine.rounds) - 1))
-            # A policy of one's own does not change what is said about a paper's.
+            # A custom policy does not change the verdict on a claim of the paper.
             others = (t for t in result if t is not mine and t.label not in panel.own)
             rival = min(others, key=lambda t: float(t.regret[c].mean()))
-            found = compared(rival, mine, 1.0, c)
+            found = compare_regret(rival, mine, 1.0, c)
             yield _name(panel.title, outcome), ClaimFinding(found.verdict, f"next is {rival.label}: {found.numbers}")
 
 
 @dataclass(frozen=True)
-class EveryRun:
+class LowerInEveryRun:
     """In each single replication the final regret of `better` is below that of `worse`."""
 
     better: str
@@ -158,8 +158,8 @@ class EveryRun:
     where: Key = field(default_factory=dict)
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Count the replications."""
-        return together(self._each(outcome))
+        """Count the replications in which it holds."""
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
@@ -169,8 +169,8 @@ class EveryRun:
 
 
 @dataclass(frozen=True)
-class Rises:
-    """From panel to panel, in the order of the experiment, the final number of `label` goes up (or down)."""
+class MonotoneTrend:
+    """The final regret (or reward) of `label` increases (or decreases) from panel to panel."""
 
     label: str
     of: str = "regret"
@@ -178,55 +178,55 @@ class Rises:
     where: Key = field(default_factory=dict)
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Each step must be beyond its noise."""
+        """Require each step to exceed its confidence interval."""
         found = [(p.title, getattr(trace(r, self.label), self.of)[-1]) for p, r in outcome.where(**self.where)]
         steps = []
         for (_, low), (_, high) in pairwise(found):
             step = (low - high if self.falls else high - low).mean()
             noise = float(np.hypot(half_width(low), half_width(high)))
-            steps.append(("", ClaimFinding(beyond(float(step), noise, 0.0), "")))
+            steps.append(("", ClaimFinding(interval_above(float(step), noise, 0.0), "")))
         numbers = ", ".join(f"{title}: {final.mean():,.0f} ± {half_width(final):,.0f}" for title, final in found)
-        return ClaimFinding(together(steps).verdict, numbers)
+        return ClaimFinding(combine(steps).verdict, numbers)
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Over the panels, the largest mean final regret of `label` is at most `times` the smallest (or above it)."""
+class RegretSpread:
+    """Over the panels, the largest mean final regret of `label` is at most (or more than) `times` the smallest."""
 
     label: str
     times: float
-    wide: bool = False  # claims that it is above
+    wide: bool = False  # claim more than `times`
     where: Key = field(default_factory=dict)
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Ratio of two means, their noise taken as independent."""
+        """Compare the ratio of the two means with `times`; the panels are treated as independent."""
         finals = [(p.title, trace(r, self.label).final) for p, r in outcome.where(**self.where)]
         (least, low), (most, high) = (pick(finals, key=lambda f: float(f[1].mean())) for pick in (min, max))
         ratio = float(high.mean() / low.mean())
         noise = ratio * float(np.hypot(half_width(high) / high.mean(), half_width(low) / low.mean()))
-        verdict = beyond(ratio, noise, self.times) if self.wide else beyond(-ratio, noise, -self.times)
+        verdict = interval_above(ratio, noise, self.times) if self.wide else interval_above(-ratio, noise, -self.times)
         return ClaimFinding(verdict, f"{self.label} at {most} / at {least} = {ratio:.2f} ± {noise:.2f}")
 
 
 @dataclass(frozen=True)
-class Straight:
-    """Regret grows linearly to the end: its slope in the last quarter is at least `share` of the second's."""
+class LinearGrowth:
+    """Regret grows linearly to the end: the slope of the last quarter is at least `share` of the second quarter's."""
 
     label: str
     share: float = 0.7
     where: Key = field(default_factory=dict)
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Compare the growth of two quarters."""
-        return together(self._each(outcome))
+        """Compare the growth in the two quarters."""
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             regret = trace(result, self.label).regret
             C = len(regret) - 1
             early, late = (regret[b] - regret[a] for a, b in ((C // 4, C // 2), (3 * C // 4, C)))
-            apart = late - self.share * early
-            verdict = beyond(float(apart.mean()), float(half_width(apart)), 0.0)
+            difference = late - self.share * early
+            verdict = interval_above(float(difference.mean()), float(half_width(difference)), 0.0)
             numbers = (
                 f"{self.label} grows by {late.mean():.4g} in the last quarter, by {early.mean():.4g} in the second"
             )
@@ -234,7 +234,7 @@ class Straight:
 
 
 def trace(result: Result, label: str) -> Trace:
-    """The trace of a label, the yardstick included."""
+    """Return the trace of a label, which may be the baseline."""
     return result.random if label == result.random.label and label not in [t.label for t in result] else result[label]
 
 

@@ -1,4 +1,4 @@
-"""What an experiment is: worlds, policies, an arrangement and claims, all of them data with an id for ever."""
+"""The definition of an experiment as data: worlds, policies, figures and claims, under a permanent id."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from rankloop.errors import RankloopError
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Result, Trace
-from rankloop.simulator.spec import PolicySpec, Spec
+from rankloop.simulator.spec import Spec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,9 +23,9 @@ Key = Mapping[str, str | int | float]
 
 @dataclass(frozen=True)
 class Panel:
-    """One world with its policies: a part of a figure, or some cells of a table."""
+    """One world with its policies: a part of a figure, or cells of a table."""
 
-    key: Key  # what tells it from the other panels, for instance {"items": 256}
+    key: Key  # distinguishes it from the other panels, for instance {"items": 256}
     title: str
     world: Mapping[str, object]  # as in a spec file
     policies: tuple[Mapping[str, object] | PolicySpec, ...]
@@ -33,7 +34,7 @@ class Panel:
     chunk: int = 128
 
     def spec(self) -> Spec:
-        """The spec that `rankloop simulate` would run."""
+        """Return the spec that `rankloop simulate` would run."""
         return Spec.of(
             {
                 "world": self.world,
@@ -47,7 +48,7 @@ class Panel:
 
     @property
     def data(self) -> tuple[str, ...]:
-        """The data sets that its world is made of."""
+        """Return the ids of the data sets that the world is made from."""
         attraction = self.world.get("attraction")
         judged = attraction.get("judged") if isinstance(attraction, Mapping) else None
         id = judged["data"] if judged else self.world.get("data")
@@ -56,32 +57,32 @@ class Panel:
 
     @property
     def own(self) -> tuple[str, ...]:
-        """Labels of policies that somebody added."""
+        """Return the labels of custom policies."""
         return tuple(p.label for p in self.policies if isinstance(p, PolicySpec) and p.own)
 
     def with_policy(self, policy: PolicySpec) -> Panel:
-        """The panel with one policy more."""
+        """Return the panel with one policy added."""
         return replace(self, policies=(*self.policies, policy))
 
     @property
     def cost(self) -> int:
-        """Replication-rounds of all policies and the yardstick."""
+        """Return the replication-rounds of all policies and the baseline."""
         return self.rounds * self.replications * (len(self.policies) + 1)
 
 
 class Arrangement(Protocol):
-    """How results become a picture and a table."""
+    """How results are shown as a figure and tables."""
 
     def draw(self, outcome: Outcome) -> Figure:
-        """The figure, arranged as in the paper."""
+        """Return the figure, arranged as in the paper."""
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """Tables by name; the one called `table` is the main one."""
+        """Return tables by name; the main one is called `table`."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of a paper."""
+    """A figure or a table of a paper."""
 
     id: str  # paper/name
     title: str
@@ -93,11 +94,11 @@ class Experiment:
 
     @property
     def paper(self) -> str:
-        """The paper's id."""
+        """Return the paper's id."""
         return self.id.split("/", maxsplit=1)[0]
 
     def cost(self, quick: bool) -> int:
-        """Replication-rounds of all panels."""
+        """Return the replication-rounds of all panels."""
         return sum(panel.cost for panel in self.panels(quick))
 
 
@@ -111,27 +112,27 @@ class Outcome:
     inputs: Mapping[str, str] = field(default_factory=dict)  # fingerprints of the data sets
 
     def where(self, **key: str | int | float) -> Iterator[tuple[Panel, Result]]:
-        """The panels whose key has these values."""
+        """Yield the panels whose key has these values, with their results."""
         for panel, result in self.parts:
             if all(panel.key.get(name) == value for name, value in key.items()):
                 yield panel, result
 
     def only(self, **key: str | int | float) -> Result:
-        """The result of the one panel with this key."""
-        found = [result for _, result in self.where(**key)]
-        if len(found) != 1:
-            raise RankloopError(f"{self.experiment.id} has {len(found)} panels with {dict(key)}.")
-        return found[0]
+        """Return the result of the only panel with this key."""
+        results = [result for _, result in self.where(**key)]
+        if len(results) != 1:
+            raise RankloopError(f"{self.experiment.id} has {len(results)} panels with {dict(key)}.")
+        return results[0]
 
     @property
     def size(self) -> str:
-        """How much was played, in words."""
+        """Return the number of rounds and replications as text."""
         sizes = sorted({(panel.rounds, panel.replications) for panel, _ in self.parts})
-        told = "; ".join(f"{t:,} rounds, {r:,} replications" for t, r in sizes) or "no simulation"
-        return f"{'quick version: ' if self.quick else ''}{told}"
+        amount = "; ".join(f"{t:,} rounds, {r:,} replications" for t, r in sizes) or "no simulation"
+        return f"{'quick version: ' if self.quick else ''}{amount}"
 
     def traces(self) -> Iterator[tuple[Panel, Trace]]:
-        """Every trace with its panel, the yardstick's only where it was asked for."""
+        """Yield every trace with its panel; the baseline only where it is a policy of the panel."""
         for panel, result in self.parts:
             for trace in result:
                 yield panel, trace

@@ -1,4 +1,4 @@
-"""Arrangements of results as pictures: curves side by side, overlaid, finals against a parameter, distributions."""
+"""Figures of results: curves side by side or overlaid, final regret by parameter, distributions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMES = {
 
 
 def canvas(rows: int, columns: int, *, width: float = 3.3, height: float = 2.9) -> tuple[Figure, list[Axes]]:
-    """A figure of rows x columns axes with one look."""
+    """Return a figure of rows x columns axes in a common style."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
@@ -46,7 +46,7 @@ def canvas(rows: int, columns: int, *, width: float = 3.3, height: float = 2.9) 
 
 
 def legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One legend outside for all axes, each name once."""
+    """Add one legend for all axes, outside of them, with each name once."""
     entries: dict[str, Artist] = {}
     for one in axes:
         for handle, name in zip(*one.get_legend_handles_labels(), strict=True):
@@ -55,7 +55,7 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
 
 
 def values(trace: Trace, metric: str) -> FloatArray:
-    """The curve [C, R] of a metric."""
+    """Return the curve [C, R] of a metric."""
     t = trace.rounds[:, None]
     if metric == "rate":
         return np.asarray(trace.reward / t)
@@ -67,18 +67,18 @@ def values(trace: Trace, metric: str) -> FloatArray:
 def draw_curve(
     axes: Axes, trace: Trace, metric: str, style: Style, *, label: str | None = None, until: int | None = None
 ) -> None:
-    """The mean curve of a metric with its band, to this round; labelled as the trace, or otherwise."""
+    """Draw the mean curve of a metric with its confidence band, up to a round; `label` replaces the trace's label."""
     shown = trace.rounds <= (until or trace.rounds[-1])
     band(axes, trace.rounds[shown], values(trace, metric)[shown], label=label or trace.label, **style)
 
 
-def looks(result: Result) -> dict[str, Style]:
-    """Label -> look."""
+def styles_of(result: Result) -> dict[str, Style]:
+    """Return the style of each label."""
     return styles([(trace.label, trace.id) for trace in result])
 
 
 def label_axes(axes: Axes, title: str, metric: str, *, first: bool) -> None:
-    """Title and names of both axes."""
+    """Set the title and the names of both axes."""
     axes.set_title(title, fontsize=9, loc="left")
     axes.set_xlabel("round", fontsize=9)
     if first:
@@ -99,11 +99,11 @@ class Curves:
     hide: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # panel title → labels left out of it
 
     def draw(self, outcome: Outcome) -> Figure:
-        """The figure."""
+        """Return the figure."""
         columns = min(self.columns, len(outcome.parts))
         figure, axes = canvas(-(-len(outcome.parts) // columns), columns)
         for i, (one, (panel, result)) in enumerate(zip(axes, outcome.parts, strict=False)):
-            chosen = looks(result)
+            chosen = styles_of(result)
             for trace in result:
                 if self._shows(panel, trace):
                     draw_curve(one, trace, self.metric, chosen[trace.label], until=self.until)
@@ -114,23 +114,23 @@ class Curves:
         return figure
 
     def _shows(self, panel: Panel, trace: Trace) -> bool:
-        """Whether a curve is drawn; a policy of one's own always is."""
+        """Return whether a curve is drawn; custom policies always are."""
         chosen = not self.only or trace.label in self.only
         return trace.label in panel.own or (chosen and trace.label not in self.hide.get(panel.title, ()))
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """Final numbers of every policy."""
+        """Return the final numbers of every policy."""
         return {"table": finals(outcome)}
 
 
 @dataclass(frozen=True)
-class Overlay:
-    """One axes; a curve for each panel, as where one policy runs with several numbers of features."""
+class OverlaidCurves:
+    """One axes with a curve for each panel, for instance one policy with several numbers of features."""
 
     metric: str = "regret"
 
     def draw(self, outcome: Outcome) -> Figure:
-        """The figure; panels differ by shade and marker, policies by colour."""
+        """Return the figure; panels differ by shade and marker, policies by colour."""
         figure, axes = canvas(1, 1, width=4.6, height=3.2)
         curves = [
             (f"{panel.title}, {trace.label}" if len(result.traces) > 1 else panel.title, trace)
@@ -145,22 +145,22 @@ class Overlay:
         return figure
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """Final numbers of every policy."""
+        """Return the final numbers of every policy."""
         return {"table": finals(outcome)}
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Final regret against a number of the panels' keys."""
+class FinalRegret:
+    """Final regret as a function of a number in the panels' keys."""
 
     key: str
     name: str  # of the horizontal axis
 
     def draw(self, outcome: Outcome) -> Figure:
-        """The figure."""
+        """Return the figure."""
         figure, axes = canvas(1, 1, width=4.6, height=3.2)
         x = [float(panel.key[self.key]) for panel, _ in outcome.parts]
-        chosen = looks(outcome.parts[0][1])
+        chosen = styles_of(outcome.parts[0][1])
         for label, style in chosen.items():
             ends = [result[label].final for _, result in outcome.parts]
             mean = np.array([final.mean() for final in ends])
@@ -174,19 +174,19 @@ class Ends:
         return figure
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """Final numbers of every policy."""
+        """Return the final numbers of every policy."""
         return {"table": finals(outcome)}
 
 
 @dataclass(frozen=True)
-class CurvesAndEnds:
+class CurvesAndFinals:
     """Mean regret over time on the left, the distribution of final regret over replications on the right."""
 
     def draw(self, outcome: Outcome) -> Figure:
-        """The figure."""
+        """Return the figure."""
         ((panel, result),) = outcome.parts
         figure, (left, right) = canvas(1, 2, width=3.7, height=3.4)
-        chosen = looks(result)
+        chosen = styles_of(result)
         ordered = sorted(result, key=lambda t: float(t.final.mean()))
         for trace in ordered:
             draw_curve(left, trace, "regret", chosen[trace.label])
@@ -202,5 +202,5 @@ class CurvesAndEnds:
         return figure
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """Final numbers of every policy."""
+        """Return the final numbers of every policy."""
         return {"table": finals(outcome)}

@@ -1,4 +1,4 @@
-"""Every experiment by its id."""
+"""All experiments, by id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL: tuple[Experiment, ...] = tuple(
 
 
 def chosen(patterns: tuple[str, ...]) -> tuple[Experiment, ...]:
-    """The experiments of these ids or patterns such as `choice/*`, in the order of the library."""
+    """Return the experiments that match ids or patterns such as `choice/*`, in the order of the library."""
     for pattern in patterns:
         if not any(fnmatchcase(e.id, pattern) for e in ALL):
             near = ", ".join(e.id for e in ALL if e.paper == pattern.split("/")[0]) or ", ".join(PAPERS)

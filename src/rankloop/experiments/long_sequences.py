@@ -1,4 +1,4 @@
-"""Paper `long-sequences`: lists as long as it pays, Section 5 and Appendix D."""
+"""Paper `long-sequences`: lists of variable length, Section 5 and Appendix D."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import product
 
 from rankloop.experiments.claims import Claim
 from rankloop.experiments.experiment import Experiment, Key, Panel
-from rankloop.experiments.ncr import NcrTable, NearPrinted, RewardRates, SpaceDifference, Wins
+from rankloop.experiments.ncr import MixtureSpaceEffect, NcrAtLeast, NcrNearPrinted, NcrTable, RewardRates
 
 PIVOTS = tuple(range(10))
 SCENARIOS = ("vanilla", "exponential")
@@ -18,7 +18,7 @@ EPS_RATES = (4.0, 16.0)
 
 @dataclass(frozen=True)
 class Grid:
-    """Hyper-parameters that are searched, and how often each is run."""
+    """A grid of hyper-parameters, and the number of replications of each point."""
 
     rate: tuple[float, ...]
     alpha: tuple[float, ...]
@@ -57,7 +57,7 @@ LARGE = replace(
     gl_alpha=(0.1,),
     lam=(1.0,),
 )
-"""For budgets of 50 and more, where a round of Dep takes a hundred times as long."""
+"""The grid for budgets of 50 and more, where a round of Dep takes a hundred times as long."""
 QUICK = Grid(
     rate=(4.0, 16.0),
     alpha=(1e-3, 0.1),
@@ -96,7 +96,7 @@ def _dep(grid: Grid) -> tuple[Mapping[str, object], ...]:
 def _searched(
     name: str, world: Mapping[str, object], rounds: int, grid: Grid, cells: tuple[tuple[str, int], ...]
 ) -> tuple[Panel, ...]:
-    """Panels of all parameters for these scenarios and budgets: without topics, then for each number of topics."""
+    """Return panels of the grid for these scenarios and budgets: without topics, then for each number of topics."""
     panels = []
     wide = grid
     for scenario, budget in cells:
@@ -132,15 +132,17 @@ def _table(number: int, name: str, world: Mapping[str, object], rounds: int, dat
         panels=panels,
         arrangement=NcrTable(number),
         claims=(
-            Claim("Ind as printed, b = 1, 5, 10", f"Table {number}", NearPrinted(number, "ind")),
-            Claim("Dep as printed, b = 1, 5, 10", f"Table {number}", NearPrinted(number, "dep")),
+            Claim("Ind as printed, b = 1, 5, 10", f"Table {number}", NcrNearPrinted(number, "ind")),
+            Claim("Dep as printed, b = 1, 5, 10", f"Table {number}", NcrNearPrinted(number, "dep")),
             Claim(
                 "With small budgets Ind is at least as good as the baselines in the vanilla scenario",
                 "Appendix D.3",
-                Wins("ind", ("eps-ind", "c-ucb1", "gl-cdcm"), "vanilla"),
+                NcrAtLeast("ind", ("eps-ind", "c-ucb1", "gl-cdcm"), "vanilla"),
             ),
             Claim(
-                "Dep outperforms Ind in the exponential scenario", "Appendix D.3", Wins("dep", ("ind",), "exponential")
+                "Dep outperforms Ind in the exponential scenario",
+                "Appendix D.3",
+                NcrAtLeast("dep", ("ind",), "exponential"),
             ),
         ),
         data=(data,),
@@ -189,7 +191,7 @@ def _figure3(quick: bool) -> tuple[Panel, ...]:
     return panels
 
 
-DIFFERENCE = SpaceDifference(PIVOTS)
+DIFFERENCE = MixtureSpaceEffect(PIVOTS)
 EXPERIMENTS = (
     Experiment(
         "long-sequences/fig2",

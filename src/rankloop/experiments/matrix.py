@@ -1,4 +1,4 @@
-"""Which policy fits? Every policy in every world where it can run, also the wrong one."""
+"""Every policy in every world where it can run, including worlds that violate its assumptions."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ from rankloop.experiments.experiment import SEED, Panel
 from rankloop.experiments.runner import play_panels
 from rankloop.math.logistic import sigmoid
 from rankloop.simulator import streams
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Trace
-from rankloop.simulator.spec import PolicySpec, policy_specs
-from rankloop.simulator.stats import share_of
+from rankloop.simulator.spec import policy_specs
+from rankloop.simulator.stats import ratio_of_means
 from rankloop.types import FloatArray
 from rankloop.worlds import from_spec
 
 ITEMS, SLOTS = 16, 4
-TOLD_PRIOR = {"a": 1.0, "b": 3.0}
-"""What policies that take a prior are told: near the mean attraction, and no more."""
+GIVEN_PRIOR = {"a": 1.0, "b": 3.0}
+"""The prior given to policies that take one: weak, with a mean close to the mean attraction."""
 
 
 @dataclass(frozen=True)
-class Size:
-    """How long the experiment is."""
+class MatrixSize:
+    """The horizon and the number of replications of a matrix."""
 
     rounds: int
     replications: int
 
 
-FULL, QUICK = Size(10_000, 96), Size(1_500, 16)
+FULL, QUICK = MatrixSize(10_000, 96), MatrixSize(1_500, 16)
 
 
 def worlds() -> dict[str, Mapping[str, object]]:
-    """Six kinds of visitor for the same 16 items, attraction logistic in three features and a constant.
+    """Return six kinds of world with the same 16 items, attraction logistic in three features and a constant.
 
-    And one whose items cover topics, without which `dep` would have no world.
+    A seventh has items that cover topics, the only kind in which `dep` can run.
     """
     rng = np.random.default_rng(SEED)
     x = np.concatenate([rng.standard_normal((ITEMS, 3)), np.ones((ITEMS, 1))], axis=1)
@@ -67,13 +68,13 @@ def worlds() -> dict[str, Mapping[str, object]]:
 
 
 def players() -> tuple[PolicySpec, ...]:
-    """Every policy of the catalogue with its defaults; those that take a prior are told one."""
-    return policy_specs([{"id": e.id, **(TOLD_PRIOR if "prior" in e.needs else {})} for e in catalogue.entries()])
+    """Return every policy of the catalogue with its defaults, and GIVEN_PRIOR for policies that take a prior."""
+    return policy_specs([{"id": e.id, **(GIVEN_PRIOR if "prior" in e.needs else {})} for e in catalogue.entries()])
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One policy in one world: final regrets of its replications, or why it cannot run."""
+class MatrixCell:
+    """One policy in one world: the final regret of its replications, or why it cannot run."""
 
     world: str
     id: str
@@ -84,63 +85,63 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """All cells."""
+    """The cells of all policies and worlds."""
 
-    size: Size
-    cells: tuple[Cell, ...]
+    size: MatrixSize
+    cells: tuple[MatrixCell, ...]
 
-    def cell(self, world: str, id: str) -> Cell:
-        """The cell of this policy in this world."""
+    def cell(self, world: str, id: str) -> MatrixCell:
+        """Return the cell of a policy in a world."""
         return next(c for c in self.cells if c.world == world and c.id == id)
 
     def share(self, world: str, id: str) -> tuple[float, float]:
-        """Final regret as a share of the random policy's, and half its 95 % confidence interval; NaN if refused."""
-        own, random = self.cell(world, id).regret, self.cell(world, "random").regret
-        return (np.nan, np.nan) if own is None or random is None else share_of(own, random)
+        """Return final regret as a share of the random baseline's, and half its 95 % interval; NaN if refused."""
+        regret, random = self.cell(world, id).regret, self.cell(world, "random").regret
+        return (np.nan, np.nan) if regret is None or random is None else ratio_of_means(regret, random)
 
     @property
     def worlds(self) -> list[str]:
-        """The columns."""
+        """Return the worlds, the columns of the matrix."""
         return list(dict.fromkeys(c.world for c in self.cells))
 
     @property
     def policies(self) -> list[str]:
-        """The rows."""
+        """Return the policies, the rows of the matrix."""
         return list(dict.fromkeys(c.id for c in self.cells))
 
 
-def run(size: Size, folder: Path, *, jobs: int, told: Callable[[int, int], None]) -> Matrix:
-    """Play every cell that is not in the folder yet; an interrupted run goes on from there.
+def run(size: MatrixSize, folder: Path, *, jobs: int, progress: Callable[[int, int], None]) -> Matrix:
+    """Return the matrix; cells that are not stored in the folder are played, so an interrupted run can be resumed.
 
     Args:
         size: rounds and replications.
-        folder: where what was played is kept.
-        jobs: processes.
-        told: called with the number of replication-rounds done and of all.
+        folder: the folder of stored results.
+        jobs: number of processes.
+        progress: called with the number of replication-rounds done and the total.
     """
     panels, refusals = [], {}
     for world, spec in worlds().items():
         setting = (
             from_spec(spec).prepare(streams.shared(SEED)).draw([streams.replication(SEED, 0)], size.rounds).setting
         )
-        able = []
+        runnable = []
         for policy in players():
             try:
                 policy.build(setting)
-                able.append(policy)
+                runnable.append(policy)
             except Unsupported as refusal:
                 refusals[world, policy.id] = str(refusal)
         panels.append(
-            Panel({"world": world}, world, spec, tuple(able), size.rounds, size.replications, size.replications)
+            Panel({"world": world}, world, spec, tuple(runnable), size.rounds, size.replications, size.replications)
         )
-    results = dict(zip(worlds(), play_panels(panels, folder, jobs=jobs, told=told), strict=True))
+    results = dict(zip(worlds(), play_panels(panels, folder, jobs=jobs, progress=progress), strict=True))
     cells = []
     for policy in players():
         for world, result in results.items():
             refused = refusals.get((world, policy.id))
-            cells.append(Cell(world, policy.id, refused=refused) if refused else _cell(world, result[policy.id]))
+            cells.append(MatrixCell(world, policy.id, refused=refused) if refused else _cell(world, result[policy.id]))
     return Matrix(size, tuple(cells))
 
 
-def _cell(world: str, trace: Trace) -> Cell:
-    return Cell(world, trace.id, regret=trace.final, seconds=trace.seconds)
+def _cell(world: str, trace: Trace) -> MatrixCell:
+    return MatrixCell(world, trace.id, regret=trace.final, seconds=trace.seconds)

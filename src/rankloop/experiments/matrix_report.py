@@ -1,4 +1,4 @@
-"""The matrix as a table, a heat map and a Parquet file."""
+"""Write the matrix of policies and worlds as a table, a heat map and a Parquet file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def table(matrix: Matrix) -> str:
-    """Markdown: share of the random policy's regret with half its 95 % confidence interval."""
+    """Return a Markdown table: share of the random policy's regret with half its 95 % confidence interval."""
     lines = ["| policy | " + " | ".join(matrix.worlds) + " |", "|---|" + "---:|" * len(matrix.worlds)]
     for id in matrix.policies:
         lines.append(f"| {id} | " + " | ".join(_cell(*matrix.share(world, id)) for world in matrix.worlds) + " |")
@@ -30,7 +30,7 @@ def _cell(share: float, half: float) -> str:
 
 
 def write(matrix: Matrix, folder: Path) -> None:
-    """matrix.md, matrix.parquet, matrix.png and matrix.svg."""
+    """Write matrix.md, matrix.parquet, matrix.png and matrix.svg."""
     figure = heat_map(matrix)
     replace_file(folder / "matrix.md", lambda p: p.write_text(table(matrix) + "\n", encoding="utf-8"))
     replace_file(folder / "matrix.parquet", lambda p: _parquet(matrix, p))
@@ -67,7 +67,7 @@ def _parquet(matrix: Matrix, path: Path) -> None:
 
 
 def heat_map(matrix: Matrix) -> Figure:
-    """Rows are policies by paper, columns worlds; the darker, the less regret; empty where it cannot run."""
+    """Return a heat map of policies (rows, by paper) and worlds (columns); darker is less regret, empty cannot run."""
     try:
         from matplotlib import colormaps
         from matplotlib.colors import LogNorm

@@ -1,4 +1,4 @@
-"""Normalised cumulative reward: the winners of grid searches, and tables of them beside the printed ones."""
+"""Normalised cumulative reward (NCR) of the best parameters of grid searches, compared with the printed tables."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from rankloop.experiments.claims import ClaimFinding, ClaimVerdict, together
+from rankloop.experiments.claims import ClaimFinding, ClaimVerdict, combine
 from rankloop.experiments.experiment import Outcome, Panel
 from rankloop.experiments.figures import canvas, label_axes, legend, values
 from rankloop.experiments.published import COLUMNS, published
 from rankloop.experiments.tables import ResultTable
-from rankloop.simulator.plot import OWN, Style, styles
+from rankloop.simulator.plot import CUSTOM_COLOUR, Style, styles
 from rankloop.simulator.result import Result, Trace
 from rankloop.types import FloatArray
 
@@ -29,12 +29,12 @@ NAMES = {
     "dep": "Dep",
     "random": "Rand",
 }
-LOOKS = styles([(id, id) for id in NAMES])
+STYLES = styles([(id, id) for id in NAMES])
 
 
 @dataclass(frozen=True)
-class Winner:
-    """The parameters of a policy with the largest final reward, in one scenario with one budget."""
+class BestParameters:
+    """The parameters of a policy with the largest final reward in one scenario with one budget."""
 
     panel: Panel
     trace: Trace
@@ -42,59 +42,59 @@ class Winner:
 
     @property
     def ncr(self) -> FloatArray:
-        """(CR - CR_rand)/(CR_max - CR_rand + 1) of each replication, [R], from expected rewards."""
+        """Return (CR - CR_rand)/(CR_max - CR_rand + 1) of each replication, [R], from expected rewards."""
         random = self.random.final.mean()
         return np.asarray((random - self.trace.final) / (random + 1.0))
 
     @property
     def params(self) -> str:
-        """What the search chose."""
+        """Return the parameters as text."""
         chosen = [f"{name} = {value:g}" for name, value in self.trace.params.items() if isinstance(value, int | float)]
         topics = [f"topics = {self.panel.key['topics']}"] if self.panel.key.get("topics") else []
         return ", ".join((*topics, *chosen))
 
 
-def own_ids(outcome: Outcome) -> list[str]:
-    """Ids of policies that somebody added."""
+def custom_ids(outcome: Outcome) -> list[str]:
+    """Return the ids of custom policies."""
     return list(dict.fromkeys(t.id for panel, result in outcome.parts for t in result if t.label in panel.own))
 
 
-def winner(outcome: Outcome, id: str, **key: str | int | float) -> Winner | None:
-    """The best of all parameters of a policy over the panels with this key."""
+def best_parameters(outcome: Outcome, id: str, **key: str | int | float) -> BestParameters | None:
+    """Return the best parameters of a policy over the panels with this key; None where it was not run."""
     found: list[tuple[Panel, Result, Trace]] = [
         (panel, result, trace) for panel, result in outcome.where(**key) for trace in result if trace.id == id
     ]
     if not found:
         return None
     panel, result, trace = max(found, key=lambda one: float(one[2].reward[-1].mean()))
-    return Winner(panel, trace, result.random)
+    return BestParameters(panel, trace, result.random)
 
 
 @dataclass(frozen=True)
 class NcrTable:
-    """A table of the paper: rows are budgets, columns policies in two scenarios, with the printed numbers beside."""
+    """A table of the paper: budgets as rows, policies in two scenarios as columns, with the printed numbers."""
 
     number: int
 
-    def cells(self, outcome: Outcome) -> Iterator[tuple[str, str, int, Winner, float | None]]:
-        """Scenario, policy, budget, winner and the printed number of every cell that was run."""
+    def cells(self, outcome: Outcome) -> Iterator[tuple[str, str, int, BestParameters, float | None]]:
+        """Yield scenario, policy, budget, best parameters and printed number of every cell that was run."""
         budgets = sorted({int(panel.key["budget"]) for panel, _ in outcome.parts})
-        own = [(scenario, id) for scenario in ("vanilla", "exponential") for id in own_ids(outcome)]
+        own = [(scenario, id) for scenario in ("vanilla", "exponential") for id in custom_ids(outcome)]
         for scenario, id in (*COLUMNS, *own):
             for budget in budgets:
-                best = winner(outcome, id, scenario=scenario, budget=budget, space="plain")
+                best = best_parameters(outcome, id, scenario=scenario, budget=budget, space="plain")
                 if best is not None:
                     yield scenario, id, budget, best, published(self.number, scenario, id, budget)
 
     def draw(self, outcome: Outcome) -> Figure:
-        """Ours as lines, the printed numbers as hollow marks."""
+        """Return the figure: results as lines, printed numbers as hollow marks."""
         figure, axes = canvas(1, 2, width=3.6, height=3.3)
         for one, scenario in zip(axes, ("vanilla", "exponential"), strict=True):
             mine = [cell for cell in self.cells(outcome) if cell[0] == scenario]
             for id in dict.fromkeys(cell[1] for cell in mine):
                 cells = [cell for cell in mine if cell[1] == id]
                 at = np.arange(len(cells))
-                style = LOOKS.get(id, {"color": OWN})
+                style = STYLES.get(id, {"color": CUSTOM_COLOUR})
                 label = NAMES.get(id, id)
                 one.plot(at, [c[3].ncr.mean() for c in cells], label=label, linewidth=1.5, marker=".", **style)
                 printed = [np.nan if c[4] is None else c[4] for c in cells]
@@ -111,11 +111,11 @@ class NcrTable:
         return figure
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """The table with printed numbers in brackets, and the winners of the search."""
+        """Return the table with printed numbers in brackets, and the best parameters."""
         cells = list(self.cells(outcome))
         columns = list(dict.fromkeys(cell[:2] for cell in cells))
         budgets = sorted({cell[2] for cell in cells})
-        texts = {cell[:3]: _beside(float(cell[3].ncr.mean()), cell[4]) for cell in cells}
+        texts = {cell[:3]: _with_printed(float(cell[3].ncr.mean()), cell[4]) for cell in cells}
         head = ("b", *(f"{NAMES.get(id, id)}, {scenario}" for scenario, id in columns))
         rows = tuple((str(b), *(texts.get((*c, b), "-") for c in columns)) for b in budgets)
         chosen = tuple(
@@ -127,20 +127,20 @@ class NcrTable:
 
 
 def _rank_correlation(a: FloatArray, b: FloatArray) -> float:
-    """Spearman's, NaN where it is not defined."""
+    """Return Spearman's rank correlation, NaN where it is undefined."""
     if np.isnan(a).any() or np.isnan(b).any() or np.ptp(a) == 0 or np.ptp(b) == 0:
         return np.nan
-    from scipy.stats import spearmanr  # half a second, which no other command should wait for
+    from scipy.stats import spearmanr  # imported here: it takes half a second
 
     return float(spearmanr(a, b).statistic)
 
 
-def _beside(own: float, printed: float | None) -> str:
-    return f"{own:.2f}" if printed is None else f"{own:.2f} ({printed:.2f})"
+def _with_printed(value: float, printed: float | None) -> str:
+    return f"{value:.2f}" if printed is None else f"{value:.2f} ({printed:.2f})"
 
 
 @dataclass(frozen=True)
-class NearPrinted:
+class NcrNearPrinted:
     """Every cell of a policy at these budgets is within `tolerance` of the printed one."""
 
     table: int
@@ -149,22 +149,22 @@ class NearPrinted:
     tolerance: float = 0.03
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """List the cells that are not."""
+        """List the cells that differ by more."""
         all_cells = [c for c in NcrTable(self.table).cells(outcome) if c[1] == self.id and c[2] in self.budgets]
         far = []
         for scenario, _, budget, best, printed in all_cells:
-            own = float(best.ncr.mean())
-            # Printed numbers have two digits: compare as closely as they can tell.
-            if printed is not None and abs(own - printed) > self.tolerance + 0.005:
-                far.append(f"{scenario} b = {budget}: {own:.2f}, printed {printed:.2f}")
+            value = float(best.ncr.mean())
+            # Printed numbers have two digits: half a unit of the last one is rounding.
+            if printed is not None and abs(value - printed) > self.tolerance + 0.005:
+                far.append(f"{scenario} b = {budget}: {value:.2f}, printed {printed:.2f}")
         near = f"{len(all_cells) - len(far)} of {len(all_cells)} cells within {self.tolerance}"
         verdict = ClaimVerdict.FAILS if far else ClaimVerdict.HOLDS if all_cells else ClaimVerdict.UNSURE
         return ClaimFinding(verdict, "; ".join((near, *far)))
 
 
 @dataclass(frozen=True)
-class Wins:
-    """In a scenario, a policy's NCR is at least another's, at these budgets."""
+class NcrAtLeast:
+    """In a scenario, a policy's NCR is at least that of others, at these budgets."""
 
     id: str
     over: tuple[str, ...]
@@ -172,13 +172,13 @@ class Wins:
     budgets: tuple[int, ...] = (1, 5, 10)
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Compare means; a difference below 0.005 does not show in print."""
-        return together(self._each(outcome))
+        """Compare means; a difference below 0.005 is rounding."""
+        return combine(self._each(outcome))
 
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for budget in self.budgets:
             found = {
-                id: winner(outcome, id, scenario=self.scenario, budget=budget, space="plain")
+                id: best_parameters(outcome, id, scenario=self.scenario, budget=budget, space="plain")
                 for id in (self.id, *self.over)
             }
             ncr = {id: float(best.ncr.mean()) for id, best in found.items() if best is not None}
@@ -192,31 +192,31 @@ class Wins:
 
 @dataclass(frozen=True)
 class RewardRates:
-    """CR(t)/t of the winners: a column for each data set, the vanilla scenario above the exponential one."""
+    """CR(t)/t of the best parameters: a column for each data set, the vanilla scenario above the exponential one."""
 
     sets: tuple[tuple[str, str], ...]  # key and name
     rows: tuple[tuple[str, int], ...] = (("vanilla", 1), ("exponential", 10))
 
     def draw(self, outcome: Outcome) -> Figure:
-        """The figure."""
+        """Return the figure."""
         figure, axes = canvas(len(self.rows), len(self.sets), width=2.9, height=2.6)
         for i, one in enumerate(axes):
             (scenario, budget), (key, name) = self.rows[i // len(self.sets)], self.sets[i % len(self.sets)]
-            for id in (*NAMES, *own_ids(outcome)):
-                best = winner(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
+            for id in (*NAMES, *custom_ids(outcome)):
+                best = best_parameters(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
                 if best is not None:
-                    _rate(one, best.trace, label=NAMES.get(id, id), **LOOKS.get(id, {"color": OWN}))
+                    _rate(one, best.trace, label=NAMES.get(id, id), **STYLES.get(id, {"color": CUSTOM_COLOUR}))
             label_axes(one, f"{name}, {scenario}, b = {budget}", "rate", first=i % len(self.sets) == 0)
         legend(figure, axes)
         return figure
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """Final reward per round of every winner."""
+        """Return the final reward per round of the best parameters."""
         rows = []
         for scenario, budget in self.rows:
             for key, name in self.sets:
-                for id in (*NAMES, *own_ids(outcome)):
-                    best = winner(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
+                for id in (*NAMES, *custom_ids(outcome)):
+                    best = best_parameters(outcome, id, set=key, scenario=scenario, budget=budget, space="plain")
                     if best is not None:
                         rate = best.trace.reward[-1].mean() / best.trace.rounds[-1]
                         rows.append((name, scenario, str(budget), NAMES.get(id, id), f"{rate:.3f}", best.params))
@@ -225,22 +225,22 @@ class RewardRates:
 
 
 def _rate(axes: Axes, trace: Trace, *, label: str, **style: Unpack[Style]) -> None:
-    """The mean of CR(t)/t; few runs make no band."""
+    """Draw the mean of CR(t)/t; there are too few runs for a confidence band."""
     axes.plot(trace.rounds, values(trace, "rate").mean(axis=1), label=label, linewidth=1.6, **style)
 
 
 @dataclass(frozen=True)
-class SpaceDifference:
-    """For each pivot: reward of Dep, and of Ind in the space of the mixture minus Ind without it (figure 3)."""
+class MixtureSpaceEffect:
+    """For each pivot: reward of Dep, and reward of Ind in the mixture's space minus Ind without it (figure 3)."""
 
     pivots: tuple[int, ...]
     rows: tuple[tuple[str, int], ...] = (("vanilla", 1), ("exponential", 10))
 
     def numbers(self, outcome: Outcome, scenario: str, budget: int) -> tuple[FloatArray, FloatArray]:
-        """Dep's reward per round and the difference, each [pivots]."""
+        """Return Dep's reward per round and the difference of Ind, each [pivots]."""
 
         def rate(id: str, pivot: int, space: str) -> float:
-            best = winner(outcome, id, set=f"mnist-{pivot}", scenario=scenario, budget=budget, space=space)
+            best = best_parameters(outcome, id, set=f"mnist-{pivot}", scenario=scenario, budget=budget, space=space)
             return np.nan if best is None else float(best.trace.reward[-1].mean() / best.trace.rounds[-1])
 
         dep = [rate("dep", p, "plain") for p in self.pivots]
@@ -248,17 +248,17 @@ class SpaceDifference:
         return np.array(dep), np.array(difference)
 
     def draw(self, outcome: Outcome) -> Figure:
-        """The figure."""
+        """Return the figure."""
         figure, axes = canvas(1, 2, width=3.6, height=3.0)
         for one, (scenario, budget) in zip(axes, self.rows, strict=True):
             dep, difference = self.numbers(outcome, scenario, budget)
-            one.plot(self.pivots, dep, "o-", label="Dep", color=LOOKS["dep"]["color"])
+            one.plot(self.pivots, dep, "o-", label="Dep", color=STYLES["dep"]["color"])
             one.plot(
                 self.pivots,
                 difference,
                 "s--",
                 label="Ind in the mixture's space\nminus Ind",
-                color=LOOKS["ind"]["color"],
+                color=STYLES["ind"]["color"],
             )
             one.axhline(0.0, color="#888888", linewidth=0.8)
             one.set_title(f"{scenario}, b = {budget}", fontsize=9, loc="left")
@@ -269,7 +269,7 @@ class SpaceDifference:
         return figure
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """The same numbers."""
+        """Return the numbers of the figure."""
         rows = []
         for scenario, budget in self.rows:
             for pivot, dep, difference in zip(self.pivots, *self.numbers(outcome, scenario, budget), strict=True):
@@ -277,11 +277,11 @@ class SpaceDifference:
         return {"table": ResultTable(("scenario", "b", "pivot", "Dep", "difference of Ind"), tuple(rows))}
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Where Dep does poorly, Ind loses by the mixture's space: rank correlation of the two over pivots."""
+        """Test whether Ind loses by the mixture's space where Dep does poorly, by rank correlation over pivots."""
         found = []
         for scenario, budget in self.rows:
             dep, difference = self.numbers(outcome, scenario, budget)
             rank = _rank_correlation(dep, difference)
             verdict = ClaimVerdict.HOLDS if rank > 0.55 else ClaimVerdict.FAILS if rank < 0.0 else ClaimVerdict.UNSURE
             found.append((scenario, ClaimFinding(verdict, f"rank correlation {rank:.2f} over {len(dep)} pivots")))
-        return together(found)
+        return combine(found)

@@ -1,4 +1,4 @@
-"""Gaussian against Beta posteriors after 100 observations: a picture that needs no simulation."""
+"""Gaussian and Beta posteriors after 100 observations: a figure that needs no simulation."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ SIGMA = 0.5
 
 
 class Density(Protocol):
-    """A distribution of numbers with a density, as SciPy has them."""
+    """A continuous distribution, as in SciPy."""
 
     def pdf(self, x: FloatArray) -> FloatArray:
-        """The density."""
+        """Return the density."""
 
     def mean(self) -> float:
-        """Its mean."""
+        """Return the mean."""
 
     def std(self) -> float:
-        """Its standard deviation."""
+        """Return the standard deviation."""
 
     def entropy(self) -> float:
-        """Its differential entropy."""
+        """Return the differential entropy."""
 
 
 def posteriors(nu: float) -> tuple[Density, Density]:
-    """Gaussian from N(0, 1) with noise ½, and Beta from Beta(1, 1), after 100 observations of mean ν."""
-    from scipy import stats  # half a second, which no other command should wait for
+    """Return the posteriors of N(0, 1) with noise ½ and of Beta(1, 1) after 100 observations of mean ν."""
+    from scipy import stats  # imported here: it takes half a second
 
     n, s = OBSERVATIONS, OBSERVATIONS * nu
     variance = 1.0 / (1.0 + n / SIGMA**2)
@@ -49,11 +49,11 @@ def posteriors(nu: float) -> tuple[Density, Density]:
 
 
 @dataclass(frozen=True)
-class Posteriors:
-    """Densities side by side for each true mean."""
+class PosteriorDensities:
+    """The posterior densities for each true mean, side by side."""
 
     def draw(self, outcome: Outcome) -> Figure:
-        """The figure."""
+        """Return the figure."""
         figure, axes = canvas(1, len(TRUTHS))
         chosen = styles([("Gaussian", "gts"), ("Beta", "ts-beta")])
         for i, (one, nu) in enumerate(zip(axes, TRUTHS, strict=True)):
@@ -70,7 +70,7 @@ class Posteriors:
         return figure
 
     def tables(self, outcome: Outcome) -> Mapping[str, ResultTable]:
-        """Mean, standard deviation and entropy of both."""
+        """Return mean, standard deviation and entropy of both posteriors."""
         rows = [
             (f"{nu}", name, number(float(p.mean())), number(float(p.std())), number(float(p.entropy())))
             for nu in TRUTHS
@@ -80,11 +80,11 @@ class Posteriors:
 
 
 @dataclass(frozen=True)
-class Concentrates:
-    """At the extremes the Beta posterior is wider than the Gaussian one."""
+class BetaPosteriorWider:
+    """Where ν is near 0 or 1, the Beta posterior is wider than the Gaussian one."""
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Compare standard deviations."""
+        """Compare the standard deviations."""
         sds = {nu: [float(p.std()) for p in posteriors(nu)] for nu in TRUTHS}
         wider = all(beta > gauss for nu, (gauss, beta) in sds.items() if nu != 0.5)
         numbers = ", ".join(

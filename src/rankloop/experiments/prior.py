@@ -1,13 +1,13 @@
-"""Paper `prior`: Thompson sampling whose prior may be wrong, Section 5 and Appendix F."""
+"""Paper `prior`: Thompson sampling with misspecified priors, Section 5 and Appendix F."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rankloop.experiments.claims import Claim, Close, Lower, Lowest, Spread
+from rankloop.experiments.claims import Claim, CloseTo, LowerRegret, LowestRegret, RegretSpread
 from rankloop.experiments.experiment import Experiment, Panel
-from rankloop.experiments.figures import Curves, Ends
-from rankloop.experiments.posteriors import Concentrates, Posteriors
+from rankloop.experiments.figures import Curves, FinalRegret
+from rankloop.experiments.posteriors import BetaPosteriorWider, PosteriorDensities
 
 Players = tuple[Mapping[str, object], ...]
 BETA = {"beta": {"items": 30, "a": {"integers": [1, 10]}, "b": 10}}
@@ -43,7 +43,7 @@ NOISE = (
 def _one(
     title: str, attraction: object, players: Players, full: int, small: int
 ) -> Callable[[bool], tuple[Panel, ...]]:
-    """Panels of one world: 10,000 rounds and `full` replications, or 2,000 and `small`."""
+    """Return panels of one world: 10,000 rounds and `full` replications, or 2,000 and `small`."""
 
     def panels(quick: bool) -> tuple[Panel, ...]:
         rounds, replications = (2_000, small) if quick else (10_000, full)
@@ -69,7 +69,7 @@ def _misspecified(quick: bool) -> tuple[Panel, ...]:
 
 
 def _initial(rounds: int) -> Callable[[bool], tuple[Panel, ...]]:
-    """GTS from several Gaussian priors, in a world of Beta(a, 10) attraction."""
+    """Return panels of GTS with several Gaussian priors, in a world of Beta(a, 10) attraction."""
     players = (
         {"id": "gts", "prior": "full", "label": "[BetaMean, BetaVar]"},
         {"id": "gts", "prior": "mean", "sigma0": 1.0, "label": "[BetaMean, 1]"},
@@ -88,7 +88,7 @@ def _initial(rounds: int) -> Callable[[bool], tuple[Panel, ...]]:
 
 
 def _judged(data: str, players: Players) -> Callable[[bool], tuple[Panel, ...]]:
-    """A learner for each drawn test query, all in one batch."""
+    """Return panels in which each replication is a random test query, all in one batch."""
 
     def panels(quick: bool) -> tuple[Panel, ...]:
         rounds, replications = (800, 24) if quick else (10_000, 900)
@@ -122,9 +122,9 @@ def _real(
 
 
 REAL_CLAIMS = (
-    Claim("LogTS-LTR has the lowest regret", "Section 5.4", Lowest("LogTS-LTR")),
-    Claim("GTS is better than TS-Beta", "Section 5.4", Lower("GTS", ("TS-Beta",))),
-    Claim("LinTS-LTR is better than GTS", "Section 5.4", Lower("LinTS-LTR", ("GTS",))),
+    Claim("LogTS-LTR has the lowest regret", "Section 5.4", LowestRegret("LogTS-LTR")),
+    Claim("GTS is better than TS-Beta", "Section 5.4", LowerRegret("GTS", ("TS-Beta",))),
+    Claim("LinTS-LTR is better than GTS", "Section 5.4", LowerRegret("LinTS-LTR", ("GTS",))),
 )
 EXPERIMENTS = (
     Experiment(
@@ -136,36 +136,38 @@ EXPERIMENTS = (
             Claim(
                 "GTS competes closely with TS-Beta, which knows the prior (at most 1.5 times)",
                 "Section 5.1",
-                Close("GTS", "TS-Beta", 1.5),
+                CloseTo("GTS", "TS-Beta", 1.5),
             ),
-            Claim("TS-Cascade underperforms GTS significantly", "Section 5.1", Lower("GTS", ("TS-Cascade",))),
+            Claim("TS-Cascade underperforms GTS significantly", "Section 5.1", LowerRegret("GTS", ("TS-Cascade",))),
             Claim(
                 "TS-Beta and BayesUCB-Beta, which know the prior, outperform the policies that do not",
                 "Section 5.1",
-                Lower("TS-Beta", ("GTS", "TS-Cascade", "CascadeKL-UCB", "CascadeUCB1", "TopRank")),
+                LowerRegret("TS-Beta", ("GTS", "TS-Cascade", "CascadeKL-UCB", "CascadeUCB1", "TopRank")),
             ),
         ),
         differs=NOISE,
     ),
     Experiment(
         "prior/fig2",
-        "Final regret when the prior told is Beta(1 + c, 10 - c) and the truth is Beta(1, 10)",
+        "Final regret when the given prior is Beta(1 + c, 10 - c) and the truth is Beta(1, 10)",
         _misspecified,
-        Ends("c", "c, by which the prior is wrong"),
+        FinalRegret("c", "c, by which the prior is wrong"),
         (
             Claim(
                 "GTS is robust against a wrong prior (at most 1.5 times, from best to worst)",
                 "Section 5.1",
-                Spread("GTS-Pmean", 1.5),
+                RegretSpread("GTS-Pmean", 1.5),
             ),
-            Claim("TS-Beta degrades (more than 1.5 times)", "Section 5.1", Spread("TS-Beta", 1.5, wide=True)),
+            Claim("TS-Beta degrades (more than 1.5 times)", "Section 5.1", RegretSpread("TS-Beta", 1.5, wide=True)),
             Claim(
-                "BayesUCB-Beta degrades (more than 1.5 times)", "Section 5.1", Spread("BayesUCB-Beta", 1.5, wide=True)
+                "BayesUCB-Beta degrades (more than 1.5 times)",
+                "Section 5.1",
+                RegretSpread("BayesUCB-Beta", 1.5, wide=True),
             ),
             Claim(
                 "With a wrong prior (c = 8) GTS is better than both",
                 "Figure 2",
-                Lower("GTS-Pmean", ("TS-Beta", "BayesUCB-Beta"), where={"c": 8}),
+                LowerRegret("GTS-Pmean", ("TS-Beta", "BayesUCB-Beta"), where={"c": 8}),
             ),
         ),
         differs=NOISE,
@@ -176,8 +178,8 @@ EXPERIMENTS = (
         _one("ν = xᵀθ", {"linear": {"items": 30, "dim": 5}}, LINEAR, 100, 24),
         Curves(),
         (
-            Claim("LinTS-LTR outperforms C-WOFUL", "Section 5.2", Lower("LinTS-LTR", ("C-WOFUL",))),
-            Claim("LinTS-Cascade outperforms C-WOFUL", "Section 5.2", Lower("LinTS-Cascade", ("C-WOFUL",))),
+            Claim("LinTS-LTR outperforms C-WOFUL", "Section 5.2", LowerRegret("LinTS-LTR", ("C-WOFUL",))),
+            Claim("LinTS-Cascade outperforms C-WOFUL", "Section 5.2", LowerRegret("LinTS-Cascade", ("C-WOFUL",))),
         ),
         differs="The paper does not give the number of features; 5 are taken. " + NOISE,
     ),
@@ -186,7 +188,7 @@ EXPERIMENTS = (
         "Attraction logistic in five features",
         _one("ν = σ(xᵀθ)", {"logistic": {"items": 30, "dim": 5}}, LOGISTIC, 100, 24),
         Curves(),
-        (Claim("LogTS-LTR has the lowest regret", "Section 5.3", Lowest("LogTS-LTR")),),
+        (Claim("LogTS-LTR has the lowest regret", "Section 5.3", LowestRegret("LogTS-LTR")),),
         differs="The paper does not give the number of features; 5 are taken. " + NOISE,
     ),
     _real(5, "mslr-web", "Web30K", REAL, None, REAL_CLAIMS),
@@ -195,8 +197,12 @@ EXPERIMENTS = (
         "prior/fig7",
         "Gaussian and Beta posterior after 100 observations",
         lambda quick: (),
-        Posteriors(),
-        (Claim("The Beta posterior does not concentrate where ν is near 0 or 1", "Appendix A.1", Concentrates()),),
+        PosteriorDensities(),
+        (
+            Claim(
+                "The Beta posterior does not concentrate where ν is near 0 or 1", "Appendix A.1", BetaPosteriorWider()
+            ),
+        ),
         differs=(
             "The paper does not say which priors it draws: Beta(1, 1) and N(0, 1) with noise 0.5 are taken, and the "
             "mean number of clicks."
@@ -211,9 +217,9 @@ EXPERIMENTS = (
             Claim(
                 "GTS-Pmean gains little over GTS (GTS at most 1.25 times)",
                 "Section 5.1",
-                Close("GTS", "GTS-Pmean", 1.25),
+                CloseTo("GTS", "GTS-Pmean", 1.25),
             ),
-            Claim("GTS-P is slightly worse than GTS-Pmean", "Section 5.1", Lower("GTS-Pmean", ("GTS-P",))),
+            Claim("GTS-P is slightly worse than GTS-Pmean", "Section 5.1", LowerRegret("GTS-Pmean", ("GTS-P",))),
         ),
         differs=NOISE,
     ),
@@ -223,8 +229,8 @@ EXPERIMENTS = (
         _one("ν = xᵀθ", {"linear": {"items": 30, "dim": 5}}, LINEAR, 100, 24),
         Curves(only=("LinTS-LTR", "LinTS-Cascade", "GTS")),
         (
-            Claim("LinTS-LTR outperforms GTS", "Section 5.2", Lower("LinTS-LTR", ("GTS",))),
-            Claim("LinTS-Cascade outperforms GTS", "Section 5.2", Lower("LinTS-Cascade", ("GTS",))),
+            Claim("LinTS-LTR outperforms GTS", "Section 5.2", LowerRegret("LinTS-LTR", ("GTS",))),
+            Claim("LinTS-Cascade outperforms GTS", "Section 5.2", LowerRegret("LinTS-Cascade", ("GTS",))),
         ),
         differs="As figure 3.",
     ),
@@ -237,7 +243,7 @@ EXPERIMENTS = (
             Claim(
                 "After 1,000 rounds LogTS-LTR has the lowest regret, the prior-informed policies included",
                 "Section 5.3",
-                Lowest("LogTS-LTR", at=1_000),
+                LowestRegret("LogTS-LTR", at=1_000),
             ),
         ),
         differs="As figure 4.",
@@ -250,7 +256,7 @@ EXPERIMENTS = (
         "Web30K, all algorithms",
         ALL_REAL,
         None,
-        (Claim("GTS is competitive with TS-Beta (at most 1.1 times)", "Appendix F", Close("GTS", "TS-Beta", 1.1)),),
+        (Claim("GTS is competitive with TS-Beta (at most 1.1 times)", "Appendix F", CloseTo("GTS", "TS-Beta", 1.1)),),
     ),
     _real(
         14,
@@ -258,7 +264,7 @@ EXPERIMENTS = (
         "Istella, all algorithms",
         ALL_REAL,
         None,
-        (Claim("C-WOFUL underperforms the others", "Section 5.4", Lower("GTS", ("C-WOFUL",))),),
+        (Claim("C-WOFUL underperforms the others", "Section 5.4", LowerRegret("GTS", ("C-WOFUL",))),),
     ),
     *(
         Experiment(
@@ -270,7 +276,7 @@ EXPERIMENTS = (
                 Claim(
                     "The prior has no large effect on GTS (at most 1.5 times)",
                     "Appendix F",
-                    Close("[0, 1]", "[BetaMean, BetaVar]", 1.5),
+                    CloseTo("[0, 1]", "[BetaMean, BetaVar]", 1.5),
                 ),
             ),
             differs=NOISE + "The priors that the paper draws are not named in its text; six are taken.",

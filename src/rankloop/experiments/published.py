@@ -11,7 +11,7 @@ COLUMNS = (
     ("exponential", "ind"),
     ("exponential", "dep"),
 )
-"""Scenario and policy of the numbers of a row; the random policy's are 0 everywhere."""
+"""Scenario and policy of each number in a row; the random policy has 0 everywhere."""
 
 TABLES: dict[int, dict[int, tuple[float, ...]]] = {
     1: {
@@ -110,7 +110,7 @@ TABLES: dict[int, dict[int, tuple[float, ...]]] = {
 
 
 def published(table: int, scenario: str, id: str, budget: int) -> float | None:
-    """A cell of a table, where the paper has it."""
+    """Return the printed number of a cell; None where the paper has none."""
     if (scenario, id) not in COLUMNS or budget not in TABLES.get(table, {}):
         return None
     return TABLES[table][budget][COLUMNS.index((scenario, id))]

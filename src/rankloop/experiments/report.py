@@ -1,4 +1,4 @@
-"""Write the outcome of an experiment to a folder, and read back what a page needs of it."""
+"""Write the outcome of an experiment to a folder, and read back what the page of reproductions needs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rankloop.simulator.plot import save_svg
 from rankloop.version import __version__
 
 HEAD = "spec.json"
-"""Written last and removed first: a folder that has it is whole."""
+"""Written last and removed first: a folder that contains it is complete."""
 
 
-def place(results: Path, experiment: Experiment, *, quick: bool) -> Path:
-    """The folder of an experiment; one that another version wrote is refused, and a full result is not made quick."""
+def result_folder(results: Path, experiment: Experiment, *, quick: bool) -> Path:
+    """Return the folder of an experiment; refuse one of another version, and a quick run over a full result."""
     folder = results / experiment.id
     try:
         head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
@@ -36,15 +36,15 @@ def place(results: Path, experiment: Experiment, *, quick: bool) -> Path:
     if version != __version__:
         raise RankloopError(
             f"{folder} was written by rankloop {version}, and this is {__version__}: "
-            "remove it, or say with --out where the new results shall go."
+            "remove it, or choose another folder with --out."
         )
     if quick and full and experiment.panels(True):
-        raise RankloopError(f"{folder} holds the full result; say with --out where the quick one shall go.")
+        raise RankloopError(f"{folder} holds the full result; choose another folder for the quick one with --out.")
     return folder
 
 
 def write(outcome: Outcome, folder: Path) -> None:
-    """spec.json, trace.parquet, figure.png and .svg, tables as .md and .csv, claims.json."""
+    """Write spec.json, trace.parquet, figure.png and .svg, tables as .md and .csv, and claims.json."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / HEAD).unlink(missing_ok=True)
     figure = outcome.experiment.arrangement.draw(outcome)
@@ -55,13 +55,13 @@ def write(outcome: Outcome, folder: Path) -> None:
     for name, table in outcome.experiment.arrangement.tables(outcome).items():
         _text(folder / f"{name}.md", f"{table.markdown()}\n\n{outcome.size[0].upper()}{outcome.size[1:]}.\n")
         _text(folder / f"{name}.csv", table.csv())
-    _text(folder / "claims.json", json.dumps(judged(outcome), indent=1, ensure_ascii=False) + "\n")
+    _text(folder / "claims.json", json.dumps(claim_verdicts(outcome), indent=1, ensure_ascii=False) + "\n")
     replace_file(folder / "trace.parquet", lambda p: _trace(outcome, p))
     _text(folder / HEAD, json.dumps(_head(outcome), indent=1, ensure_ascii=False) + "\n")
 
 
-def judged(outcome: Outcome) -> list[dict[str, str]]:
-    """Every claim with its verdict and numbers."""
+def claim_verdicts(outcome: Outcome) -> list[dict[str, str]]:
+    """Return every claim with its verdict and numbers."""
     findings = [(claim, claim.judge(outcome)) for claim in outcome.experiment.claims]
     return [
         {"claim": c.text, "source": c.source, "verdict": str(f.verdict), "numbers": f.numbers, "size": outcome.size}
@@ -69,8 +69,8 @@ def judged(outcome: Outcome) -> list[dict[str, str]]:
     ]
 
 
-def where_the_time_goes(outcome: Outcome, most: int = 4) -> str:
-    """Rounds per second reached by one process, and the policies that took most of the time."""
+def time_breakdown(outcome: Outcome, most: int = 4) -> str:
+    """Return, as text, the rounds per second of one process and the policies that took the most time."""
     spent: dict[str, float] = defaultdict(float)
     played = 0
     for _, result in outcome.parts:
@@ -85,8 +85,8 @@ def where_the_time_goes(outcome: Outcome, most: int = 4) -> str:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a page needs of a result folder."""
+class StoredResult:
+    """The parts of a result folder that the page shows."""
 
     head: Mapping[str, Any]
     claims: tuple[Mapping[str, str], ...]
@@ -94,18 +94,18 @@ class Kept:
     table: str
 
 
-def read(folder: Path) -> Kept | None:
-    """What `write` left there; nothing where there is no whole result."""
+def read(folder: Path) -> StoredResult | None:
+    """Return the result that `write` stored; None where there is no complete one."""
     if not (folder / HEAD).exists():
         return None
     try:
         head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
         claims = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
         table = (folder / "table.md").read_text(encoding="utf-8")
-        return Kept(head, tuple(claims), folder / "figure.png", table)
+        return StoredResult(head, tuple(claims), folder / "figure.png", table)
     except (OSError, ValueError) as error:
         raise RankloopError(
-            f"{folder} is not a whole result ({type(error).__name__}); remove it and run again."
+            f"{folder} is not a complete result ({type(error).__name__}); remove it and run again."
         ) from None
 
 
@@ -120,7 +120,7 @@ def _head(outcome: Outcome) -> dict[str, object]:
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "speed": where_the_time_goes(outcome),
+        "speed": time_breakdown(outcome),
         "data": dict(outcome.inputs),
         "panels": [
             {
@@ -142,7 +142,7 @@ def _text(path: Path, text: str) -> None:
 
 
 def _trace(outcome: Outcome, path: Path) -> None:
-    """A row for each panel, policy, replication and checkpoint."""
+    """Write a row for each panel, policy, replication and checkpoint."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

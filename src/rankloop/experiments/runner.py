@@ -1,4 +1,4 @@
-"""Run experiments: what was played before is kept, chunk by chunk, and never played again."""
+"""Run experiments; results are stored chunk by chunk, and stored chunks are not played again."""
 
 from __future__ import annotations
 
@@ -10,43 +10,44 @@ from pathlib import Path
 
 import numpy as np
 
-from rankloop.experiments.cache_key import code
+from rankloop.experiments.cache_key import code_hash
 from rankloop.experiments.experiment import SEED, Experiment, Outcome, Panel
 from rankloop.files import replace_file
 from rankloop.simulator.api import assemble, plays, prepare
 from rankloop.simulator.chunk import Chunk, ChunkResult
-from rankloop.simulator.parallel import Task, as_done
+from rankloop.simulator.parallel import Task, run_unordered
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Result
-from rankloop.simulator.spec import PolicySpec, Spec
+from rankloop.simulator.spec import Spec
 
-Told = Callable[[str, int, int], None]
-"""Told an experiment's id, and how many of its replication-rounds are done, of how many."""
+ExperimentProgress = Callable[[str, int, int], None]
+"""Called with an experiment's id, the number of its replication-rounds that are done, and the total."""
 
 
 @dataclass(frozen=True)
 class ChunkStore:
-    """Results of chunks in files whose names say all that they depend on."""
+    """Stored results of chunks; a file's name is a hash of everything that the result depends on."""
 
     folder: Path
 
     def path(self, panel: Panel, inputs: Mapping[str, str], policy: PolicySpec, chunk: Chunk) -> Path:
-        """Where this play is kept."""
-        own = {id: inputs[id] for id in panel.data if id in inputs}
-        identity = [code(), panel.world, own, policy.id, policy.params, panel.rounds, SEED]
+        """Return the file for the result of a policy on a chunk."""
+        data = {id: inputs[id] for id in panel.data if id in inputs}
+        identity = [code_hash(), panel.world, data, policy.id, policy.params, panel.rounds, SEED]
         text = json.dumps([*identity, chunk.index, chunk.first, chunk.size], sort_keys=True)
         name = hashlib.sha256(text.encode()).hexdigest()[:24]
         return self.folder / name[:2] / f"{name}.npz"
 
     def load(self, path: Path) -> ChunkResult | None:
-        """What is kept there; nothing where the file is missing or damaged."""
+        """Return a stored result; None where the file is missing or damaged."""
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-                return ChunkResult(kept["regret"], kept["reward"], float(kept["seconds"]))
-        except Exception:  # whatever a damaged file leads to, its chunk is played again
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return ChunkResult(arrays["regret"], arrays["reward"], float(arrays["seconds"]))
+        except Exception:  # any damage: the chunk is played again
             return None
 
     def save(self, path: Path, result: ChunkResult) -> None:
-        """Keep a result, whole or not at all."""
+        """Store a result atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
 
         def write(temporary: Path) -> None:
@@ -65,30 +66,30 @@ def run(
     engine: str = "local",
     extra: Sequence[PolicySpec] = (),
     inputs: Mapping[str, str] | None = None,
-    told: Told | None = None,
+    progress: ExperimentProgress | None = None,
 ) -> Outcome:
-    """Play what is not kept yet and put all results together.
+    """Play the chunks that are not stored yet, and return the outcome of the experiment.
 
     Args:
-        experiment: what to run.
-        folder: of all results; chunks are kept below it, and shared by experiments that play the same.
-        quick: the smaller version.
-        jobs: processes.
+        experiment: the experiment.
+        folder: the folder of all results; stored chunks below it are shared by all experiments.
+        quick: whether to run the smaller version.
+        jobs: number of processes.
         engine: `local` or `dask`.
         extra: policies that are added to every panel.
-        inputs: fingerprints of the data sets; another one is another experiment.
-        told: progress.
+        inputs: fingerprints of the data sets, part of the cache key.
+        progress: called after each chunk.
     """
     given = dict(inputs or {})
     panels = [_with(panel, extra) for panel in experiment.panels(quick)]
-    tell = told or (lambda name, done, total: None)
+    report = progress or (lambda name, done, total: None)
     results = play_panels(
         panels,
         folder,
         jobs=jobs,
         engine=engine,
         inputs=given,
-        told=lambda done, total: tell(experiment.id, done, total),
+        progress=lambda done, total: report(experiment.id, done, total),
     )
     return Outcome(experiment, quick, tuple(zip(panels, results, strict=True)), given)
 
@@ -100,42 +101,42 @@ def play_panels(
     jobs: int = 1,
     engine: str = "local",
     inputs: Mapping[str, str] | None = None,
-    told: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Result]:
-    """The result of every panel: chunks that are kept below the folder are taken, the others played and kept.
+    """Return the result of every panel; chunks that are not stored below the folder are played and stored.
 
     Args:
-        panels: what to play.
-        folder: of all results.
-        jobs: processes.
+        panels: the panels.
+        folder: the folder of all results.
+        jobs: number of processes.
         engine: `local` or `dask`.
-        inputs: fingerprints of the data sets.
-        told: how many replication-rounds are done, of how many.
+        inputs: fingerprints of the data sets, part of the cache key.
+        progress: called with the number of replication-rounds done and the total.
     """
     specs = [panel.spec() for panel in panels]
     store = ChunkStore(folder / "chunks")
-    found: dict[tuple[int, int], ChunkResult] = {}
+    results: dict[tuple[int, int], ChunkResult] = {}
     left: list[tuple[int, int, Path | None]] = []
     for p, (panel, spec) in enumerate(zip(panels, specs, strict=True)):
         for i, (policy, chunk) in enumerate(plays(spec)):
-            # A policy of one's own is always played: nothing says when it has changed.
+            # A custom policy is always played: changes of its code cannot be detected.
             path = None if policy.own else store.path(panel, inputs or {}, policy, chunk)
-            kept = None if path is None else store.load(path)
-            if kept is None:
+            stored = None if path is None else store.load(path)
+            if stored is None:
                 left.append((p, i, path))
             else:
-                found[p, i] = kept
+                results[p, i] = stored
     total = sum(spec.rounds * chunk.size for spec in specs for _, chunk in plays(spec))
-    done = sum(panels[p].rounds * result.regret.shape[1] for (p, _), result in found.items())
-    told(done, total)
-    for n, result in as_done(_tasks(specs, left), jobs, engine):
+    done = sum(panels[p].rounds * result.regret.shape[1] for (p, _), result in results.items())
+    progress(done, total)
+    for n, result in run_unordered(_tasks(specs, left), jobs, engine):
         p, i, path = left[n]
         if path is not None:
             store.save(path, result)
-        found[p, i] = result
+        results[p, i] = result
         done += panels[p].rounds * result.regret.shape[1]
-        told(done, total)
-    return [assemble(spec, [found[p, i] for i in range(len(plays(spec)))]) for p, spec in enumerate(specs)]
+        progress(done, total)
+    return [assemble(spec, [results[p, i] for i in range(len(plays(spec)))]) for p, spec in enumerate(specs)]
 
 
 def _with(panel: Panel, extra: Sequence[PolicySpec]) -> Panel:
@@ -145,10 +146,10 @@ def _with(panel: Panel, extra: Sequence[PolicySpec]) -> Panel:
 
 
 def _tasks(specs: Sequence[Spec], left: Sequence[tuple[int, int, Path | None]]) -> Iterator[Task]:
-    """One by one, a panel's world prepared when its first play is due, and dropped with the last."""
-    at, world = -1, None
+    """Yield the tasks; a panel's world is prepared at its first task and released after its last."""
+    current, world = -1, None
     for p, i, _ in left:
-        if p != at or world is None:
-            at, world = p, prepare(specs[p])
+        if p != current or world is None:
+            current, world = p, prepare(specs[p])
         policy, chunk = plays(specs[p])[i]
         yield Task(world, policy, chunk, specs[p].rounds, specs[p].seed)

@@ -1,10 +1,10 @@
-"""Paper `select-rank`: upper confidence ranking of items with position effects of their own, Section 5."""
+"""Paper `select-rank`: upper confidence ranking with item-specific position effects, Section 5."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rankloop.experiments.claims import Claim, Lower
+from rankloop.experiments.claims import Claim, LowerRegret
 from rankloop.experiments.experiment import Experiment, Panel
 from rankloop.experiments.figures import Curves
 
@@ -14,7 +14,7 @@ BATCH = 30
 
 
 def _players(id: str = "ucr", **shared: object) -> tuple[Mapping[str, object], ...]:
-    """UCR with several ξ, and without its bonus."""
+    """Return UCR with several ξ, and the greedy policy without its bonus."""
     ucr = tuple({"id": id, "xi": xi, "label": f"UCR, ξ = {xi:g}", **shared} for xi in XI)
     greedy = {"id": "g-mle"} if id == "ucr" else {"id": id, "xi": 0.0}
     return (*ucr, {**greedy, **shared, "label": "G-MLE"})
@@ -37,7 +37,7 @@ def _simulated(quick: bool) -> tuple[Panel, ...]:
 
 
 def _logged(id: str, runs: int) -> Callable[[bool], tuple[Panel, ...]]:
-    """A simulator fitted on logs, 100 batches of 30 visitors, the first four of them random."""
+    """Return panels of a simulator fitted on logs: 100 batches of 30 visitors, the first four with random lists."""
 
     def panels(quick: bool) -> tuple[Panel, ...]:
         world = {"kind": "item-position", "data": "open-bandit", "k": 3, "objective": "clicks"}
@@ -50,15 +50,15 @@ def _logged(id: str, runs: int) -> Callable[[bool], tuple[Panel, ...]]:
 
 def _claims(source: str) -> tuple[Claim, ...]:
     text = "UCR has lower regret than G-MLE"
-    return tuple(Claim(f"{text}, ξ = {xi:g}", source, Lower(f"UCR, ξ = {xi:g}", ("G-MLE",))) for xi in XI)
+    return tuple(Claim(f"{text}, ξ = {xi:g}", source, LowerRegret(f"UCR, ξ = {xi:g}", ("G-MLE",))) for xi in XI)
 
 
 LOGS = (
     "The paper's log is private: 13,717 samples of 436 items, 259 of them with a reward. Here the simulator is a "
     "logistic regression with item effects, fitted on the 20,000 impressions of the small Open Bandit Dataset "
-    "(80 clicks, 41 items ever clicked), and visitors are those who clicked. Relative regret is not defined in the "
-    "paper: cumulative regret over the cumulative reward of the best lists. With so few clicks, little can be learned "
-    "in 3,000 visits. "
+    "(80 clicks, 41 items ever clicked), and contexts are those of clicked impressions. Relative regret is not defined "
+    "in the paper: cumulative regret over the cumulative reward of the best lists. With so few clicks, little can be "
+    "learned in 3,000 visits. "
 )
 EXPERIMENTS = (
     Experiment(

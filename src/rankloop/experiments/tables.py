@@ -23,7 +23,7 @@ class ResultTable:
     rows: tuple[tuple[str, ...], ...]
 
     def markdown(self) -> str:
-        """A Markdown table; columns of numbers are aligned to the right."""
+        """Return a Markdown table; columns of numbers are aligned to the right."""
         cells = [[cell.replace("|", r"\|") for cell in row] for row in self.rows]
         right = [all(row[c][:1] in "-0123456789." for row in cells) for c in range(len(self.columns))]
         lines = ["| " + " | ".join(self.columns) + " |", "|" + "".join("---:|" if r else "---|" for r in right)]
@@ -31,7 +31,7 @@ class ResultTable:
         return "\n".join(lines)
 
     def csv(self) -> str:
-        """Comma-separated values with a head."""
+        """Return comma-separated values with a header."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(self.columns)
@@ -40,7 +40,7 @@ class ResultTable:
 
 
 def _plain(cell: str) -> str:
-    """A number without thousands separators, a percentage as a share."""
+    """Return a number without thousands separators, and a percentage as a fraction."""
     bare = cell.replace(",", "")
     if PERCENT.fullmatch(bare):
         return f"{float(bare.removesuffix(' %')) / 100:.4g}"
@@ -48,7 +48,7 @@ def _plain(cell: str) -> str:
 
 
 def finals(outcome: Outcome) -> ResultTable:
-    """Final regret and reward of every policy in every panel, with half its 95 % interval."""
+    """Return the final regret of every policy in every panel with half its 95 % interval, and the reward."""
     rows = []
     for panel, result in outcome.parts:
         random = result.random.final.mean()
@@ -68,7 +68,7 @@ def finals(outcome: Outcome) -> ResultTable:
 
 
 def number(value: float) -> str:
-    """Four significant digits, no exponent; a dash for NaN."""
+    """Return a number with four significant digits and no exponent; a dash for NaN."""
     if np.isnan(value):
         return "-"
     digits = 0 if value == 0 else max(0, 3 - int(np.floor(np.log10(abs(value)))))

@@ -1,7 +1,8 @@
-"""The simulator: policies × worlds × replications, batched, reproducible, on one process or many."""
+"""The simulator: policies × worlds × replications, batched, reproducible, in one process or several."""
 
 from rankloop.simulator.api import simulate
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Result, Trace
-from rankloop.simulator.spec import PolicySpec, Spec, load_spec
+from rankloop.simulator.spec import Spec, load_spec
 
 __all__ = ["PolicySpec", "Result", "Spec", "Trace", "load_spec", "simulate"]

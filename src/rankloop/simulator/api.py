@@ -1,4 +1,4 @@
-"""`simulate`: policies against simulated visitors."""
+"""`simulate`: run policies on simulated visitors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from rankloop import validate
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.policy import SupportsRanking
 from rankloop.simulator import streams
-from rankloop.simulator.chunk import Chunk, ChunkResult, checkpoints
-from rankloop.simulator.parallel import Report, Task, run_all
+from rankloop.simulator.chunk import Chunk, ChunkResult, checkpoints, prepare_world
+from rankloop.simulator.parallel import ProgressCallback, Task, run_all
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.simulator.result import Result, Trace
-from rankloop.simulator.spec import CHUNK, PolicySpec, Spec
+from rankloop.simulator.spec import DEFAULT_CHUNK, Spec
 from rankloop.types import Setting
 from rankloop.version import __version__
 from rankloop.worlds import World
@@ -29,21 +30,21 @@ def simulate(
     rounds: int,
     replications: int,
     seed: int = 0,
-    chunk: int = CHUNK,
+    chunk: int = DEFAULT_CHUNK,
     jobs: int = 1,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> Result:
-    """Run every policy on the same worlds and the same visitors.
+    """Run every policy on the same worlds and the same visitors (common random numbers).
 
     Args:
         policies: ids, mappings with 'id' and parameters, or functions from a Setting to a policy.
         world: a world, or a mapping as in a spec file.
-        rounds: visitors of each replication.
+        rounds: the horizon: visitors of each replication.
         replications: independent repetitions.
-        seed: equal seeds give equal results, whatever `jobs` is.
-        chunk: replications that share a batch; part of the experiment's identity.
-        jobs: processes.
-        report: told how many replication-rounds have been played.
+        seed: equal seeds give equal results, for any number of `jobs`.
+        chunk: replications that share a batch; results depend on it.
+        jobs: number of processes.
+        report: called with the number of replication-rounds played since its last call.
 
     >>> result = simulate(
     ...     ["cascade-ucb1", "random"],
@@ -66,8 +67,8 @@ def simulate(
     return run(Spec.of(given), jobs=jobs, report=report)
 
 
-def run(spec: Spec, *, jobs: int = 1, report: Report | None = None) -> Result:
-    """Run a spec that has been checked."""
+def run(spec: Spec, *, jobs: int = 1, report: ProgressCallback | None = None) -> Result:
+    """Run a validated spec."""
     validate.integer("jobs", jobs)
     world = prepare(spec)
     tasks = [Task(world, player, chunk, spec.rounds, spec.seed) for player, chunk in plays(spec)]
@@ -75,38 +76,38 @@ def run(spec: Spec, *, jobs: int = 1, report: Report | None = None) -> Result:
 
 
 def prepare(spec: Spec) -> World:
-    """The world of a spec, ready to play, every policy built once so that what cannot run is said first."""
-    world = spec.world.prepare(streams.shared(spec.seed))
-    _refuse_early(world, spec)
+    """Return the prepared world of a spec; refuse a policy that cannot run in it."""
+    world = prepare_world(spec.world, spec.seed)
+    _check_policies(world, spec)
     return world
 
 
 def plays(spec: Spec) -> list[tuple[PolicySpec, Chunk]]:
-    """All that a spec has to play: policy by policy, the yardstick last, chunk by chunk."""
+    """Return the tasks of a spec as (policy, chunk): policy by policy, the random baseline last."""
     chunks = [
         Chunk(i, first, min(spec.chunk, spec.replications - first))
         for i, first in enumerate(range(0, spec.replications, spec.chunk))
     ]
-    return [(player, chunk) for player in with_yardstick(spec) for chunk in chunks]
+    return [(player, chunk) for player in with_baseline(spec) for chunk in chunks]
 
 
 def assemble(spec: Spec, results: Sequence[ChunkResult]) -> Result:
-    """The result of a spec from what its plays gave, in their order."""
-    players = with_yardstick(spec)
-    each = len(results) // len(players)
-    traces = [_trace(player, results[i * each : (i + 1) * each], spec.rounds) for i, player in enumerate(players)]
-    yardstick = next(t for t, p in zip(traces, players, strict=True) if p.id == "random" and not p.function)
-    return Result(spec.source, __version__, tuple(traces[: len(spec.policies)]), replace(yardstick, label="random"))
+    """Return the result of a spec from the results of `plays(spec)`, in the same order."""
+    players = with_baseline(spec)
+    chunks = len(results) // len(players)
+    traces = [_trace(player, results[i * chunks : (i + 1) * chunks], spec.rounds) for i, player in enumerate(players)]
+    baseline = next(t for t, p in zip(traces, players, strict=True) if p.id == "random" and not p.function)
+    return Result(spec.source, __version__, tuple(traces[: len(spec.policies)]), replace(baseline, label="random"))
 
 
-def with_yardstick(spec: Spec) -> tuple[PolicySpec, ...]:
-    """The policies of a spec, and the random one if it is not among them."""
-    asked = any(p.id == "random" and p.function is None for p in spec.policies)
-    return spec.policies if asked else (*spec.policies, RANDOM)
+def with_baseline(spec: Spec) -> tuple[PolicySpec, ...]:
+    """Return the policies of a spec, with the random baseline added if it is not among them."""
+    included = any(p.id == "random" and p.function is None for p in spec.policies)
+    return spec.policies if included else (*spec.policies, RANDOM)
 
 
-def _refuse_early(world: World, spec: Spec) -> None:
-    """Build every policy once, so that what cannot run is said before anything runs."""
+def _check_policies(world: World, spec: Spec) -> None:
+    """Build every policy once, so that a policy that cannot run is refused before any round is played."""
     setting = world.draw([streams.replication(spec.seed, 0)], spec.rounds).setting
     for i, policy in enumerate(spec.policies):
         try:

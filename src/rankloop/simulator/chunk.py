@@ -1,4 +1,4 @@
-"""One chunk of replications: the loop of a simulated round, for B replications at once."""
+"""Play one chunk of replications: the loop of simulated rounds, for B replications at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.policy import SupportsRanking
 from rankloop.simulator import streams
-from rankloop.simulator.spec import PolicySpec
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.types import FloatArray, IntArray
 from rankloop.worlds import World
 
@@ -29,7 +29,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """Cumulative regret and reward at the checkpoints, each [C, B], and the time that it took."""
+    """Cumulative regret and reward at the checkpoints, each [C, B], and the run time in seconds."""
 
     regret: FloatArray
     reward: FloatArray
@@ -37,12 +37,17 @@ class ChunkResult:
 
 
 def checkpoints(rounds: int, most: int = 100) -> IntArray:
-    """Rounds at which a run is recorded: evenly spaced, the last at `rounds`."""
+    """Return the rounds at which a run is recorded: evenly spaced, the last at `rounds`."""
     return np.unique(np.linspace(0, rounds, min(rounds, most) + 1).round().astype(np.int64)[1:])
 
 
+def prepare_world(world: World, seed: int) -> World:
+    """Return the world with everything drawn that all replications of a run share."""
+    return world.prepare(streams.shared(seed))
+
+
 def play(world: World, spec: PolicySpec, chunk: Chunk, rounds: int, seed: int, tick: Tick) -> ChunkResult:
-    """Play all rounds of a chunk. Memory does not depend on the number of rounds."""
+    """Play all rounds of a chunk and return its curves. Memory does not depend on the number of rounds."""
     started = time.perf_counter()
     replications = range(chunk.first, chunk.first + chunk.size)
     instance = world.draw([streams.replication(seed, r) for r in replications], rounds)

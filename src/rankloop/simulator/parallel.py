@@ -1,4 +1,4 @@
-"""Many chunks on one process or several: the same tasks, the same numbers."""
+"""Run chunks in one process or several; the numbers do not depend on the number of processes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from rankloop import catalogue
 from rankloop.catalogue import plugins
 from rankloop.errors import MissingExtra
 from rankloop.simulator.chunk import Chunk, ChunkResult, Tick, play
-from rankloop.simulator.spec import PolicySpec
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.worlds import World
 
-Report = Callable[[int], None]
-"""Told how many replication-rounds have been played since it was last called."""
+ProgressCallback = Callable[[int], None]
+"""Called with the number of replication-rounds played since its last call."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One policy on one chunk."""
+    """One policy to play on one chunk of replications."""
 
     world: World
     policy: PolicySpec
@@ -39,18 +39,18 @@ class Task:
     rounds: int
     seed: int
     known: tuple[catalogue.PolicyEntry, ...] = field(default_factory=catalogue.own_entries)
-    """Policies from outside the package, which a worker process enters in its catalogue too."""
+    """Custom policies, which a worker process registers in its catalogue too."""
 
     def __reduce__(self) -> tuple[Callable[..., Task], tuple[object, ...]]:
-        """How it travels: modules that an operator named go as code, so that a worker need not have their files."""
+        """Pickle by value the modules of custom policies, so that a worker does not need their files."""
         cloudpickle = _cloudpickle()
         for module in plugins.named_modules():
             cloudpickle.register_pickle_by_value(module)
-        own = cloudpickle.dumps((self.policy, self.known))
-        return _arrived, (self.world, own, self.chunk, self.rounds, self.seed)
+        policies = cloudpickle.dumps((self.policy, self.known))
+        return _unpickle_task, (self.world, policies, self.chunk, self.rounds, self.seed)
 
     def run(self, tick: Tick) -> ChunkResult:
-        """Play it, with one BLAS thread: more do not pay at these sizes, and the numbers stay the same."""
+        """Play the chunk with one BLAS thread: more do not pay at these sizes and could change the last bits."""
         catalogue.adopt(self.known)
         with one_blas_thread():
             return play(self.world, self.policy, self.chunk, self.rounds, self.seed, tick)
@@ -60,17 +60,17 @@ def _cloudpickle() -> ModuleType:
     try:
         return import_module("cloudpickle")
     except ModuleNotFoundError:
-        return import_module("joblib.externals.cloudpickle")  # where older versions of joblib keep it
+        return import_module("joblib.externals.cloudpickle")  # its location in older versions of joblib
 
 
-def _arrived(world: World, own: bytes, chunk: Chunk, rounds: int, seed: int) -> Task:
-    policy, known = pickle.loads(own)  # noqa: S301  (what the process that started this one has sent)
+def _unpickle_task(world: World, policies: bytes, chunk: Chunk, rounds: int, seed: int) -> Task:
+    policy, known = pickle.loads(policies)  # noqa: S301  (data of the parent process)
     return Task(world, policy, chunk, rounds, seed, known)
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS inside the block, where threadpoolctl is installed."""
+    """Limit BLAS to one thread inside the block, if threadpoolctl is installed."""
     try:
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError:
@@ -80,10 +80,10 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-def run_all(tasks: Sequence[Task], jobs: int, report: Report) -> list[ChunkResult]:
-    """The results of all tasks, in order."""
+def run_all(tasks: Sequence[Task], jobs: int, report: ProgressCallback) -> list[ChunkResult]:
+    """Return the results of all tasks, in order."""
     if jobs == 1 or len(tasks) == 1:
-        return [task.run(_counting(report, task.chunk.size)) for task in tasks]
+        return [task.run(_as_tick(report, task.chunk.size)) for task in tasks]
     try:
         import joblib
     except ModuleNotFoundError:
@@ -91,7 +91,7 @@ def run_all(tasks: Sequence[Task], jobs: int, report: Report) -> list[ChunkResul
     with tempfile.TemporaryDirectory(prefix="rankloop-") as folder:
         path = Path(folder) / "progress"
         np.zeros(len(tasks), dtype=np.int64).tofile(path)
-        with _watching(path, report):
+        with _progress_thread(path, report):
             calls = (joblib.delayed(_in_worker)(task, path, i) for i, task in enumerate(tasks))
             try:
                 with _quiet_tracker():
@@ -101,13 +101,13 @@ def run_all(tasks: Sequence[Task], jobs: int, report: Report) -> list[ChunkResul
                 raise
 
 
-def as_done(tasks: Iterable[Task], jobs: int, engine: str = "local") -> Iterator[tuple[int, ChunkResult]]:
-    """Index and result of every task, each as soon as it is there.
+def run_unordered(tasks: Iterable[Task], jobs: int, engine: str = "local") -> Iterator[tuple[int, ChunkResult]]:
+    """Yield the index and the result of every task as soon as it is finished.
 
     Args:
-        tasks: taken one by one, as processes become free.
-        jobs: processes.
-        engine: `local`, or `dask` for the cluster at DASK_SCHEDULER_ADDRESS, or one of `jobs` workers here.
+        tasks: drawn one by one as processes become free.
+        jobs: number of processes.
+        engine: `local`, or `dask` for the cluster at DASK_SCHEDULER_ADDRESS, or else a local one of `jobs` workers.
     """
     if jobs == 1 and engine == "local":
         for i, task in enumerate(tasks):
@@ -117,13 +117,13 @@ def as_done(tasks: Iterable[Task], jobs: int, engine: str = "local") -> Iterator
         import joblib
     except ModuleNotFoundError:
         raise MissingExtra("more than one job", "experiments") from None
-    calls = (joblib.delayed(_numbered)(i, task) for i, task in enumerate(tasks))
+    calls = (joblib.delayed(_run_indexed)(i, task) for i, task in enumerate(tasks))
     with _backend(engine, jobs) as options:
         results = joblib.Parallel(return_as="generator_unordered", **options)(calls)
         try:
             yield from results
         except (KeyboardInterrupt, GeneratorExit):
-            with warnings.catch_warnings(action="ignore"):  # that tasks were cancelled is what was asked for
+            with warnings.catch_warnings(action="ignore"):  # the cancellation of tasks is intended
                 results.close()
             if engine == "local":
                 _stop_workers()
@@ -132,9 +132,9 @@ def as_done(tasks: Iterable[Task], jobs: int, engine: str = "local") -> Iterator
 
 @contextmanager
 def _backend(engine: str, jobs: int) -> Iterator[dict[str, object]]:
-    """What joblib is told: processes of this machine, or a Dask cluster that lasts as long as the block."""
+    """Yield the options of joblib: local processes, or a Dask cluster that exists as long as the block."""
     if engine == "local":
-        # Arrays go to the workers as they are: shared memory would outlive an interrupted run.
+        # Arrays are copied to the workers: shared memory would outlive an interrupted run.
         with _quiet_tracker():
             yield {"n_jobs": jobs, "backend": "loky", "max_nbytes": None}
         return
@@ -158,9 +158,9 @@ def _backend(engine: str, jobs: int) -> Iterator[dict[str, object]]:
 
 @contextmanager
 def _quiet_tracker() -> Iterator[None]:
-    """Start worker processes without warnings of their resource tracker.
+    """Silence warnings of the workers' resource tracker.
 
-    When a run is interrupted, the tracker may find that semaphores of killed workers are gone already, and would warn.
+    After an interrupted run, the tracker warns about semaphores of killed workers that no longer exist.
     """
     before = os.environ.get("PYTHONWARNINGS")
     quiet = "ignore:resource_tracker:UserWarning"
@@ -174,14 +174,14 @@ def _quiet_tracker() -> Iterator[None]:
             os.environ["PYTHONWARNINGS"] = before
 
 
-def _numbered(index: int, task: Task) -> tuple[int, ChunkResult]:
+def _run_indexed(index: int, task: Task) -> tuple[int, ChunkResult]:
     if threading.current_thread() is threading.main_thread():  # a Dask worker runs tasks in a thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return index, task.run(lambda t: None)
 
 
 def _in_worker(task: Task, path: Path, index: int) -> ChunkResult:
-    # The parent decides about Ctrl-C; a worker's own traceback would only be noise.
+    # The parent process handles Ctrl-C; tracebacks of workers would only be noise.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     played = np.memmap(path, dtype=np.int64, mode="r+")
 
@@ -197,7 +197,7 @@ def _stop_workers() -> None:
     get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
-def _counting(report: Report, size: int) -> Tick:
+def _as_tick(report: ProgressCallback, size: int) -> Tick:
     last = 0
 
     def tick(t: int) -> None:
@@ -209,21 +209,21 @@ def _counting(report: Report, size: int) -> Tick:
 
 
 @contextmanager
-def _watching(path: Path, report: Report, every: float = 0.2) -> Iterator[None]:
-    """Sum the workers' counters in a thread and report what was added."""
+def _progress_thread(path: Path, report: ProgressCallback, every: float = 0.2) -> Iterator[None]:
+    """Report the increase of the workers' counters from a background thread."""
     played = np.memmap(path, dtype=np.int64, mode="r")
     done = threading.Event()
-    told = 0
+    reported = 0
 
-    def tell() -> None:
-        nonlocal told
+    def report_increase() -> None:
+        nonlocal reported
         total = int(played.sum())
-        report(total - told)
-        told = total
+        report(total - reported)
+        reported = total
 
     def watch() -> None:
         while not done.wait(every):
-            tell()
+            report_increase()
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -232,4 +232,4 @@ def _watching(path: Path, report: Report, every: float = 0.2) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-        tell()
+        report_increase()

@@ -1,4 +1,4 @@
-"""Figures: one look for every policy, in every figure."""
+"""Figures: each policy has the same style in every figure."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ COLOURS = (
     "#882255",
     "#332288",
 )
-OWN = "#777777"
-"""Policies of one's own, which have no place in the catalogue."""
+CUSTOM_COLOUR = "#777777"
+"""The colour of custom policies, which are not part of the built-in catalogue."""
 Dash = Literal["-", "--", ":", "-."]
 DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.")
 MARKERS = "osv^DP"
 
 
 class Style(TypedDict, total=False):
-    """How a curve is drawn, in Matplotlib's words."""
+    """Matplotlib's style options of a curve."""
 
     color: Required[str]
     linestyle: Dash
@@ -49,19 +49,19 @@ class Style(TypedDict, total=False):
 
 
 def styles(curves: Sequence[tuple[str, str]]) -> dict[str, Style]:
-    """A look for every curve, given as label and policy id.
+    """Return the style of every curve, given as label and policy id.
 
-    The colour is that of the policy's place in the catalogue, so the same in every figure; where two policies of
-    one figure share it they differ by dash, and variants of one policy by shade and marker.
+    The colour follows from the policy's index in the catalogue, so it is the same in every figure. Policies of one
+    figure that share a colour differ by dash, and variants of one policy by shade and marker.
     """
     known = [entry.id for entry in catalogue.entries() if not entry.own]
     ids = list(dict.fromkeys(id for _, id in curves))
-    places = [known.index(id) if id in known else len(known) + i for i, id in enumerate(ids)]
-    colours = [COLOURS[p % len(COLOURS)] if id in known else OWN for id, p in zip(ids, places, strict=True)]
+    indices = [known.index(id) if id in known else len(known) + i for i, id in enumerate(ids)]
+    colours = [COLOURS[p % len(COLOURS)] if id in known else CUSTOM_COLOUR for id, p in zip(ids, indices, strict=True)]
     chosen: dict[str, Style] = {}
-    for id, place, colour in zip(ids, places, colours, strict=True):
-        dash = DASHES[(place // len(COLOURS)) % len(DASHES)] if colours.count(colour) > 1 else "-"
-        labels = [label for label, own in curves if own == id]
+    for id, index, colour in zip(ids, indices, colours, strict=True):
+        dash = DASHES[(index // len(COLOURS)) % len(DASHES)] if colours.count(colour) > 1 else "-"
+        labels = [label for label, policy in curves if policy == id]
         for i, label in enumerate(labels):
             chosen[label] = {"color": colour, "linestyle": dash}
             if len(labels) > 1:
@@ -76,21 +76,21 @@ def styles(curves: Sequence[tuple[str, str]]) -> dict[str, Style]:
 
 
 def shade(colour: str, share: float) -> str:
-    """A colour from lighter (0) to darker (1), the colour itself at a half."""
+    """Return a shade of a colour, from lighter (0) to darker (1); 0.5 is the colour itself."""
     parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
     goal, far = (255, 0.7 * (0.5 - share)) if share < 0.5 else (0, 1.1 * (share - 0.5))
     return "#" + "".join(f"{round(p + (goal - p) * far):02x}" for p in parts)
 
 
 def band(axes: Axes, rounds: IntArray, curve: FloatArray, *, label: str, **style: Unpack[Style]) -> None:
-    """A mean curve of values [C, R] with its 95 % confidence band."""
+    """Draw the mean curve of values [C, R] with its 95 % confidence band."""
     mean, half = curve.mean(axis=1), stats.half_width(curve)
     axes.plot(rounds, mean, label=as_text(label), linewidth=1.6, **style)
     axes.fill_between(rounds, mean - half, mean + half, color=style["color"], alpha=0.18, linewidth=0)
 
 
 def regret_figure(result: Result) -> Figure:
-    """Cumulative regret of every policy with its 95 % confidence band; legend outside, best last."""
+    """Return a figure of the cumulative regret of every policy with 95 % confidence bands; the best policy last."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
@@ -114,12 +114,12 @@ def regret_figure(result: Result) -> Figure:
 
 
 def as_text(label: str) -> str:
-    """A label as it is: no mathematics between dollars, and not hidden for a leading underscore."""
+    """Return a label that Matplotlib shows literally: no math mode, and not hidden by a leading underscore."""
     return (" " if label.startswith("_") else "") + label.replace("$", r"\$")
 
 
 def save_svg(figure: Figure, path: Path) -> None:
-    """The same figure as the same bytes, whenever it is drawn."""
+    """Write a figure as SVG; equal figures give equal bytes."""
     from matplotlib import rc_context
 
     with rc_context({"svg.hashsalt": "rankloop"}):

@@ -1,4 +1,4 @@
-"""The result of an experiment: numbers first, then table, files and figure."""
+"""The result of a simulation: curves, table, files and figure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CurveJson(TypedDict):
-    """Means and standard errors over replications, at checkpoints; no error of a single replication."""
+    """Means and standard errors over replications at the checkpoints; the error of a single replication is null."""
 
     round: list[int]
     mean: list[float]
@@ -28,7 +28,7 @@ class CurveJson(TypedDict):
 
 
 class TraceJson(TypedDict):
-    """One policy's numbers in `result.json`."""
+    """One policy's entry in `result.json`."""
 
     id: str
     label: str
@@ -40,7 +40,7 @@ class TraceJson(TypedDict):
 
 
 class ResultJson(TypedDict):
-    """What `result.json` holds."""
+    """The content of `result.json`."""
 
     spec: dict[str, object]
     version: str
@@ -49,7 +49,7 @@ class ResultJson(TypedDict):
 
 @dataclass(frozen=True)
 class Trace:
-    """One policy's curves: cumulative, at C checkpoints, for R replications."""
+    """One policy's cumulative curves at C checkpoints, for R replications."""
 
     id: str
     label: str
@@ -61,16 +61,16 @@ class Trace:
 
     @property
     def final(self) -> FloatArray:
-        """Regret after the last round, [R]."""
+        """Return the regret after the last round, [R]."""
         return np.asarray(self.regret[-1])
 
     @property
     def rounds_per_second(self) -> float:
-        """Replication-rounds per second of one process."""
+        """Return the replication-rounds per second of one process."""
         return float(self.rounds[-1] * self.regret.shape[1] / self.seconds)
 
     def as_json(self) -> TraceJson:
-        """Means and standard errors as plain numbers."""
+        """Return means and standard errors as plain numbers."""
         return {
             "id": self.id,
             "label": self.label,
@@ -91,37 +91,37 @@ class Trace:
 
 @dataclass(frozen=True)
 class Result:
-    """All policies of an experiment, on the same worlds and visitors."""
+    """The traces of all policies of a simulation, on the same worlds and visitors."""
 
     spec: Mapping[str, object]
     version: str
     traces: tuple[Trace, ...]
-    random: Trace  # the yardstick, whether or not the spec asked for it
+    random: Trace  # the baseline, whether or not it is in the spec
 
     def __getitem__(self, label: str) -> Trace:
-        """The trace of this label."""
+        """Return the trace of a label."""
         for trace in self.traces:
             if trace.label == label:
                 return trace
         raise InvalidInput("label", label, "one of " + ", ".join(t.label for t in self.traces))
 
     def __iter__(self) -> Iterator[Trace]:
-        """The traces in the order of the spec."""
+        """Iterate over the traces in the order of the spec."""
         return iter(self.traces)
 
     def __str__(self) -> str:
-        """A table: final regret, its share of the random policy's, speed."""
+        """Return a table: final regret, its share of the random baseline's, speed."""
         from rankloop.simulator.table import render
 
         return render(self)
 
     def as_json(self) -> ResultJson:
-        """What `result.json` holds."""
+        """Return the content of `result.json`."""
         policies = [trace.as_json() for trace in self.traces]
         return {"spec": _plain_fields(self.spec), "version": self.version, "policies": policies}
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """Cumulative regret with 95 % confidence bands; also written to `path` if given."""
+        """Return a figure of the cumulative regret with 95 % confidence bands; also write it to `path` if given."""
         from rankloop.simulator.plot import regret_figure
 
         figure = regret_figure(self)
@@ -130,7 +130,7 @@ class Result:
         return figure
 
     def save(self, folder: str | Path) -> None:
-        """Write result.json, trace.parquet, regret.png and regret.svg, each of them whole or not at all."""
+        """Write result.json, trace.parquet, regret.png and regret.svg, each atomically."""
         from rankloop.simulator.plot import save_svg
         from rankloop.simulator.trace_file import write_traces
 
@@ -145,14 +145,14 @@ class Result:
 
     @classmethod
     def load(cls, folder: str | Path) -> Result:
-        """Read what `save` wrote."""
-        from rankloop.simulator.trace_file import Played, read_traces
+        """Read a result that `save` wrote."""
+        from rankloop.simulator.trace_file import StoredPolicy, read_traces
 
         where = Path(folder)
         try:
             head = json.loads((where / "result.json").read_text(encoding="utf-8"))
-            played = [Played(p["id"], p["label"], p["params"], p["seconds"]) for p in head["policies"]]
-            *traces, random = read_traces(where / "trace.parquet", played)
+            policies = [StoredPolicy(p["id"], p["label"], p["params"], p["seconds"]) for p in head["policies"]]
+            *traces, random = read_traces(where / "trace.parquet", policies)
         except (OSError, KeyError, ValueError) as error:
             accepted = f"a folder with the result.json and trace.parquet of a run ({type(error).__name__})"
             raise InvalidInput("folder", str(where), accepted) from None
@@ -164,7 +164,7 @@ def _plain_fields(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """JSON's types only: arrays become lists, anything else its name."""
+    """Return a value of JSON types: arrays become lists, any other object becomes its name."""
     if isinstance(value, Mapping):
         return _plain_fields(value)
     if isinstance(value, np.ndarray | np.generic):

@@ -1,18 +1,16 @@
-"""Experiment specs: what to run, validated before anything runs."""
+"""Simulation specs: what to run, validated before anything runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankloop import catalogue, validate
-from rankloop.catalogue.params import Value
-from rankloop.errors import MISSING, InvalidInput, MissingExtra, Words
-from rankloop.policy import SupportsRanking
+from rankloop.errors import MISSING, InvalidInput, MissingExtra
 from rankloop.schema.accepted_values import unknown_field
-from rankloop.types import Setting
+from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.worlds import World, from_spec
 
 if TYPE_CHECKING:
@@ -25,64 +23,29 @@ SIZES: dict[str, tuple[int, int | None]] = {
     "seed": (0, None),
     "chunk": (1, None),
 }
-"""The least and the greatest value of each number."""
-CHUNK = 128
-"""Replications that share a batch and a stream; part of an experiment's identity."""
-
-
-@dataclass(frozen=True)
-class PolicySpec:
-    """One policy of an experiment: an id with parameters, or a function of one's own."""
-
-    id: str
-    label: str
-    params: Mapping[str, Value] = field(default_factory=dict)
-    function: Callable[[Setting], SupportsRanking] | None = None
-    entry: catalogue.PolicyEntry | None = None  # carried along, so that a worker process knows it too
-
-    def __post_init__(self) -> None:
-        """Refuse a label that no table could show, and parameters that the policy has not."""
-        if not isinstance(self.label, str) or not self.label.strip() or not self.label.isprintable():
-            raise InvalidInput("label", self.label, "a text of one line")
-        if self.function is None and self.entry is None:
-            catalogue.resolve(self.id, self.params)
-
-    @property
-    def own(self) -> bool:
-        """Whether the code is somebody's own: nothing says when it has changed."""
-        return self.function is not None or (self.entry is not None and self.entry.own)
-
-    def build(self, setting: Setting) -> SupportsRanking:
-        """The policy for this setting."""
-        made: SupportsRanking
-        if self.function is not None:
-            made = self.function(setting)
-        else:
-            made = catalogue.build_entry(self.entry or catalogue.find(self.id), setting, self.params)
-        if self.own and not all(hasattr(made, name) for name in ("feedback", "init", "decide", "learn")):
-            accepted = "a function from a Setting to a policy, with feedback, init, decide and learn"
-            raise InvalidInput("policy", Words(f"{self.id}, which gives a {type(made).__name__}"), accepted)
-        return made
+"""The minimum and the maximum of each number."""
+DEFAULT_CHUNK = 128
+"""Replications that share a batch and a random stream; results depend on it."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A whole experiment."""
+    """A simulation: a world, policies, a horizon and a number of replications."""
 
     world: World
     policies: tuple[PolicySpec, ...]
     rounds: int
     replications: int
     seed: int = 0
-    chunk: int = CHUNK
-    source: Mapping[str, object] = field(default_factory=dict)  # as given, for the record
+    chunk: int = DEFAULT_CHUNK
+    source: Mapping[str, object] = field(default_factory=dict)  # the mapping it was read from, stored with the result
 
     def __post_init__(self) -> None:
-        """Refuse sizes that cannot be run, and two policies of one label."""
+        """Refuse numbers out of range, and two policies with the same label."""
         for name in SIZES:
             object.__setattr__(self, name, _size(name, getattr(self, name)))
         if not self.policies:
-            raise InvalidInput("policies", self.policies, "a policy, or several")
+            raise InvalidInput("policies", self.policies, "one policy or more")
         labels = [spec.label for spec in self.policies]
         for i, label in enumerate(labels):
             if label in labels[:i]:
@@ -90,7 +53,7 @@ class Spec:
 
     @classmethod
     def of(cls, given: object) -> Spec:
-        """Check a mapping as in the documentation and make a spec of it."""
+        """Return the spec of a mapping with world, policies, rounds and replications; refuse an invalid one."""
         if not isinstance(given, Mapping):
             raise InvalidInput("spec", MISSING if given is None else given, f"a mapping with {', '.join(REQUIRED)}")
         for name in given:
@@ -106,7 +69,7 @@ class Spec:
             rounds=_size("rounds", given["rounds"]),
             replications=_size("replications", given["replications"]),
             seed=_size("seed", given.get("seed", 0)),
-            chunk=_size("chunk", given.get("chunk", CHUNK)),
+            chunk=_size("chunk", given.get("chunk", DEFAULT_CHUNK)),
             source=dict(given),
         )
 
@@ -117,7 +80,7 @@ def _size(name: str, value: object) -> int:
 
 
 def policy_specs(given: object) -> tuple[PolicySpec, ...]:
-    """A list of ids, mappings with 'id', or functions."""
+    """Return the policies of a list of ids, mappings with 'id', or functions."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise InvalidInput("policies", given, "a list of policy ids, mappings with 'id', or functions of a Setting")
     return tuple(_policy_spec(f"policies[{i}]", one) for i, one in enumerate(given))
@@ -144,12 +107,12 @@ def _policy_spec(where: str, one: object) -> PolicySpec:
 
 
 def load_spec(path: str | Path) -> Spec:
-    """Read and check a YAML file."""
+    """Return the spec of a YAML file."""
     return Spec.of(read_yaml(path))
 
 
 def read_yaml(path: str | Path) -> object:
-    """What a YAML file says, unchecked; a key that stands twice is refused."""
+    """Return the content of a YAML file; refuse one with duplicate keys."""
     try:
         import yaml
     except ModuleNotFoundError:
@@ -172,15 +135,15 @@ def read_yaml(path: str | Path) -> object:
 
 
 def _strict_loader() -> type[SafeLoader]:
-    """YAML's safe loader, but a key that stands twice is an error and not the last one."""
+    """Return a variant of YAML's safe loader that refuses duplicate keys."""
     import yaml
 
-    class Strict(yaml.SafeLoader):
+    class StrictLoader(yaml.SafeLoader):
         def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, object]:
             keys = [key.value for key, _ in node.value]
             for key in keys:
                 if keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(None, None, f"{key} stands twice", node.start_mark)
+                    raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key}", node.start_mark)
             return super().construct_mapping(node, deep)
 
-    return Strict
+    return StrictLoader

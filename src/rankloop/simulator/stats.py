@@ -9,7 +9,7 @@ from rankloop.types import BoolArray, FloatArray
 
 
 def sem(values: FloatArray) -> FloatArray:
-    """Standard error of the mean over the last axis; NaN for a single replication."""
+    """Return the standard error of the mean over the last axis; NaN for a single replication."""
     n = values.shape[-1]
     if n < 2:
         return np.full(values.shape[:-1], np.nan)
@@ -17,21 +17,21 @@ def sem(values: FloatArray) -> FloatArray:
 
 
 def half_width(values: FloatArray, confidence: float = 0.95) -> FloatArray:
-    """Half the width of Student's confidence interval of the mean over the last axis."""
+    """Return half the width of Student's confidence interval of the mean over the last axis."""
     n = values.shape[-1]
     return sem(values) * (stdtrit(n - 1, 0.5 + confidence / 2.0) if n > 1 else np.nan)
 
 
-def share_of(own: FloatArray, random: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
-    """Ratio of the means of paired finals [R], and half its confidence interval (delta method)."""
-    ratio = float(own.mean() / random.mean())
-    return ratio, float(half_width(own - ratio * random, confidence) / random.mean())
+def ratio_of_means(values: FloatArray, baseline: FloatArray, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the ratio of the means of paired samples [R], and half its confidence interval (delta method)."""
+    ratio = float(values.mean() / baseline.mean())
+    return ratio, float(half_width(values - ratio * baseline, confidence) / baseline.mean())
 
 
-def like_the_best(finals: FloatArray, confidence: float = 0.95) -> BoolArray:
-    """Which of P policies are not credibly worse than the one of least mean, from finals [P, R].
+def not_worse_than_best(finals: FloatArray, confidence: float = 0.95) -> BoolArray:
+    """Return which of P policies are not significantly worse than the one with the lowest mean, from finals [P, R].
 
-    Paired over replications: all policies met the same worlds and visitors.
+    The comparison is paired over replications: all policies run on the same worlds and visitors.
     """
     best = finals[np.argmin(finals.mean(axis=1))]
     difference = finals - best

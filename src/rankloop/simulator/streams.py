@@ -1,4 +1,4 @@
-"""Random streams: every number's origin is a path from the seed, so order and processes do not matter."""
+"""Random streams: each is derived from the seed by a path, so results do not depend on order or processes."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _SHARED, _REPLICATION, _VISITORS, _POLICY = range(4)
 
 
 def shared(seed: int) -> np.random.Generator:
-    """For what all replications of a run share."""
+    """Return the stream for what all replications of a run share."""
     return _stream(seed, _SHARED)
 
 
 def replication(seed: int, index: int) -> np.random.Generator:
-    """For the parameters of one replication's world."""
+    """Return the stream for the world parameters of one replication."""
     return _stream(seed, _REPLICATION, index)
 
 
 def visitors(seed: int, chunk: int) -> np.random.Generator:
-    """For the visitors of one chunk of replications: the same for every policy."""
+    """Return the stream for the visitors of one chunk: the same for every policy (common random numbers)."""
     return _stream(seed, _VISITORS, chunk)
 
 
 def policy(seed: int, chunk: int, id: str, params: Mapping[str, object]) -> np.random.Generator:
-    """For a policy's own draws; it depends on what the policy is, not on its place in a list."""
+    """Return the stream of a policy, which depends on its id and parameters, not on its index in a spec."""
     name = zlib.crc32(json.dumps([id, params], sort_keys=True, default=lambda value: type(value).__name__).encode())
     return _stream(seed, _POLICY, chunk, name)
 

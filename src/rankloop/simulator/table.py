@@ -1,4 +1,4 @@
-"""A result as a table for the terminal."""
+"""Render a result as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ HEAD = ("policy", "final regret", "of random's", "rounds/s", "")
 
 
 def render(result: Result) -> str:
-    """Best first. ≈ marks a policy that is not credibly worse than the best (paired, 95 %)."""
+    """Return the table, best policy first; ≈ marks a policy not significantly worse than the best (paired, 95 %)."""
     finals = np.stack([trace.final for trace in result.traces])
-    near = stats.like_the_best(finals)
+    near = stats.not_worse_than_best(finals)
     errors = stats.sem(finals)
     random = result.random.final.mean()
     rows = []

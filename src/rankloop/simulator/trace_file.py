@@ -1,4 +1,4 @@
-"""The tidy trace: a Parquet row for each policy, replication and checkpoint."""
+"""Traces as a tidy Parquet file: a row for each policy, replication and checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from rankloop.simulator.result import Trace
 
 
 def write_traces(path: Path, traces: Sequence[Trace]) -> None:
-    """Columns: label, id, yardstick, replication, round, regret, reward; the last trace is the yardstick."""
+    """Write columns label, id, yardstick, replication, round, regret and reward; the last trace is the baseline.
+
+    The column `yardstick`, part of the stored format, marks the rows of the baseline.
+    """
     pa, pq = _arrow()
     parts = []
     for i, trace in enumerate(traces):
@@ -33,8 +36,8 @@ def write_traces(path: Path, traces: Sequence[Trace]) -> None:
 
 
 @dataclass(frozen=True)
-class Played:
-    """A policy of a result.json: what it is, and how long it took."""
+class StoredPolicy:
+    """A policy of a result.json, with its run time in seconds."""
 
     id: str
     label: str
@@ -42,20 +45,20 @@ class Played:
     seconds: float
 
 
-def read_traces(path: Path, policies: Sequence[Played]) -> list[Trace]:
-    """The traces of these policies of a result.json, then the yardstick's."""
+def read_traces(path: Path, policies: Sequence[StoredPolicy]) -> list[Trace]:
+    """Return the traces of these policies of a result.json, then that of the baseline."""
     _, pq = _arrow()
     table = pq.read_table(path)
     names = np.array(table["label"].to_pylist())
     columns = {name: table[name].to_numpy() for name in ("yardstick", "replication", "round", "regret", "reward")}
     traces = []
-    took = {policy.label: policy.seconds for policy in policies}
-    yardstick = Played("random", "random", {}, took.get("random", float("nan")))
-    for policy in (*policies, yardstick):
-        mine = columns["yardstick"] if policy is yardstick else (names == policy.label) & ~columns["yardstick"]
-        R = int(columns["replication"][mine].max()) + 1
-        regret, reward = (columns[name][mine].reshape(-1, R) for name in ("regret", "reward"))
-        rounds = columns["round"][mine][::R]
+    run_times = {policy.label: policy.seconds for policy in policies}
+    baseline = StoredPolicy("random", "random", {}, run_times.get("random", float("nan")))
+    for policy in (*policies, baseline):
+        rows = columns["yardstick"] if policy is baseline else (names == policy.label) & ~columns["yardstick"]
+        R = int(columns["replication"][rows].max()) + 1
+        regret, reward = (columns[name][rows].reshape(-1, R) for name in ("regret", "reward"))
+        rounds = columns["round"][rows][::R]
         traces.append(Trace(policy.id, policy.label, policy.params, regret, reward, policy.seconds, rounds))
     return traces
 

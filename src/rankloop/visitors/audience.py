@@ -1,4 +1,4 @@
-"""Who visits: the visitors of a world one by one, and when each of them tells what they did."""
+"""The visitors of a world, one by one, and when each of them sends feedback."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from rankloop.simulator import streams
 from rankloop.types import EMPTY, FloatArray, IntArray, Setting
 from rankloop.worlds import Visit, World
 
-_MINDS, _HABITS, _GAPS, _ORDER = range(4)
+_VISITS, _BEHAVIOUR, _GAPS, _ORDER = range(4)
 
 
 @dataclass(frozen=True)
-class Habits:
-    """How visitors tell what they did.
+class VisitorBehaviour:
+    """How visitors send feedback.
 
     Args:
-        late: share of visitors who tell later.
-        lost: share of visitors who never tell.
-        delay: mean of the exponential time in seconds after which late ones tell.
-        people: so many different visitors come again and again.
+        late: share of visitors whose feedback is delayed.
+        lost: share of visitors who never send feedback.
+        delay: mean of the exponentially distributed delay of late feedback, in seconds.
+        people: number of distinct visitors, who return at random.
     """
 
     late: float = 0.0
@@ -36,46 +36,47 @@ class Habits:
 
 @dataclass(frozen=True)
 class Visitor:
-    """One visit."""
+    """One visit of a simulated visitor."""
 
     number: int  # of the visit in its run, from 0
-    event: str  # the id of what they tell, the same whenever this visit is played
-    person: str
-    delay: float | None  # seconds until they tell, 0 at once, None never
+    event: str  # id of the feedback event, the same whenever this visit is replayed
+    person: str  # id of the visitor
+    delay: float | None  # seconds until the feedback is sent, None for never
     visit: Visit
 
     @property
     def k(self) -> int:
-        """How many items they ask for."""
+        """Return the number of items to request."""
         return self.visit.request.k
 
     @property
     def context(self) -> list[float] | None:
-        """Who they are, where the world says so."""
+        """Return the context features, where the world has them."""
         context = self.visit.request.context
         return None if context is None else context[0].tolist()
 
-    def looks(self, items: IntArray) -> tuple[list[int], float]:
-        """Slots that they click of a list [1, k], and what the list is worth less than the best one."""
+    def click(self, items: IntArray) -> tuple[list[int], float]:
+        """Return the clicked slots of a list [1, k], and its expected regret against the best list."""
         clicks, _ = self.visit.click(items)
         return np.flatnonzero(clicks[0]).tolist(), float((self.visit.best - self.visit.value(items))[0])
 
 
 class Audience:
-    """One learner's visitors of a world.
+    """The visitors of one replication of a world.
 
-    The seed settles the world, so that all processes with one seed visit the same; the run settles who comes, so
-    that two processes meet different visitors, and one that is named again the same ones.
+    The seed determines the world's parameters, so all processes with the same seed use the same world. The name of the
+    run determines the visitors: processes with different names draw different visitors, and a name that is used again
+    draws the same ones.
 
     Args:
-        world: any world whose items last.
-        seed: of the world's parameters.
-        run: a name of this run; events are named after it.
-        habits: who tells when.
+        world: any world whose items stay the same from round to round.
+        seed: the seed of the world's parameters.
+        run: the name of this run; event ids begin with it.
+        behaviour: when visitors send feedback.
     """
 
-    def __init__(self, world: World, *, seed: int, run: str, habits: Habits | None = None) -> None:
-        self.run, self.habits, self._seed = run, habits or Habits(), seed
+    def __init__(self, world: World, *, seed: int, run: str, behaviour: VisitorBehaviour | None = None) -> None:
+        self.run, self.behaviour, self._seed = run, behaviour or VisitorBehaviour(), seed
         world = world.prepare(streams.shared(seed))
         first = world.draw([streams.replication(seed, 0)], None)
         self.setting: Setting = first.setting
@@ -83,29 +84,34 @@ class Audience:
             raise Unsupported("in this world no item returns, and a ranker has only items that stay.")
         self.items = _items(first.visit(np.random.default_rng(0)), self.setting)
         self._column = {item.id: int(item.id.removeprefix("item-")) for item in self.items}
-        # Drawn again: the question above may have been a round of a cycle.
+        # Drawn again: the visit above may have advanced a cycle of rounds.
         self._instance = world.draw([streams.replication(seed, 0)], None)
-        self._minds, self._luck, self._gaps = (self._stream(part) for part in (_MINDS, _HABITS, _GAPS))
-        self._came = 0
+        self._visits, self._behaviour_rng, self._gaps = (self._stream(part) for part in (_VISITS, _BEHAVIOUR, _GAPS))
+        self._next_number = 0
 
     def _stream(self, part: int) -> np.random.Generator:
         return np.random.default_rng([self._seed, zlib.crc32(self.run.encode()), part])
 
     def next(self) -> Visitor:
-        """The next visitor; not for two threads at once."""
-        number, habits = self._came, self.habits
-        self._came += 1
-        # All are drawn for everyone: what one visitor does never moves the luck of the next.
-        fate, wait, person = self._luck.random(), self._luck.exponential(), self._luck.integers(habits.people)
-        delay = None if fate < habits.lost else habits.delay * wait if fate < habits.lost + habits.late else 0.0
-        return Visitor(number, f"{self.run}-{number}", f"v{person}", delay, self._instance.visit(self._minds))
+        """Return the next visitor; not thread-safe."""
+        number, behaviour = self._next_number, self.behaviour
+        self._next_number += 1
+        # All three are drawn for every visitor, so that one visitor does not shift the random stream of the next.
+        rng = self._behaviour_rng
+        choice, wait, person = rng.random(), rng.exponential(), rng.integers(behaviour.people)
+        delay: float | None = 0.0
+        if choice < behaviour.lost:
+            delay = None
+        elif choice < behaviour.lost + behaviour.late:
+            delay = behaviour.delay * wait
+        return Visitor(number, f"{self.run}-{number}", f"v{person}", delay, self._instance.visit(self._visits))
 
     def gap(self, rate: float) -> float:
-        """Seconds until the next visitor comes, where `rate` of them come in a second, at random moments."""
+        """Return the seconds until the next arrival of a Poisson process with `rate` arrivals per second."""
         return float(self._gaps.exponential(1.0 / rate))
 
     def columns(self, ids: Sequence[str], k: int) -> IntArray:
-        """A list of ids as the world counts its items, [1, k], the rest empty."""
+        """Return the world's item indices of a list of ids, [1, k], with empty slots at the end."""
         items = np.full((1, k), EMPTY, dtype=np.int64)
         for slot, id in enumerate(ids):
             if id not in self._column:
@@ -114,13 +120,13 @@ class Audience:
         return items
 
     def fixed_order(self) -> list[str]:
-        """All items in an order that the seed alone settles: what a caller without a ranker might show."""
+        """Return all item ids in a random order that depends only on the seed: a control ranking."""
         order = np.random.default_rng([self._seed, _ORDER]).permutation(len(self.items))
         return [self.items[i].id for i in order]
 
 
 def _items(visit: Visit, setting: Setting) -> tuple[Item, ...]:
-    """The items that may be listed, item-0 …, with features and prices where the world has them."""
+    """Return the allowed items, item-0 …, with features and prices where the world has them."""
     request = visit.request
     L = request.items
     x: FloatArray | None = None

@@ -1,4 +1,4 @@
-"""Ask again where the service is away or busy, for a while."""
+"""Retry requests with exponential back-off while the service is unavailable or overloaded."""
 
 from __future__ import annotations
 
@@ -11,64 +11,64 @@ from rankloop.client import Call
 from rankloop.errors import RankloopError
 
 T = TypeVar("T")
-FIRST, LONGEST = 0.05, 2.0
-"""Seconds before the second attempt, and at most before any; each pause is twice the one before."""
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.05, 2.0
+"""The pause before the second attempt, and the longest pause; each pause is twice the one before."""
 
 
 class SupportsCall(Protocol):
-    """Whoever can put a call to a service, such as a `Client`."""
+    """Something that sends a call to a service, such as a `Client`."""
 
     def ask(self, call: Call[T]) -> T:
-        """The answer, or an error of `rankloop.errors`."""
+        """Return the answer, or raise an error of `rankloop.errors`."""
 
 
-class GaveUp(RankloopError):
-    """The service was away for too long."""
+class RetriesExhausted(RankloopError):
+    """The service stayed unavailable for longer than a request is retried."""
 
     status = 0
 
 
-class Stopped(Exception):
-    """The run ended while somebody waited."""
+class RunStopped(Exception):
+    """The run was stopped while a request waited for its next attempt."""
 
 
 class Retry:
-    """Asks until there is an answer, for so many seconds after the first failure.
+    """Send a call again until it succeeds, or until a time limit after its first failure.
 
     Args:
-        seconds: after which it gives up.
-        stopped: where set, nobody waits any longer.
-        noted: called with each failure, also those that were followed by an answer.
+        seconds: the time limit, counted from the first failure.
+        stopped: an event that ends all waiting when it is set.
+        on_failure: called with the error of each failed attempt.
     """
 
     def __init__(
         self,
         seconds: float,
         stopped: threading.Event | None = None,
-        noted: Callable[[RankloopError], None] | None = None,
+        on_failure: Callable[[RankloopError], None] | None = None,
     ) -> None:
         self._seconds, self._stopped = seconds, stopped or threading.Event()
-        self._noted = noted or (lambda error: None)
+        self._noted = on_failure or (lambda error: None)
 
     def ask(self, service: SupportsCall, call: Call[T]) -> T:
-        """The answer; refusals that will stay are raised at once."""
+        """Return the answer; an error that a retry cannot cure is raised at once."""
         return self.timed(service, call)[0]
 
     def timed(self, service: SupportsCall, call: Call[T]) -> tuple[T, float]:
-        """The answer, and how long it took by itself: the attempts that failed before it are not in the time."""
+        """Return the answer and the latency of the successful attempt alone, in seconds."""
         since, failed = 0.0, 0
         while True:
             began = time.monotonic()
             try:
                 return service.ask(call), time.monotonic() - began
             except RankloopError as error:
-                if not error.retry and error.status < 500:  # the same request will not do better a little later
+                if not error.retry and error.status < 500:  # a retry would fail in the same way
                     raise
                 self._noted(error)
                 since = since if failed else time.monotonic()
                 failed += 1
                 left = since + self._seconds - time.monotonic()
                 if left <= 0:
-                    raise GaveUp(f"gave up after {self._seconds:g} seconds: {error}") from None
-                if self._stopped.wait(min(left, LONGEST, FIRST * 2.0 ** (failed - 1))):
-                    raise Stopped from None
+                    raise RetriesExhausted(f"gave up after {self._seconds:g} seconds: {error}") from None
+                if self._stopped.wait(min(left, MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (failed - 1))):
+                    raise RunStopped from None

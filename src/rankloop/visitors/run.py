@@ -1,4 +1,4 @@
-"""A run: several callers play visits against a service until all have been played."""
+"""A run of simulated visitors: several threads send the requests of visits to a service."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from rankloop.errors import InvalidInput, NotFound, RankloopError
 from rankloop.visitors import visit_requests
 from rankloop.visitors.audience import Audience, Visitor
 from rankloop.visitors.caller import Caller
-from rankloop.visitors.retry import Retry, Stopped, SupportsCall
+from rankloop.visitors.retry import Retry, RunStopped, SupportsCall
 from rankloop.visitors.schedule import Schedule
 from rankloop.visitors.statistics import VisitStatistics
 from rankloop.visitors.visit_requests import VisitFeedback
 
 Job = Callable[[SupportsCall, float], None]
-"""A visit, or late feedback: played with a service, and told when it was due."""
+"""A visit or delayed feedback; called with a connection and the time at which it was due."""
 
 
 @dataclass(frozen=True)
 class VisitPlan:
-    """How visitors come.
+    """How many visits to send, and how.
 
     Args:
-        ranker: whom they visit.
-        rate: visits per second, at random moments; 0: as fast as the callers can.
-        callers: visits at once, at most.
-        rounds: visits; 0: until stopped.
-        seconds: no visit begins after so long (None: no such bound); late feedback is waited for.
-        patience: seconds after which a service that does not answer is given up.
-        candidates: only these items are asked for (None: all).
-        order: the caller's own order of the items, sent along for a control group (None: nothing is sent).
+        ranker: the name of the ranker.
+        rate: visits per second, as a Poisson process; 0 for as fast as possible.
+        callers: number of threads, the limit of concurrent visits.
+        rounds: number of visits; 0 for no limit.
+        seconds: time after which no visit begins (None for no limit); late feedback is still sent.
+        retry_seconds: how long failed requests are retried.
+        candidates: ids of the items to request (None for all).
+        order: the control ranking that is sent with every request (None for none).
     """
 
     ranker: str
@@ -43,48 +43,48 @@ class VisitPlan:
     callers: int = 16
     rounds: int = 0
     seconds: float | None = None
-    patience: float = 30.0
+    retry_seconds: float = 30.0
     candidates: Sequence[str] | None = None
     order: Sequence[str] | None = None
 
 
 class Run:
-    """Visits under way. `start`, then `wait`; `stop` ends it before its time.
+    """A run of visits: call `start`, then `wait`; `stop` ends it early.
 
     Args:
-        plan: how visitors come.
-        audience: who comes.
-        url: where the service is; each caller has a connection of its own.
+        plan: how many visits to send, and how.
+        audience: the visitors.
+        url: the base URL of the service; each thread has its own connection.
         key: an API key, where the service needs one.
     """
 
     def __init__(self, plan: VisitPlan, audience: Audience, url: str, key: str | None = None) -> None:
         self.plan, self.audience, self._url, self._key = plan, audience, url, key
-        self.tally = VisitStatistics()
-        self.error: Exception | None = None  # what ended the run before its time
+        self.statistics = VisitStatistics()
+        self.error: Exception | None = None  # the error that ended the run early
         self._stopped = threading.Event()
-        self._patience = Retry(plan.patience, self._stopped, self.tally.failed)
-        self._agenda: Schedule[Job] = Schedule(self._arrivals(), self._stopped)
+        self._retry = Retry(plan.retry_seconds, self._stopped, self.statistics.failed)
+        self._schedule: Schedule[Job] = Schedule(self._arrivals(), self._stopped)
         self._threads = [threading.Thread(target=self._caller, daemon=True) for _ in range(plan.callers)]
 
     def start(self) -> None:
-        """Begin."""
+        """Start all threads."""
         for thread in self._threads:
             thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long; whether all is done."""
+        """Wait for at most `seconds`; return whether the run has finished."""
         until = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
     def stop(self) -> None:
-        """Begin nothing more; what is on its way may still arrive."""
-        self._agenda.stop()
+        """Begin no further visit; requests in progress may still complete."""
+        self._schedule.stop()
 
     def _arrivals(self) -> Iterator[tuple[float, Job]]:
-        """Visits and when they begin."""
+        """Yield visits with their due times."""
         plan, begin = self.plan, time.monotonic()
         due = begin
         for number in count():
@@ -97,50 +97,51 @@ class Run:
     def _caller(self) -> None:
         try:
             with Caller(self._url, self._key) as service:
-                while (job := self._agenda.take()) is not None:
+                while (job := self._schedule.take()) is not None:
                     due, play = job
                     play(service, due)
-                    self._agenda.done()
-        except Stopped:
+                    self._schedule.done()
+        except RunStopped:
             pass
         except RankloopError as error:
-            self.tally.ended(error)
+            self.statistics.ended(error)
             self._end(error)
         except Exception as error:
             self._end(error)
 
     def _end(self, error: Exception) -> None:
-        """What ended the run before its time: the first error counts."""
+        """End the run because of an error; the first one is recorded."""
         self.error = self.error or error
-        self._agenda.stop()
+        self._schedule.stop()
 
     def _visit(self, visitor: Visitor, service: SupportsCall, due: float) -> None:
         plan = self.plan
         behind = max(0.0, time.monotonic() - due) if plan.rate else 0.0
         call = visit_requests.rank(plan.ranker, visitor, candidates=plan.candidates, order=plan.order)
-        ranking, took = self._patience.timed(service, call)
+        ranking, took = self._retry.timed(service, call)
         seen = time.monotonic()
-        clicked, regret = visitor.looks(self.audience.columns(ranking.ids, visitor.k))
-        self.tally.shown(took, behind=behind, clicked=bool(clicked), regret=regret, delay=visitor.delay)
+        clicked, regret = visitor.click(self.audience.columns(ranking.ids, visitor.k))
+        self.statistics.shown(took, behind=behind, clicked=bool(clicked), regret=regret, delay=visitor.delay)
         if visitor.delay is None:
             return
-        told = VisitFeedback(visitor.event, ranking.id, clicked, regret)
+        feedback = VisitFeedback(visitor.event, ranking.id, clicked, regret)
         if visitor.delay:
-            self._agenda.later(seen + visitor.delay, lambda service, due: self._tell(service, told, late=True))
+            send = partial(self._send_feedback, feedback, late=True)
+            self._schedule.later(seen + visitor.delay, lambda service, due: send(service))
         else:
-            self._tell(service, told, late=False)
+            self._send_feedback(feedback, service, late=False)
 
-    def _tell(self, service: SupportsCall, told: VisitFeedback, *, late: bool) -> None:
+    def _send_feedback(self, feedback: VisitFeedback, service: SupportsCall, *, late: bool) -> None:
         try:
-            receipt, took = self._patience.timed(service, visit_requests.feedback(self.plan.ranker, told))
-        except NotFound as error:  # the ranker was replaced, or died in the moment after it had answered
-            self.tally.refuse(error)
+            receipt, took = self._retry.timed(service, visit_requests.feedback(self.plan.ranker, feedback))
+        except NotFound as error:  # the ranker was replaced, or crashed just after it had answered
+            self.statistics.refuse(error)
             return
         except InvalidInput as error:
             if error.field != "event":
                 raise
-            # Told by an earlier run of this name, of another list: this one must not count as seen without a click.
-            self._patience.ask(service, Calls.withdraw(self.plan.ranker, told.decision))
-            self.tally.again()
+            # An earlier run of this name sent this event for another list: this one must not count as unclicked.
+            self._retry.ask(service, Calls.withdraw(self.plan.ranker, feedback.decision))
+            self.statistics.withdrawn()
             return
-        self.tally.acknowledged(took, receipt.status, late=late)
+        self.statistics.acknowledged(took, receipt.status, late=late)

@@ -1,4 +1,4 @@
-"""What is to be done, and when: visits as they arrive, late feedback as it falls due."""
+"""A schedule of jobs for several threads: visits as they arrive, delayed feedback when it is due."""
 
 from __future__ import annotations
 
@@ -13,74 +13,74 @@ T = TypeVar("T")
 
 
 class Schedule(Generic[T]):
-    """Jobs for several threads. What fell due first comes first, and feedback before visits.
+    """Hand out jobs to several threads in the order of their due times, delayed feedback before visits.
 
     Args:
         arrivals: visits with the time at which each is due, drawn one by one as they are needed.
-        stopped: set when there is nothing more to do, or by whoever wants the end.
+        stopped: an event that is set when no job is left; setting it from outside ends the schedule.
     """
 
     def __init__(self, arrivals: Iterator[tuple[float, T]], stopped: threading.Event) -> None:
         self._arrivals, self.stopped = arrivals, stopped
         self._next: tuple[float, T] | None = None
-        self._drawn = False  # the last arrival
-        self._late: list[tuple[float, int, T]] = []
+        self._exhausted = False  # all arrivals have been drawn
+        self._delayed: list[tuple[float, int, T]] = []
         self._order = count()
-        self._busy = 0  # threads whose job may still give another one
-        self._timed = False  # one thread waits for the clock, the others for it
+        self._busy = 0  # threads whose job may still add another one
+        self._timed = False  # one thread waits for the clock, the others for a notification
         self._changed = threading.Condition()
 
     def take(self) -> tuple[float, T] | None:
-        """The next job and when it was due, once it is; None at the end."""
+        """Wait until the next job is due and return its due time and the job; None at the end."""
         with self._changed:
             while not self.stopped.is_set():
                 now = time.monotonic()
                 job = self._due(now)
                 if job is not None:
                     self._busy += 1
-                    self._changed.notify()  # somebody else may look at the clock now
+                    self._changed.notify()  # another thread takes over waiting for the clock
                     return job
                 self._wait(now)
             return None
 
     def done(self) -> None:
-        """The job that was taken is done."""
+        """Mark the job that this thread took as finished."""
         with self._changed:
             self._busy -= 1
 
     def later(self, due: float, job: T) -> None:
-        """Add a job for that time."""
+        """Add a job that is due at the given time."""
         with self._changed:
-            heapq.heappush(self._late, (due, next(self._order), job))
-            self._changed.notify_all()  # it may be the first to fall due
+            heapq.heappush(self._delayed, (due, next(self._order), job))
+            self._changed.notify_all()  # it may be due before all others
 
     def stop(self) -> None:
-        """Nothing more is handed out."""
+        """Hand out no further jobs."""
         with self._changed:
             self.stopped.set()
             self._changed.notify_all()
 
     def _due(self, now: float) -> tuple[float, T] | None:
-        if self._late and self._late[0][0] <= now:
-            due, _, job = heapq.heappop(self._late)
+        if self._delayed and self._delayed[0][0] <= now:
+            due, _, job = heapq.heappop(self._delayed)
             return due, job
-        if self._next is None and not self._drawn:
+        if self._next is None and not self._exhausted:
             self._next = next(self._arrivals, None)
-            self._drawn = self._next is None
-        found = self._next
-        if found is None or found[0] > now:
+            self._exhausted = self._next is None
+        arrival = self._next
+        if arrival is None or arrival[0] > now:
             return None
         self._next = None
-        return found
+        return arrival
 
     def _wait(self, now: float) -> None:
-        dues = [queue[0] for queue in (self._next, self._late[0] if self._late else None) if queue is not None]
-        if not dues and not self._busy:
+        due_times = [job[0] for job in (self._next, *self._delayed[:1]) if job is not None]
+        if not due_times and not self._busy:
             self.stopped.set()
             self._changed.notify_all()
-        elif dues and not self._timed:
+        elif due_times and not self._timed:
             self._timed = True
-            self._changed.wait(min(dues) - now)
+            self._changed.wait(min(due_times) - now)
             self._timed = False
         else:
             self._changed.wait()

@@ -1,4 +1,4 @@
-"""The two requests of a visit."""
+"""The two requests of a visit: rank and feedback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankloop.visitors.audience import Visitor
 
 @dataclass(frozen=True)
 class VisitFeedback:
-    """What one visitor did to one list."""
+    """The feedback of one visitor for one list."""
 
     event: str
     decision: str
@@ -27,13 +27,13 @@ def rank(
     candidates: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
 ) -> Call[RankAnswer]:
-    """Ask for a visitor's list; with an order of the caller's own, so that a control group can be kept."""
+    """Return the rank request of a visitor; `order` is the control ranking, for A/B tests."""
     person = None if order is None else visitor.person
     return Calls.rank(ranker, k=visitor.k, context=visitor.context, candidates=candidates, order=order, visitor=person)
 
 
-def feedback(ranker: str, told: VisitFeedback) -> Call[Receipt]:
-    """Tell what a visitor did: all that there is to tell of this list."""
-    # Where a world knows its best list only nearly, a list may be better than that.
-    lost = max(0.0, told.regret)
-    return Calls.feedback(ranker, told.decision, clicked=told.clicked, event=told.event, final=True, regret=lost)
+def feedback(ranker: str, given: VisitFeedback) -> Call[Receipt]:
+    """Return the feedback request of a visitor, marked as final."""
+    # Where a world approximates its best list, another list may be better: no negative regret is sent.
+    regret = max(0.0, given.regret)
+    return Calls.feedback(ranker, given.decision, clicked=given.clicked, event=given.event, final=True, regret=regret)

@@ -1,4 +1,4 @@
-"""Which world visitors come from: one that is built in, or a file."""
+"""Load the world of the visitors: a built-in one, or one from a YAML file."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ DEFAULT = "cafe"
 
 
 def cafe() -> dict[str, object]:
-    """A cascade over 40 items with 5 features, lists of 4.
+    """Return the spec of a cascade world with 40 items of 5 features and lists of 4.
 
-    A random list is clicked by 34 % of the visitors, the best one by 76 %.
-    ν = σ(xᵀw) with a first feature that is always 1, so a logistic policy can be exactly right and a linear one nearly.
+    A random list is clicked by 34 % of the visitors, the best one by 76 %. ν = σ(xᵀw), and the first feature is always
+    1: a logistic policy is well specified, a linear one nearly.
     """
     x = np.random.default_rng(12).uniform(-1.0, 1.0, (40, 4)).round(3)
     nu = np.asarray(sigmoid(x @ np.array([1.6, -1.2, 0.8, 0.4]) - 2.5))
@@ -32,9 +32,9 @@ BUILT_IN: dict[str, Callable[[], dict[str, object]]] = {DEFAULT: cafe}
 
 
 def load_world(given: str = DEFAULT) -> tuple[World, int]:
-    """The world of a name or of a YAML file, and the seed that the file names (0 where it names none).
+    """Return the world of a name or a YAML file, and the seed in the file (default 0).
 
-    A file holds a spec of `rankloop simulate`, of which only world and seed are read, or a world alone.
+    A file holds a spec of `rankloop simulate`, of which only `world` and `seed` are read, or a world alone.
     """
     if given in BUILT_IN:
         return from_spec(BUILT_IN[given]()), 0

@@ -1,4 +1,4 @@
-"""Worlds: simulated visitors whose truth is known."""
+"""Worlds: simulated visitors with known click probabilities."""
 
 from rankloop.worlds.base import Instance, Visit, World
 from rankloop.worlds.click_world import ClickWorld

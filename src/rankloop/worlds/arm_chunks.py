@@ -1,4 +1,4 @@
-"""Arms that never return: each round a fresh chunk of them, each with a success rate of its own."""
+"""Arms that never return: each round offers a new chunk of them, each arm with its own success rate."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rankloop.worlds.rewards import Arms, RewardInstance, Scenario, instance, lo
 
 @dataclass
 class ChunkArms:
-    """A chunk of never repeated vectors each round, in an order of each replication's own."""
+    """The arms of a world that offers a new chunk of vectors each round, in a random order per replication."""
 
     x: FloatArray  # [n, d]
     coverage: FloatArray | None  # [n, topics]
-    rate: FloatArray  # [n] success probability; of one round: [B, chunk]
+    rate: FloatArray  # [n] success probability; [B, chunk] for the arms of one round
     order: IntArray  # [B, n]
     chunk: int
     setting: Setting
@@ -28,26 +28,26 @@ class ChunkArms:
     dependent = False
 
     def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
-        """The next chunk."""
+        """Return the request of the next chunk, and its arms."""
         start = self.played * self.chunk
         self.played += 1
-        at = self.order[:, start : start + self.chunk]
-        covered = None if self.coverage is None else self.coverage[at]
-        request = Request(len(at), self.chunk, self.setting.slots, self.x[at], coverage=covered)
-        return request, replace(self, rate=self.rate[at])
+        rows = self.order[:, start : start + self.chunk]
+        coverage = None if self.coverage is None else self.coverage[rows]
+        request = Request(len(rows), self.chunk, self.setting.slots, self.x[rows], coverage=coverage)
+        return request, replace(self, rate=self.rate[rows])
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
-        """The rate of each listed vector, whatever stands above it."""
+        """Return the rate of each listed vector, which does not depend on the items above it, [B, K]."""
         return np.where(items != EMPTY, take(self.rate, items), 0.0)
 
     def score(self, request: Request, prefix: IntArray) -> FloatArray:
-        """Logit of the rate."""
+        """Return the logit of the rate, [B, chunk]."""
         return log_odds(self.rate)
 
 
 @dataclass(frozen=True)
 class ChunkWorld:
-    """Vectors with success rates; where the rate is 0 or 1, success is certain or impossible (a label's)."""
+    """Vectors with success rates; a rate of 0 or 1 encodes a class label."""
 
     x: FloatArray  # [n, d]
     rate: FloatArray  # [n]
@@ -57,14 +57,14 @@ class ChunkWorld:
     coverage: FloatArray | None = None
 
     def prepare(self, rng: np.random.Generator) -> Self:
-        """All replications share the vectors."""
+        """Return the world itself: nothing shared is random."""
         return self
 
     def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> RewardInstance:
-        """Each replication meets the vectors in its own order."""
+        """Return replications that each see the vectors in their own random order."""
         n, d = self.x.shape
         if rounds is not None and rounds > n // self.chunk:
-            raise InvalidInput("rounds", rounds, f"at most {n // self.chunk}, as many as there are chunks")
+            raise InvalidInput("rounds", rounds, f"at most {n // self.chunk}, the number of chunks")
         order = np.stack([rng.permutation(n) for rng in streams])
         topics = None if self.coverage is None else self.coverage.shape[1]
         setting = Setting(self.chunk, max(self.budgets), rounds, d, coverage=topics, lasting=False)

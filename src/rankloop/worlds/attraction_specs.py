@@ -1,4 +1,4 @@
-"""Sources of attraction from the fields of a spec."""
+"""Read sources of attraction from the fields of a spec."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ from rankloop import validate
 from rankloop.datasets import prepared
 from rankloop.errors import InvalidInput
 from rankloop.types import BetaPrior
-from rankloop.worlds.attraction import BetaDraws, Given, Judged, LinearDraws, Shape, Source
+from rankloop.worlds.attraction import (
+    AttractionSource,
+    BetaAttraction,
+    BetaShape,
+    FixedAttraction,
+    JudgedAttraction,
+    LinearAttraction,
+)
 
 JUDGED = ("mslr-web", "letor", "istella")
-"""Data sets of judged documents."""
+"""Ids of the data sets with judged documents."""
 
 
-def source(attraction: object, features: object) -> Source:
-    """Numbers with features beside them, or one of the generators beta, linear, logistic and judged."""
+def source(attraction: object, features: object) -> AttractionSource:
+    """Return the source for numbers with optional features, or for a generator: beta, linear, logistic or judged."""
     field = "world.attraction"
     if isinstance(attraction, Mapping):
         if features is not None:
-            raise InvalidInput("world.features", features, "features only beside explicit attraction numbers")
+            raise InvalidInput("world.features", features, "features only together with explicit attraction numbers")
         if len(attraction) != 1:
             raise InvalidInput(field, dict(attraction), "one generator: beta, linear, logistic or judged")
         ((name, options),) = attraction.items()
@@ -29,31 +36,31 @@ def source(attraction: object, features: object) -> Source:
         return _generator(f"{field}.{name}", name, options)
     nu = validate.vector(field, attraction, low=0.0, high=1.0)
     x = None if features is None else validate.matrix("world.features", features, rows=len(nu))
-    return Given(nu, x)
+    return FixedAttraction(nu, x)
 
 
-def _generator(field: str, name: str, options: object) -> Source:
+def _generator(field: str, name: str, options: object) -> AttractionSource:
     if name == "beta":
         given = validate.mapping(field, options, required=("items", "a", "b"))
         items = validate.integer(f"{field}.items", given["items"], high=10**7)
-        return BetaDraws(items, shape(f"{field}.a", given["a"], items), shape(f"{field}.b", given["b"], items))
+        return BetaAttraction(items, shape(f"{field}.a", given["a"], items), shape(f"{field}.b", given["b"], items))
     if name == "judged":
         given = validate.mapping(field, options, required=("data",))
         queries = prepared.judged_queries(validate.choice(f"{field}.data", given["data"], JUDGED))
-        return Judged(queries.nu, queries.x, queries.present, BetaPrior(queries.a, queries.b))
+        return JudgedAttraction(queries.nu, queries.x, queries.present, BetaPrior(queries.a, queries.b))
     given = validate.mapping(field, options, required=("items", "dim"))
     items = validate.integer(f"{field}.items", given["items"], high=10**7)
-    return LinearDraws(items, validate.integer(f"{field}.dim", given["dim"]), logistic=name == "logistic")
+    return LinearAttraction(items, validate.integer(f"{field}.dim", given["dim"]), logistic=name == "logistic")
 
 
-def shape(field: str, value: object, items: int) -> Shape:
-    """A number, a list of one for each item, or {integers: [low, high]}."""
+def shape(field: str, value: object, items: int) -> BetaShape:
+    """Return the shape for a number, a list of numbers for each item, or {integers: [low, high]}."""
     if isinstance(value, Mapping):
         bounds = validate.mapping(field, value, required=("integers",))["integers"]
         if not isinstance(bounds, list | tuple) or len(bounds) != 2:
             raise InvalidInput(f"{field}.integers", bounds, "two whole numbers, lowest and highest")
         low = validate.integer(f"{field}.integers[0]", bounds[0])
-        return Shape(integers=(low, validate.integer(f"{field}.integers[1]", bounds[1], low=low, high=2**53)))
+        return BetaShape(integers=(low, validate.integer(f"{field}.integers[1]", bounds[1], low=low, high=2**53)))
     if isinstance(value, list | tuple | np.ndarray):
-        return Shape(validate.vector(field, value, low=0.0, open_low=True, length=items))
-    return Shape(np.asarray(validate.number(field, value, low=0.0, open_low=True)))
+        return BetaShape(validate.vector(field, value, low=0.0, open_low=True, length=items))
+    return BetaShape(np.asarray(validate.number(field, value, low=0.0, open_low=True)))

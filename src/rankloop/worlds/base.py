@@ -1,8 +1,8 @@
-"""What a world is: simulated visitors with known truth.
+"""The interface of a world: simulated visitors with known click probabilities.
 
-A world holds parameters or the recipe for them, `draw` settles them for B replications, and `visit`
-draws one visitor for each. A visitor's mind is made up before any list is seen, so that all policies
-of a run meet the same visitors.
+A world holds parameters or distributions of them, `draw` draws the parameters of B replications, and `visit` draws one
+visitor for each. All random numbers of a visitor are fixed before a list is shown, so that every policy of a run is
+evaluated on the same visitors (common random numbers).
 """
 
 from __future__ import annotations
@@ -21,67 +21,67 @@ class Visit(Protocol):
 
     @property
     def request(self) -> Request:
-        """What the policy is asked."""
+        """Return the request that the policy answers."""
 
     @property
     def best(self) -> FloatArray:
-        """Value of the best list, [B]."""
+        """Return the value of the best list, [B]."""
 
     def value(self, items: IntArray) -> FloatArray:
-        """Exact expected reward of these lists [B, K] under the true parameters, [B]."""
+        """Return the exact expected reward [B] of lists [B, K] under the true parameters."""
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Clicks [B, K] and realised reward [B] of these lists."""
+        """Return the clicks [B, K] and the realised reward [B] for lists [B, K]."""
 
 
 class Instance(Protocol):
-    """B replications of a world, their parameters settled."""
+    """B replications of a world with their parameters drawn."""
 
     @property
     def setting(self) -> Setting:
-        """What policies are told before the first round."""
+        """Return what policies know before the first round."""
 
     def visit(self, rng: np.random.Generator) -> Visit:
-        """The next visitors."""
+        """Draw the visitors of the next round."""
 
 
-class Steady(Protocol):
-    """An instance whose question and best list are the same in every round."""
+class StationaryInstance(Protocol):
+    """An instance whose request and best list are the same in every round."""
 
     @property
     def request(self) -> Request:
-        """What the policy is asked."""
+        """Return the request that the policy answers."""
 
     @property
     def best(self) -> FloatArray:
-        """Value of the best list, [B]."""
+        """Return the value of the best list, [B]."""
 
 
-S = TypeVar("S", bound=Steady)
+S = TypeVar("S", bound=StationaryInstance)
 
 
 @dataclass(frozen=True)
-class SteadyVisit(Generic[S]):
-    """A visit to a steady instance: only the visitors change."""
+class StationaryVisit(Generic[S]):
+    """A visit to a stationary instance: only the visitors differ between rounds."""
 
     instance: S
 
     @property
     def request(self) -> Request:
-        """The same question every round."""
+        """Return the request, the same in every round."""
         return self.instance.request
 
     @property
     def best(self) -> FloatArray:
-        """Value of the best list, [B]."""
+        """Return the value of the best list, [B]."""
         return self.instance.best
 
 
 class World(Protocol):
-    """Parameters of simulated visitors, or a recipe that draws them."""
+    """Parameters of simulated visitors, or distributions to draw them from."""
 
     def prepare(self, rng: np.random.Generator) -> Self:
-        """The world with everything settled that all replications of a run share."""
+        """Return the world with everything drawn that all replications of a run share."""
 
     def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> Instance:
-        """B replications, the parameters of each drawn from its own stream."""
+        """Return B replications, the parameters of each drawn from its own stream."""

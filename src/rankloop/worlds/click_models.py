@@ -1,4 +1,4 @@
-"""How visitors behave, given how attractive each item is to them. One class for each click model."""
+"""Click models: how visitors click, given which items attract them. One class for each model."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from rankloop.types import BoolArray, FloatArray, IntArray
 
 
 class ClickModel(Protocol):
-    """A visitor's behaviour. Attraction of an empty slot is 0."""
+    """A click model. The attraction of an empty slot is 0."""
 
     @property
     def bias(self) -> FloatArray | None:
-        """Examination probabilities [K] that policies may be told."""
+        """Return the examination probabilities [K] that policies are given; None where there are none."""
 
     def value(self, p: FloatArray) -> FloatArray:
-        """Expected reward [B] of lists whose items attract with probability p [B, K]."""
+        """Return the expected reward [B] of lists whose items attract with probability p [B, K]."""
 
     def best(self, nu: FloatArray, k: int) -> IntArray:
-        """The best lists [B, k] for attraction probabilities nu [B, L]."""
+        """Return the best lists [B, k] for attraction probabilities nu [B, L]."""
 
-    def moods(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
-        """What of a visitor does not depend on items: uniforms [B, K], or [B, 0] if there is nothing."""
+    def slot_uniforms(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
+        """Draw the random numbers that belong to slots, not to items: uniforms [B, K], or [B, 0] for none."""
 
-    def click(self, attracted: BoolArray, moods: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Clicks [B, K] and reward [B] of a visitor attracted by these slots [B, K]."""
+    def click(self, attracted: BoolArray, slot_uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the clicks [B, K] and the reward [B] of visitors attracted by the items of these slots [B, K]."""
 
 
 def most_attractive(nu: FloatArray, slots: IntArray) -> IntArray:
-    """Lists [B, K] with the k-th most attractive item in slot slots[k]."""
+    """Return lists [B, K] with the k-th most attractive item in slot slots[k]."""
     order = np.argsort(-nu, axis=1, kind="stable")[:, : len(slots)]
     items = np.empty_like(order)
     items[:, slots] = order
@@ -41,31 +41,31 @@ def most_attractive(nu: FloatArray, slots: IntArray) -> IntArray:
 
 @dataclass(frozen=True)
 class CascadeClicks:
-    """Scans down, clicks the first attractive item and stops. Value 1 - ∏(1-ν)."""
+    """Cascade model: examines slots from the top, clicks the first attractive item and stops. Value 1 - ∏(1-ν)."""
 
     bias = None
 
     def value(self, p: FloatArray) -> FloatArray:
-        """P(at least one attracts)."""
+        """Return P(at least one item attracts)."""
         return np.asarray(1.0 - np.prod(1.0 - p, axis=1))
 
     def best(self, nu: FloatArray, k: int) -> IntArray:
-        """The k most attractive."""
+        """Return the k most attractive items, in order."""
         return most_attractive(nu, np.arange(k))
 
-    def moods(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
-        """None."""
+    def slot_uniforms(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
+        """Return an empty array: the model has no randomness per slot."""
         return np.empty((learners, 0))
 
-    def click(self, attracted: BoolArray, moods: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The first attractive slot."""
+    def click(self, attracted: BoolArray, slot_uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return a click on the first attractive slot."""
         first = attracted & (np.cumsum(attracted, axis=1) == 1)
         return first.astype(np.float64), np.any(attracted, axis=1).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class DependentClicks:
-    """Clicks each examined attractive item; after a click in slot k leaves with probability termination_k.
+    """Dependent click model: clicks examined attractive items; after a click in slot k leaves with P = termination_k.
 
     Value P(leaves satisfied) = 1 - ∏(1 - termination_k ν).
     """
@@ -74,48 +74,48 @@ class DependentClicks:
     bias = None
 
     def value(self, p: FloatArray) -> FloatArray:
-        """P(leaves satisfied)."""
+        """Return P(leaves satisfied)."""
         return np.asarray(1.0 - np.prod(1.0 - self.termination[: p.shape[1]] * p, axis=1))
 
     def best(self, nu: FloatArray, k: int) -> IntArray:
-        """The more attractive, the likelier to end there: -log(1-xy) is supermodular."""
+        """Return lists with more attractive items in slots of higher termination: -log(1-xy) is supermodular."""
         return most_attractive(nu, np.argsort(-self.termination[:k], kind="stable"))
 
-    def moods(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
-        """Whether a click in each slot would satisfy."""
+    def slot_uniforms(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
+        """Draw uniforms that decide whether a click in each slot would satisfy, [B, K]."""
         return rng.random((learners, k))
 
-    def click(self, attracted: BoolArray, moods: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Attractive slots down to the one that satisfies."""
-        satisfied = attracted & (moods < self.termination[: moods.shape[1]])
-        stays: BoolArray = np.cumsum(satisfied, axis=1) - satisfied == 0
-        return (attracted & stays).astype(np.float64), np.any(satisfied, axis=1).astype(np.float64)
+    def click(self, attracted: BoolArray, slot_uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return clicks on the attractive slots up to the first one that satisfies."""
+        satisfied = attracted & (slot_uniforms < self.termination[: slot_uniforms.shape[1]])
+        continues: BoolArray = np.cumsum(satisfied, axis=1) - satisfied == 0
+        return (attracted & continues).astype(np.float64), np.any(satisfied, axis=1).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class PositionClicks:
-    """Examines slot k with probability bias_k, independently, and clicks what attracts. Value Σ bias_k ν."""
+    """Position-based model: examines slot k with P = bias_k, independently, clicks what attracts. Value Σ bias_k ν."""
 
     bias: FloatArray  # [K]
 
     def value(self, p: FloatArray) -> FloatArray:
-        """Expected number of clicks."""
+        """Return the expected number of clicks."""
         return p @ self.bias[: p.shape[1]]
 
     def best(self, nu: FloatArray, k: int) -> IntArray:
-        """The more attractive, the better seen: the rearrangement inequality."""
+        """Return lists with more attractive items in slots of higher bias: the rearrangement inequality."""
         return most_attractive(nu, np.argsort(-self.bias[:k], kind="stable"))
 
-    def moods(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
-        """Whether each slot is looked at."""
+    def slot_uniforms(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
+        """Draw uniforms that decide whether each slot is examined, [B, K]."""
         return rng.random((learners, k))
 
-    def click(self, attracted: BoolArray, moods: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Attractive slots that are looked at."""
-        clicks = (attracted & (moods < self.bias[: moods.shape[1]])).astype(np.float64)
+    def click(self, attracted: BoolArray, slot_uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return clicks on the attractive slots that are examined."""
+        clicks = (attracted & (slot_uniforms < self.bias[: slot_uniforms.shape[1]])).astype(np.float64)
         return clicks, clicks.sum(axis=1)
 
 
 def listed(table: FloatArray, items: IntArray) -> FloatArray:
-    """table[b, items[b, k]], 0 in empty slots, [B, K]."""
+    """Return table[b, items[b, k]], 0 in empty slots, [B, K]."""
     return np.where(items >= 0, take(table, items), 0.0)

@@ -1,4 +1,4 @@
-"""Worlds whose items attract independently: a click model × a source of attraction."""
+"""Worlds whose items attract independently of each other: a click model × a source of attraction."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from numpy.typing import NDArray
 from rankloop.math.columns import take
 from rankloop.math.counter_rng import keys, uniforms
 from rankloop.types import BetaPrior, FloatArray, IntArray, Request, Setting
-from rankloop.worlds.attraction import Source
-from rankloop.worlds.base import SteadyVisit
+from rankloop.worlds.attraction import AttractionSource
+from rankloop.worlds.base import StationaryVisit
 from rankloop.worlds.click_models import ClickModel, listed
 
 
 @dataclass(frozen=True)
-class ClickVisit(SteadyVisit["ClickInstance"]):
-    """One visitor for each replication: a uniform number for each item decides what attracts."""
+class ClickVisit(StationaryVisit["ClickInstance"]):
+    """One visitor for each replication; a uniform number for each item decides whether it attracts."""
 
-    luck: NDArray[np.uint64]  # [B], the key to each item's uniform number
-    moods: FloatArray  # [B, K] or [B, 0]
+    key: NDArray[np.uint64]  # [B], key of the counter-based RNG: item i has the uniform number (key, i)
+    slot_uniforms: FloatArray  # [B, K] or [B, 0]
 
     def value(self, items: IntArray) -> FloatArray:
-        """Exact expected reward, [B]."""
+        """Return the exact expected reward, [B]."""
         return self.instance.model.value(listed(self.instance.nu, items))
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Clicks [B, K] and reward [B]."""
-        attracted = uniforms(self.luck, items) < listed(self.instance.nu, items)
-        return self.instance.model.click(attracted, self.moods)
+        """Return the clicks [B, K] and the reward [B]."""
+        attracted = uniforms(self.key, items) < listed(self.instance.nu, items)
+        return self.instance.model.click(attracted, self.slot_uniforms)
 
 
 @dataclass(frozen=True)
@@ -45,32 +45,32 @@ class ClickInstance:
     setting: Setting
 
     def visit(self, rng: np.random.Generator) -> ClickVisit:
-        """Every item has its luck before a list is seen: the visitors do not depend on the policy."""
-        moods = self.model.moods(self.nu.shape[0], self.request.k, rng)
-        return ClickVisit(self, keys(len(self.nu), rng), moods)
+        """Draw all random numbers of the visitors; they do not depend on the lists that are shown."""
+        slot_uniforms = self.model.slot_uniforms(self.nu.shape[0], self.request.k, rng)
+        return ClickVisit(self, keys(len(self.nu), rng), slot_uniforms)
 
 
 def best_value(model: ClickModel, nu: FloatArray, k: int) -> FloatArray:
-    """Value [B] of the best lists: the k most attractive items, in the order that suits the click model."""
-    top = np.partition(nu, -k, axis=1)[:, -k:]  # in any order; sorting them all would cost more
+    """Return the value [B] of the best lists: the k most attractive items, in the click model's best order."""
+    top = np.partition(nu, -k, axis=1)[:, -k:]  # unordered: a full sort would cost more
     return model.value(take(top, model.best(top, k)))
 
 
 @dataclass(frozen=True)
 class ClickWorld:
-    """A click model and where its attraction probabilities come from."""
+    """A click model with a source of attraction probabilities."""
 
     model: ClickModel
-    source: Source
+    source: AttractionSource
     k: int
-    prior: BetaPrior | None = None  # replaces the source's own: misspecification
+    prior: BetaPrior | None = None  # given to policies instead of the source's prior (misspecification)
 
     def prepare(self, rng: np.random.Generator) -> Self:
-        """Nothing is shared but what was given."""
+        """Return the world itself: nothing shared is random."""
         return self
 
     def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> ClickInstance:
-        """Attraction probabilities of each replication from its own stream."""
+        """Draw the attraction probabilities of each replication from its own stream."""
         drawn = self.source.draw(streams)
         B, L = drawn.nu.shape
         x = drawn.features

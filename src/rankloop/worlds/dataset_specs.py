@@ -1,4 +1,4 @@
-"""Specs of worlds made of data, from an .npz file or from a data set: functions from fields to a world."""
+"""Read the specs of worlds that are made from an .npz file or from a data set."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from rankloop.worlds.reward_spec_fields import SCENARIO, budgets_of, scenario_of
 
 Numbers = NDArray[np.generic]
 RATED = ("movielens-1m", "movielens-25m", "movielens-small", "yelp", "yelp-restaurants", "songs")
-"""Data sets of who rated, reviewed or played what."""
+"""Ids of the data sets with ratings, reviews or play counts."""
 
 
 def matrix(fields: Mapping[str, object]) -> World:
-    """A random user of the test half clicks the first item that W says attracts them.
+    """Cascade over logged users: a random user of the test half clicks the first listed item that attracts them in W.
 
     file: an .npz with a binary array W, users x items; or
     data: movielens-1m, movielens-25m, movielens-small, yelp, yelp-restaurants or songs, with
-      categories: only items of one of these (optional)
-      most: {users, items}, only the most active users and the most popular items (optional)
-    items: how many of the most popular items, shuffled (optional, all)
-    dim: number of features, from the SVD of the training half
+      categories: keep only items of these categories (optional)
+      most: {users, items}, keep only the most active users and the most popular items (optional)
+    items: number of most popular items to keep, shuffled (optional, default all)
+    dim: number of features, from the truncated SVD of the training half
     k: number of slots
     """
     optional = ("file", "data", "items", "categories", "most")
@@ -60,13 +60,13 @@ def _chosen_matrix(given: Mapping[str, object]) -> BoolArray:
 
 
 def pivot(fields: Mapping[str, object]) -> World:
-    """Each round a fresh chunk of labelled vectors, never repeated; success is to show one with the pivot's label.
+    """Each round offers a new chunk of labelled vectors, never repeated; showing one with the pivot's label succeeds.
 
     file: an .npz with vectors x (n x d), labels label (n) and, optionally, coverage (n x topics); or
     data: mnist (ten principal components), with
-      topics: number of topics that vectors cover, components of a Gaussian mixture (optional)
-      space: mixture, to take what vectors cover as their features (optional)
-    pivot: the label that succeeds
+      topics: number of topics, the components of a Gaussian mixture (optional)
+      space: mixture, to use topic coverage as features (optional)
+    pivot: the label that counts as success
     chunk: vectors offered each round (default 100)
     budget, scenario, rewards, losses: as in cascade-rewards
     """
@@ -87,7 +87,7 @@ def pivot(fields: Mapping[str, object]) -> World:
 
 
 def rated(fields: Mapping[str, object]) -> World:
-    """Each round a fresh chunk of vectors, never repeated; each succeeds at a rate of its own.
+    """Each round offers a new chunk of vectors, never repeated, each with its own success rate.
 
     file: an .npz with vectors x (n x d), rates rate (n, in [0, 1]) and, optionally, coverage (n x topics); or
     data: movielens-1m, movielens-25m, movielens-small, yelp, yelp-restaurants or songs: ten components of an SVD,
@@ -118,13 +118,13 @@ def _chunk_world(given: Mapping[str, object], x: FloatArray, rate: FloatArray, c
 
 
 def _from_data(given: Mapping[str, object], only: tuple[str, ...]) -> bool:
-    """Whether the world is made of a data set; exactly one of file and data must be there."""
+    """Return whether the world is made from a data set; require exactly one of file and data."""
     if ("file" in given) == ("data" in given):
         raise InvalidInput("world.file", given.get("file", MISSING), "either a file or a data set (data)")
     if "file" in given:
         for name in only:
             if name in given:
-                raise InvalidInput(f"world.{name}", given[name], f"{name} only beside world.data")
+                raise InvalidInput(f"world.{name}", given[name], f"{name} only together with world.data")
     return "data" in given
 
 
@@ -133,7 +133,7 @@ def _topics(given: Mapping[str, object]) -> int | None:
 
 
 def _arms_of_file(file: object, truth: str) -> tuple[FloatArray, Numbers, FloatArray | None]:
-    """Vectors [n, d], labels or rates [n], and coverage [n, topics] where there is one."""
+    """Return vectors [n, d], labels or rates [n], and coverage [n, topics] if the file has it."""
     accepted = f"the path of an .npz file with x (n x d), {truth} (n) and, optionally, coverage (n x topics)"
     arrays = read_arrays(file, ("x", truth), ("coverage",), accepted=accepted)
     x, known = arrays["x"].astype(np.float64), arrays[truth]

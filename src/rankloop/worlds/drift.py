@@ -1,6 +1,6 @@
-"""How attractions move from round to round: between which permutations of them a round lies, and where between.
+"""Drift: how attractions change from round to round, as a blend of two permutations of them.
 
-Rounds are t = 0, 1, …. Permutation 0 leaves the attractions as they were drawn; 1, 2, … are random ones.
+Rounds are t = 0, 1, …. Permutation 0 is the identity; 1, 2, … are random.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple, Protocol
 from rankloop import validate
 from rankloop.errors import InvalidInput
 
-LONGEST = 10**9
-"""Rounds, as many as a run may have."""
+MAX_ROUNDS = 10**9
+"""The longest horizon that a run may have."""
 
 
 class Blend(NamedTuple):
-    """Attractions (1 - weight) · those of permutation `start` + weight · those of permutation `end`."""
+    """Attractions of a round: (1 - weight) · permutation `start` + weight · permutation `end`."""
 
     start: int
     end: int
@@ -26,66 +26,66 @@ class Blend(NamedTuple):
 
 
 class Drift(Protocol):
-    """A movement of attractions among the items."""
+    """How attractions move among the items."""
 
     def blend(self, t: int) -> Blend:
-        """Where the attractions of round t are."""
+        """Return the blend of permutations in round t."""
 
 
 @dataclass(frozen=True)
-class Abrupt:
-    """A new permutation every so many rounds: number ⌊t/every⌋."""
+class AbruptDrift:
+    """A new permutation every `every` rounds: number ⌊t/every⌋ in round t."""
 
     every: int
 
     def __post_init__(self) -> None:
-        validate.integer("world.drift.abrupt.every", self.every, high=LONGEST)
+        validate.integer("world.drift.abrupt.every", self.every, high=MAX_ROUNDS)
 
     def blend(self, t: int) -> Blend:
-        """One permutation until the next change."""
+        """Return the permutation since the last change."""
         number = t // self.every
         return Blend(number, number, 0.0)
 
 
 @dataclass(frozen=True)
-class Slow:
-    """A straight line from each permutation to the next: from number j = ⌊t/rounds⌋ to j + 1, weight t/rounds - j."""
+class SlowDrift:
+    """Linear interpolation from permutation j = ⌊t/rounds⌋ to j + 1, with weight t/rounds - j."""
 
     rounds: int
 
     def __post_init__(self) -> None:
-        validate.integer("world.drift.slow.rounds", self.rounds, high=LONGEST)
+        validate.integer("world.drift.slow.rounds", self.rounds, high=MAX_ROUNDS)
 
     def blend(self, t: int) -> Blend:
-        """The share of the way that is behind."""
+        """Return the interpolation of round t."""
         number, after = divmod(t, self.rounds)
         return Blend(number, number + 1, after / self.rounds)
 
 
 @dataclass(frozen=True)
-class Seasonal:
-    """Permutation 0 and permutation 1 in turn, the weight of the second (1 - cos(2πt/period))/2."""
+class SeasonalDrift:
+    """A cycle between permutations 0 and 1; the weight of the second is (1 - cos(2πt/period))/2."""
 
     period: int
 
     def __post_init__(self) -> None:
-        validate.integer("world.drift.seasonal.period", self.period, low=2, high=LONGEST)
+        validate.integer("world.drift.seasonal.period", self.period, low=2, high=MAX_ROUNDS)
 
     def blend(self, t: int) -> Blend:
-        """The same in every period, bit for bit."""
+        """Return the blend of round t, bit for bit the same in every period."""
         return Blend(0, 1, 0.5 * (1.0 - math.cos(2.0 * math.pi * (t % self.period) / self.period)))
 
 
 DRIFTS: dict[str, tuple[str, int, Callable[[int], Drift]]] = {
-    "abrupt": ("every", 1, Abrupt),
-    "slow": ("rounds", 1, Slow),
-    "seasonal": ("period", 2, Seasonal),
+    "abrupt": ("every", 1, AbruptDrift),
+    "slow": ("rounds", 1, SlowDrift),
+    "seasonal": ("period", 2, SeasonalDrift),
 }
-"""The kinds of drift by name, each with the name of its size in rounds and the least one."""
+"""The kinds of drift by name: the name of the parameter (in rounds), its minimum, and the class."""
 
 
 def drift_of(value: object) -> Drift:
-    """The drift of a mapping such as {abrupt: {every: 1000}}.
+    """Return the drift of a mapping such as {abrupt: {every: 1000}}.
 
     >>> drift_of({"slow": {"rounds": 4}}).blend(6)
     Blend(start=1, end=2, weight=0.5)
@@ -94,6 +94,6 @@ def drift_of(value: object) -> Drift:
     if len(given) != 1:
         raise InvalidInput("world.drift", value, f"exactly one of {', '.join(DRIFTS)}")
     ((name, options),) = given.items()
-    size, least, make = DRIFTS[name]
-    rounds = validate.mapping(f"world.drift.{name}", options, required=(size,))[size]
-    return make(validate.integer(f"world.drift.{name}.{size}", rounds, low=least, high=LONGEST))
+    parameter, minimum, make = DRIFTS[name]
+    rounds = validate.mapping(f"world.drift.{name}", options, required=(parameter,))[parameter]
+    return make(validate.integer(f"world.drift.{name}.{parameter}", rounds, low=minimum, high=MAX_ROUNDS))

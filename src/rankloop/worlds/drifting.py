@@ -1,4 +1,4 @@
-"""Worlds that drift: the attractions of a click world move among its items while it is played."""
+"""Non-stationary worlds: the attractions of a click world move among its items over the rounds."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from rankloop.worlds.drift import Blend, Drift
 
 
 def permutations(key: NDArray[np.uint64], number: int, items: int) -> IntArray:
-    """Permutation `number` of the items under each replication's key [B], [B, L]; number 0 is the identity.
+    """Return permutation `number` of the items under each replication's key [B], [B, L]; number 0 is the identity.
 
-    The others sort uniform numbers, of which each permutation has L of its own: any of them can be had at any time.
+    The others sort L uniform numbers of a counter-based RNG each, so any permutation can be computed at any time.
     """
     if number == 0:
         return np.broadcast_to(np.arange(items), (len(key), items))
-    own = np.arange((number - 1) * items, number * items)
-    return np.argsort(uniforms(key, own[None]), axis=1, kind="stable")
+    counters = np.arange((number - 1) * items, number * items)
+    return np.argsort(uniforms(key, counters[None]), axis=1, kind="stable")
 
 
 @dataclass
 class DriftingInstance:
-    """B replications whose attractions move; of each round a `ClickInstance` that stands still."""
+    """B replications whose attractions move; each round is a stationary `ClickInstance`."""
 
-    start: ClickInstance  # as it was drawn: permutation 0
+    start: ClickInstance  # permutation 0
     drift: Drift
     key: NDArray[np.uint64]  # [B], of each replication's permutations
     played: int = 0
-    _shuffled: dict[int, FloatArray] = field(init=False, default_factory=dict)  # the last two that were asked for
+    _shuffled: dict[int, FloatArray] = field(init=False, default_factory=dict)  # the two permutations used last
     _blend: Blend = field(init=False, default=Blend(0, 0, 0.0))
-    _now: ClickInstance = field(init=False)  # what `_blend` gives
+    _now: ClickInstance = field(init=False)  # the instance of `_blend`
 
     def __post_init__(self) -> None:
         self._now = self.start
 
     @property
     def setting(self) -> Setting:
-        """What policies are told; it says nothing of the drift."""
+        """Return what policies know; it does not mention the drift."""
         return self.start.setting
 
     def visit(self, rng: np.random.Generator) -> ClickVisit:
-        """The visitors of the next round, drawn as in a world that does not drift."""
+        """Draw the visitors of the next round, as in a stationary world."""
         self.played += 1
         return self.at(self.played - 1).visit(rng)
 
     def at(self, t: int) -> ClickInstance:
-        """The world as it is in round t = 0, 1, …."""
+        """Return the instance of round t = 0, 1, …."""
         blend = self.drift.blend(t)
         if blend != self._blend:
             nu = self._attraction(blend)
@@ -69,7 +69,7 @@ class DriftingInstance:
         return (1.0 - blend.weight) * start + blend.weight * self._permuted(blend.end)
 
     def _permuted(self, number: int) -> FloatArray:
-        """The attractions of one permutation, [B, L]."""
+        """Return the attractions under one permutation, [B, L]."""
         if number not in self._shuffled:
             order = permutations(self.key, number, self.start.nu.shape[1])
             self._shuffled[number] = take(self.start.nu, order)
@@ -80,23 +80,25 @@ class DriftingInstance:
 
 @dataclass(frozen=True)
 class DriftingWorld:
-    """A click world and how its attractions move; all else stays as it is."""
+    """A click world with drifting attractions; everything else is stationary."""
 
     world: ClickWorld
     drift: Drift
 
     def __post_init__(self) -> None:
-        """Refuse attractions that would no longer be what their source says."""
+        """Refuse a source whose attractions are tied to items, for instance by features."""
         reason = self.world.source.explained_by
         if reason is not None:
-            accepted = "numbers or beta beside world.drift, which moves attractions to other items and nothing else"
+            accepted = (
+                "numbers or beta together with world.drift, which moves attractions to other items and nothing else"
+            )
             raise InvalidInput("world.attraction", Words(f"a function of {reason}"), accepted)
 
     def prepare(self, rng: np.random.Generator) -> Self:
-        """The click world prepared."""
+        """Return the world with its click world prepared."""
         return replace(self, world=self.world.prepare(rng))
 
     def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> DriftingInstance:
-        """What the click world draws, then the key of the permutations, from each replication's stream."""
+        """Draw the click world, then the key of the permutations, from each replication's stream."""
         start = self.world.draw(streams, rounds)
         return DriftingInstance(start, self.drift, np.concatenate([keys(1, rng) for rng in streams]))

@@ -1,4 +1,4 @@
-"""Visitors with a context; every item loses attention down the list in its own way."""
+"""A world with visitor contexts and an item-specific position effect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
 
 
 def in_unit_ball(rng: np.random.Generator, n: int, d: int) -> FloatArray:
-    """N points uniform in the unit ball of d dimensions: uniform direction, radius U^(1/d)."""
+    """Return n points drawn uniformly from the unit ball of d dimensions: uniform direction, radius U^(1/d)."""
     x = rng.standard_normal((n, d))
     x /= np.linalg.vector_norm(x, axis=1, keepdims=True)
     return np.asarray(x * rng.random((n, 1)) ** (1.0 / d))
@@ -30,17 +30,17 @@ class ItemPositionVisit:
 
     instance: ItemPositionInstance
     request: Request
-    pull: FloatArray  # [B, N] intercept + xᵀβ
+    logit: FloatArray  # [B, N] intercept + xᵀβ
     best: FloatArray  # [B]
-    luck: NDArray[np.uint64]  # [B]
+    key: NDArray[np.uint64]  # [B], key of the counter-based RNG
 
     def value(self, items: IntArray) -> FloatArray:
-        """Exact expected worth, [B]."""
-        return self.instance.objective.value(self.instance.chances(self.pull, items), items)
+        """Return the exact expected value of the objective, [B]."""
+        return self.instance.objective.value(self.instance.click_probabilities(self.logit, items), items)
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Each slot independently."""
-        clicks = (uniforms(self.luck, items) < self.instance.chances(self.pull, items)).astype(np.float64)
+        """Return the clicks, independent between slots, and the reward."""
+        clicks = (uniforms(self.key, items) < self.instance.click_probabilities(self.logit, items)).astype(np.float64)
         return clicks, self.instance.objective.reward(clicks, items)
 
 
@@ -57,31 +57,31 @@ class ItemPositionInstance:
     setting: Setting
 
     def visit(self, rng: np.random.Generator) -> ItemPositionVisit:
-        """The next visitors, with contexts uniform in the unit ball, or drawn from those given."""
+        """Draw the visitors of the next round; contexts are uniform in the unit ball or sampled from `contexts`."""
         B, N, d = self.beta.shape
         x = (
             in_unit_ball(rng, B, d)
             if self.contexts is None
             else self.contexts[rng.integers(len(self.contexts), size=B)]
         )
-        pull, context = np.matvec(self.beta, x), x
+        logit, context = np.matvec(self.beta, x), x
         if self.intercept is not None:
-            pull, context = pull + self.intercept, np.concatenate([x, np.ones((B, 1))], axis=1)
+            logit, context = logit + self.intercept, np.concatenate([x, np.ones((B, 1))], axis=1)
         request = Request(B, N, self.setting.slots, self.features, context=context)
         plan = Assignment(self.objective)
-        items = plan(lambda prefix, slot: pull - self.alpha * (slot + 1.0), request, np.random.default_rng(0)).items
-        best = self.objective.value(self.chances(pull, items), items)
-        return ItemPositionVisit(self, request, pull, best, keys(B, rng))
+        items = plan(lambda prefix, slot: logit - self.alpha * (slot + 1.0), request, np.random.default_rng(0)).items
+        best = self.objective.value(self.click_probabilities(logit, items), items)
+        return ItemPositionVisit(self, request, logit, best, keys(B, rng))
 
-    def chances(self, pull: FloatArray, items: IntArray) -> FloatArray:
-        """P(click) = σ(intercept + xᵀβ_j - α_j k) in slot k = 1 …, 0 in empty slots, [B, K]."""
+    def click_probabilities(self, logit: FloatArray, items: IntArray) -> FloatArray:
+        """Return P(click) = σ(intercept + xᵀβ_j - α_j k) in slot k = 1 …, 0 in empty slots, [B, K]."""
         k = np.arange(1.0, items.shape[1] + 1.0)
-        return np.where(items != EMPTY, sigmoid(take(pull, items) - take(self.alpha, items) * k), 0.0)
+        return np.where(items != EMPTY, sigmoid(take(logit, items) - take(self.alpha, items) * k), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class ItemPositionWorld:
-    """Given parameters, or α ~ U[0, 1] and β uniform in the unit ball for each replication."""
+    """Fixed parameters, or α ~ U[0, 1] and β uniform in the unit ball for each replication."""
 
     items: int
     dim: int
@@ -91,14 +91,14 @@ class ItemPositionWorld:
     beta: FloatArray | None = None  # [N, d]
     intercept: FloatArray | None = None  # [N]
     features: FloatArray | None = None  # [N, dy]
-    contexts: FloatArray | None = None  # [n, d], of which each visitor has one
+    contexts: FloatArray | None = None  # [n, d], sampled for each visitor
 
     def prepare(self, rng: np.random.Generator) -> Self:
-        """Nothing is shared but what was given."""
+        """Return the world itself: nothing shared is random."""
         return self
 
     def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> ItemPositionInstance:
-        """α, then β, from each replication's stream, where they are not given."""
+        """Draw α, then β from each replication's stream, where they are not fixed."""
         N, d = self.items, self.dim
         drawn = [(rng.random(N), in_unit_ball(rng, N, d)) for rng in streams]
         alpha, beta = (np.stack(parts) for parts in zip(*drawn, strict=True))

@@ -1,4 +1,4 @@
-"""Real users: a binary matrix says who is attracted by what."""
+"""A world of logged users: a binary matrix says which user is attracted by which item."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, Setting
-from rankloop.worlds.base import SteadyVisit
+from rankloop.worlds.base import StationaryVisit
 from rankloop.worlds.click_models import CascadeClicks
 
 
 @dataclass(frozen=True)
-class MatrixVisit(SteadyVisit["MatrixInstance"]):
+class MatrixVisit(StationaryVisit["MatrixInstance"]):
     """A random user of the test half for each replication."""
 
     user: IntArray  # [B]
 
     def value(self, items: IntArray) -> FloatArray:
-        """Share of the test users whom at least one of the items attracts, [B]."""
+        """Return the share of the test users attracted by at least one of the items, [B]."""
         return coverage(self.instance.packed, items) / len(self.instance.W)
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The first item that this user likes."""
+        """Return a click on the first item that attracts the user."""
         attracted = self.instance.W[self.user[:, None], items] & (items != EMPTY)
         return CascadeClicks().click(attracted, np.empty((len(items), 0)))
 
@@ -42,13 +42,13 @@ class MatrixInstance:
     setting: Setting
 
     def visit(self, rng: np.random.Generator) -> MatrixVisit:
-        """Users drawn uniformly."""
+        """Draw a user uniformly for each replication."""
         return MatrixVisit(self, rng.integers(len(self.W), size=self.request.learners))
 
 
 @dataclass(frozen=True)
 class MatrixWorld:
-    """Users × items, cut to the most popular items; half of the users teach features, the rest visit."""
+    """Users × items, cut to the most popular items; half of the users give the features, the other half visit."""
 
     W: BoolArray  # [users, all items]; after `prepare` [test users, items]
     items: int
@@ -57,7 +57,7 @@ class MatrixWorld:
     features: FloatArray | None = None  # [items, dim], made by `prepare`
 
     def prepare(self, rng: np.random.Generator) -> Self:
-        """Shuffle the most popular items, split the users, factorise the training half."""
+        """Return the world with shuffled items, the users of the test half, and features from the training half."""
         popular = np.argsort(-self.W.sum(axis=0), kind="stable")[: self.items]
         W = self.W[:, rng.permutation(popular)]
         users = rng.permutation(len(W))
@@ -66,7 +66,7 @@ class MatrixWorld:
         return replace(self, W=np.ascontiguousarray(W[users[half:]]), features=features)
 
     def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> MatrixInstance:
-        """All replications share users and features."""
+        """Return B replications that share users and features."""
         B = len(streams)
         packed = np.packbits(self.W.T, axis=1)
         best = coverage(packed, greedy_cover(self.W, self.k)[None, :]) / len(self.W)
@@ -80,13 +80,13 @@ class MatrixWorld:
 
 
 def coverage(packed: NDArray[np.uint8], items: IntArray) -> FloatArray:
-    """Number of users whom a list attracts, [B], from bit columns [L, users/8] and lists [B, K]."""
+    """Return the number of users attracted by each list, [B], from bit columns [L, users/8] and lists [B, K]."""
     bits = np.where(items[:, :, None] != EMPTY, packed[items], 0)
     return np.asarray(np.bitwise_count(np.bitwise_or.reduce(bits, axis=1)).sum(axis=1, dtype=np.float64))
 
 
 def greedy_cover(W: BoolArray, k: int) -> IntArray:
-    """The list [k] that adds, slot by slot, the item which attracts most users not yet attracted."""
+    """Return the list [k] that adds, slot by slot, the item that attracts the most users not yet attracted."""
     left = np.ones(len(W), dtype=np.bool_)
     taken: list[int] = []
     for _ in range(k):
@@ -98,7 +98,7 @@ def greedy_cover(W: BoolArray, k: int) -> IntArray:
 
 
 def svd_features(W: BoolArray, dim: int) -> FloatArray:
-    """Rows of VΣ of the rank-d truncated SVD W ≈ UΣVᵀ, [L, d], signs fixed."""
+    """Return the rows of VΣ of the rank-d truncated SVD W ≈ UΣVᵀ, [L, d], with fixed signs."""
     M = W.astype(np.float64)
     if not M.any():
         return np.zeros((M.shape[1], dim))

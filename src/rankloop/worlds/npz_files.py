@@ -1,4 +1,4 @@
-"""Arrays from .npz files that somebody else made."""
+"""Read arrays from .npz files that users provide."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rankloop.errors import InvalidInput
 def read_arrays(
     file: object, required: Sequence[str], optional: Sequence[str] = (), *, accepted: str
 ) -> dict[str, NDArray[np.generic]]:
-    """Numeric arrays by name; a file that cannot be read or lacks one is refused with what is accepted."""
+    """Return numeric arrays by name; refuse a file that cannot be read or lacks a required one."""
     found: dict[str, NDArray[np.generic]] = {}
     if not isinstance(file, str | os.PathLike):
         raise InvalidInput("world.file", file, accepted)

@@ -1,4 +1,4 @@
-"""Fields that worlds with rewards and losses share."""
+"""Spec fields that are common to worlds with rewards and losses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SCENARIO = ("scenario", "rewards", "losses")
 
 
 def budgets_of(value: object) -> tuple[int, ...]:
-    """Budgets that are cycled over the rounds."""
+    """Return the budgets that are cycled over the rounds."""
     if isinstance(value, list | tuple) and value:
         return tuple(validate.integer(f"world.budget[{i}]", v, low=0, high=10**6) for i, v in enumerate(value))
     return (validate.integer("world.budget", value, low=0, high=10**6),)
 
 
 def scenario_of(given: Mapping[str, object], slots: int) -> Scenario:
-    """Rewards and losses for so many slots, by name or as numbers."""
+    """Return the rewards and losses for `slots` slots, by scenario name or as numbers."""
     if "rewards" not in given and "losses" not in given:
         return scenario(
             validate.choice("world.scenario", given.get("scenario", "vanilla"), ("vanilla", "exponential")), slots

@@ -1,4 +1,4 @@
-"""Specs of worlds with rewards, choices or contexts: functions from fields to a world."""
+"""Read the specs of worlds with rewards, choices or contexts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankloop.errors import InvalidInput, Words
 from rankloop.math.logistic import sigmoid
 from rankloop.objective import AnyClick, Clicks, Objective, Revenue
 from rankloop.types import FloatArray
-from rankloop.worlds.attraction import Given
+from rankloop.worlds.attraction import FixedAttraction
 from rankloop.worlds.attraction_specs import source
 from rankloop.worlds.base import World
 from rankloop.worlds.choice import ChoiceWorld
@@ -22,14 +22,14 @@ from rankloop.worlds.rewards import RewardWorld
 
 
 def cascade_rewards(fields: Mapping[str, object]) -> World:
-    """A cascade with reward r_j at the first success in place j, loss ℓ_s if all s shown fail; lists of 0 … budget.
+    """Cascade with reward r_j for a first success in slot j and loss ℓ_s if all s items fail; lists of 0 … budget.
 
-    attraction: L probabilities or a generator, as in cascade (with features beside numbers, optional); or
+    attraction: L probabilities or a generator, as in cascade (numbers may come with features); or
     features and weights: L x d and d numbers, success σ(xᵀw); or
-    fresh and weights: {items, dim}, new unit-norm arms each round, success σ(xᵀw)
+    fresh and weights: {items, dim}, new unit-norm items each round, success σ(xᵀw)
     budget: a number, or a list that is cycled over the rounds
     scenario: vanilla (r = 1, ℓ = 0) or exponential (r_j = 2^-(j-1), ℓ_j = 0.8·2^-j - 1), default vanilla
-    rewards, losses: instead of a scenario, numbers that do not increase, and numbers that are not positive, ℓ_0 first
+    rewards, losses: instead of a scenario, non-increasing numbers, and non-positive numbers starting with ℓ_0
     """
     given = validate.mapping(
         "world", fields, required=("budget",), optional=("attraction", "features", "weights", "fresh", *SCENARIO)
@@ -37,14 +37,14 @@ def cascade_rewards(fields: Mapping[str, object]) -> World:
     budgets = budgets_of(given["budget"])
     chosen = scenario_of(given, max(budgets))
     if "fresh" in given:
-        _not_beside(given, "fresh", ("attraction", "features"))
+        _exclude(given, "fresh", ("attraction", "features"))
         items, weights = _fresh(given)
         return RewardWorld(chosen, budgets, items, weights=weights)
     if "weights" in given:
-        _not_beside(given, "weights", ("attraction",))
+        _exclude(given, "weights", ("attraction",))
         x = validate.matrix("world.features", given.get("features"))
         weights = validate.vector("world.weights", given["weights"], length=x.shape[1])
-        return RewardWorld(chosen, budgets, len(x), source=Given(np.asarray(sigmoid(x @ weights)), x))
+        return RewardWorld(chosen, budgets, len(x), source=FixedAttraction(np.asarray(sigmoid(x @ weights)), x))
     if "attraction" not in given:
         raise InvalidInput("world.attraction", None, "attraction, or features and weights, or fresh and weights")
     arms = source(given["attraction"], given.get("features"))
@@ -52,18 +52,18 @@ def cascade_rewards(fields: Mapping[str, object]) -> World:
 
 
 def coverage_rewards(fields: Mapping[str, object]) -> World:
-    """As cascade-rewards, but what an item adds depends on the topics that the items above it cover.
+    """As cascade-rewards, but an item's success depends on the topics that the items above it cover.
 
     coverage: L x topics numbers in [0, 1]; or fresh: {items, dim}, new Dirichlet(½) rows each round
-    weights: one number for each topic; success σ(c̄ᵀu), c̄ = (2c′-1)/√topics, c′ = c·∏(1 - c of those above)
+    weights: one number for each topic; success σ(c̄ᵀu), c̄ = (2c′-1)/√topics, c′ = c·∏(1 - c of the items above)
     budget, scenario, rewards, losses: as in cascade-rewards
-    The best list is approximated by greedy, then the best length.
+    The best list is approximated greedily, then cut to the best length.
     """
     given = validate.mapping("world", fields, required=("budget", "weights"), optional=("coverage", "fresh", *SCENARIO))
     budgets = budgets_of(given["budget"])
     chosen = scenario_of(given, max(budgets))
     if "fresh" in given:
-        _not_beside(given, "fresh", ("coverage",))
+        _exclude(given, "fresh", ("coverage",))
         items, weights = _fresh(given)
         return RewardWorld(chosen, budgets, items, weights=weights, covers=True)
     c = validate.matrix("world.coverage", given.get("coverage"))
@@ -76,11 +76,11 @@ def coverage_rewards(fields: Mapping[str, object]) -> World:
 
 
 def choice(fields: Mapping[str, object]) -> World:
-    """One choice among the whole list: P(slot k) = λ_k α/(1 + Σ λ_v α), else nothing; value P(click).
+    """Multinomial logit choice of one item or none: P(slot k) = λ_k α/(1 + Σ λ_v α); value P(click).
 
     attraction: J numbers in (0, 1], or a generator as in cascade
     bias: K numbers in (0, 1]
-    features: J x d numbers, beside an explicit attraction (optional)
+    features: J x d numbers, only with an explicit attraction (optional)
     """
     given = validate.mapping("world", fields, required=("attraction", "bias"), optional=("features",))
     bias = validate.vector("world.bias", given["bias"], low=0.0, high=1.0, open_low=True)
@@ -93,21 +93,21 @@ def choice(fields: Mapping[str, object]) -> World:
 
 
 def item_position(fields: Mapping[str, object]) -> World:
-    """A context x each round; P(click) of item j in slot k = 1 … K is σ(xᵀβ_j - α_j k), independently.
+    """Contexts x, position effects per item: P(click) of item j in slot k = 1 … K is σ(xᵀβ_j - α_j k), independently.
 
     alpha and beta: N and N x d numbers; or items and dim: sizes, α ~ U[0, 1] and β uniform in the unit ball; or
-    data: open-bandit, parameters, intercept, contexts and features from a fit on its clicks
+    data: open-bandit, with parameters, intercept, contexts and features fitted on its clicks
     k: number of slots
     objective: any-click (1 - ∏(1-p), default), clicks (Σp) or revenue (Σ price·p, with prices)
     prices: N numbers of at least 0, for revenue
-    intercept: a number or N numbers, added to xᵀβ; policies then see a context with a last entry 1 (optional)
-    features: N x d numbers known of the items (optional)
-    contexts: n x d numbers, of which each visitor has one row (optional; else uniform in the unit ball)
+    intercept: a number or N numbers, added to xᵀβ; policies then get a context with a last entry 1 (optional)
+    features: N x d numbers, the items' features (optional)
+    contexts: n x d numbers, a random row for each visitor (optional; else uniform in the unit ball)
     """
     numbers = ("alpha", "beta", "items", "dim", "intercept", "features", "contexts")
     given = validate.mapping("world", fields, required=("k",), optional=("data", "objective", "prices", *numbers))
     if "data" in given:
-        _not_beside(given, "data", numbers)
+        _exclude(given, "data", numbers)
         validate.choice("world.data", given["data"], ("open-bandit",))
         given = given | {name: array.tolist() for name, array in vars(prepared.fitted_log()).items()}
     alpha, beta = _parameters(given)
@@ -122,10 +122,10 @@ def item_position(fields: Mapping[str, object]) -> World:
     return ItemPositionWorld(items, dim, k, objective, alpha, beta, intercept, features, contexts)
 
 
-def _not_beside(given: Mapping[str, object], field: str, others: tuple[str, ...]) -> None:
+def _exclude(given: Mapping[str, object], field: str, others: tuple[str, ...]) -> None:
     for other in others:
         if other in given:
-            raise InvalidInput(f"world.{other}", given[other], f"no {other} beside world.{field}")
+            raise InvalidInput(f"world.{other}", given[other], f"no {other} together with world.{field}")
 
 
 def _fresh(given: Mapping[str, object]) -> tuple[int, FloatArray]:

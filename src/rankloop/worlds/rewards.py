@@ -1,4 +1,4 @@
-"""Cascades with rewards and losses by position, lists of chosen length, items that may change each round."""
+"""Cascades with rewards and losses by slot, variable list length, and items that may change each round."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ from rankloop.math.logistic import sigmoid
 from rankloop.plan import BestLength, GreedyBySlot, TopK
 from rankloop.plan.slots import values_by_length
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
-from rankloop.worlds.attraction import Source
+from rankloop.worlds.attraction import AttractionSource
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """What a success in each slot is worth, and what it costs when all that were shown fail."""
+    """The reward of a success in each slot, and the loss when all shown items fail."""
 
     rewards: FloatArray  # [K] r_1 …, not increasing
     losses: FloatArray  # [K + 1] ℓ_0 …, not positive
 
     def value(self, p: FloatArray, items: IntArray) -> FloatArray:
-        """Σ r_i p_i ∏_{h<i}(1-p_h) + ℓ_s ∏(1-p) of lists [B, K] of s items, [B]."""
+        """Return Σ r_i p_i ∏_{h<i}(1-p_h) + ℓ_s ∏(1-p) of lists [B, K] of s items, [B]."""
         won = values_by_length(p, self.rewards, np.zeros(p.shape[1] + 1))[:, -1]
         return np.asarray(won + self.losses[(items != EMPTY).sum(axis=1)] * np.prod(1.0 - p, axis=1))
 
     def reward(self, first: FloatArray, items: IntArray) -> FloatArray:
-        """The reward of the clicked slot, or the loss of the whole list, [B]."""
+        """Return the reward of the clicked slot, or the loss of the list without a click, [B]."""
         lost = self.losses[(items != EMPTY).sum(axis=1)]
         return np.where(first.any(axis=1), first @ self.rewards[: first.shape[1]], lost)
 
 
 def scenario(name: str, slots: int) -> Scenario:
-    """`vanilla` (r = 1, ℓ = 0) or `exponential` (r_j = 2^-(j-1), ℓ_j = 0.8·2^-j - 1)."""
+    """Return the scenario `vanilla` (r = 1, ℓ = 0) or `exponential` (r_j = 2^-(j-1), ℓ_j = 0.8·2^-j - 1)."""
     if name == "vanilla":
         return Scenario(np.ones(slots), np.zeros(slots + 1))
     return Scenario(2.0 ** -np.arange(float(slots)), 0.8 * 2.0 ** -np.arange(slots + 1.0) - 1.0)
 
 
 def log_odds(p: FloatArray) -> FloatArray:
-    """Logit of probabilities, finite for 0 and 1 too."""
+    """Return the logit of probabilities, clipped to stay finite at 0 and 1."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.clip(np.log(p) - np.log1p(-p), -700.0, 700.0))
 
 
 class Arms(Protocol):
-    """Where the items of a round come from, and how likely each of them succeeds."""
+    """The items of a round, and the success probability of each."""
 
     @property
     def setting(self) -> Setting:
-        """What policies are told; rewards and losses are added by the world."""
+        """Return what policies know; the world adds rewards and losses."""
 
     def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
-        """The items of the next round, for all learners, and who knows their truth."""
+        """Return the request of the next round, and the arms with its success probabilities."""
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
-        """Success probability [B, K] of each listed item after those above it failed."""
+        """Return the success probability [B, K] of each listed item after the items above it failed."""
 
     def score(self, request: Request, prefix: IntArray) -> FloatArray:
-        """True log-odds of every item after a failed prefix [B, j], [B, L]."""
+        """Return the true log-odds [B, L] of every item after a failed prefix [B, j]."""
 
     @property
     def dependent(self) -> bool:
-        """True where success depends on the prefix."""
+        """Return whether success depends on the prefix."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,15 @@ class RewardVisit:
     best: FloatArray  # [B]
     arms: Arms
     scenario: Scenario
-    luck: NDArray[np.uint64]  # [B]
+    key: NDArray[np.uint64]  # [B], key of the counter-based RNG
 
     def value(self, items: IntArray) -> FloatArray:
-        """Exact expected reward, [B]."""
+        """Return the exact expected reward, [B]."""
         return self.scenario.value(self.arms.success(self.request, items), items)
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The first success, and what it is worth."""
-        succeeds = uniforms(self.luck, items) < self.arms.success(self.request, items)
+        """Return the click on the first success, and the reward."""
+        succeeds = uniforms(self.key, items) < self.arms.success(self.request, items)
         first = (succeeds & (np.cumsum(succeeds, axis=1) == 1)).astype(np.float64)
         return first, self.scenario.reward(first, items)
 
@@ -104,7 +104,7 @@ class RewardInstance:
     played: int = field(default=0)
 
     def visit(self, rng: np.random.Generator) -> RewardVisit:
-        """The next visitors, with the items and the budget of their round."""
+        """Draw the visitors of the next round, with its items and its budget."""
         offered, arms = self.arms.next(rng)
         budget = self.budgets[self.played % len(self.budgets)]
         self.played += 1
@@ -112,7 +112,7 @@ class RewardInstance:
         return RewardVisit(request, self._best(request, arms), arms, self.scenario, keys(request.learners, rng))
 
     def _best(self, request: Request, arms: Arms) -> FloatArray:
-        """The value of the best list: by Lemma 1 sorted and cut; where success depends on the prefix, greedy."""
+        """Return the value of the best list: sorted and cut (Lemma 1), or greedy if success depends on the prefix."""
         inner = GreedyBySlot() if arms.dependent else TopK()
         plan = BestLength(inner, self.scenario.rewards, self.scenario.losses)
         items = plan(lambda prefix, slot: arms.score(request, prefix), request, np.random.default_rng(0)).items
@@ -120,8 +120,8 @@ class RewardInstance:
 
 
 def instance(arms: Arms, chosen: Scenario, budgets: tuple[int, ...]) -> RewardInstance:
-    """B replications of a world of these arms."""
-    # A policy of no slots would divide by their number; with a budget of 0 it is simply never asked for an item.
+    """Return B replications of a world with these arms."""
+    # A policy needs at least one slot; with a budget of 0 it is never asked for an item.
     setting = replace(arms.setting, slots=max(*budgets, 1), rewards=chosen.rewards, losses=chosen.losses)
     return RewardInstance(arms, chosen, budgets, setting)
 
@@ -136,15 +136,15 @@ class FixedArms:
     dependent = False
 
     def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
-        """The same question."""
+        """Return the same request in every round."""
         return self.request, self
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
-        """ν of each listed item."""
+        """Return ν of each listed item."""
         return np.where(items != EMPTY, take(self.nu, items), 0.0)
 
     def score(self, request: Request, prefix: IntArray) -> FloatArray:
-        """Logit ν."""
+        """Return logit ν."""
         return log_odds(self.nu)
 
 
@@ -159,17 +159,17 @@ class FreshArms:
     dependent = False
 
     def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
-        """Directions drawn uniformly."""
+        """Draw features with uniform directions."""
         x = rng.standard_normal((self.learners, self.items, len(self.weights)))
         x /= np.linalg.vector_norm(x, axis=-1, keepdims=True)
         return Request(self.learners, self.items, self.setting.slots, x), self
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
-        """σ(xᵀu) of each listed item."""
+        """Return σ(xᵀu) of each listed item."""
         return np.where(items != EMPTY, take(sigmoid(self.score(request, items)), items), 0.0)
 
     def score(self, request: Request, prefix: IntArray) -> FloatArray:
-        """xᵀu."""
+        """Return xᵀu of every item."""
         if request.features is None:
             raise TypeError("fresh arms have features")
         return np.asarray(request.features @ self.weights)
@@ -187,7 +187,7 @@ class CoverageArms:
     dependent = True
 
     def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
-        """The items with their coverage; their features are what they cover when shown first."""
+        """Return the items with their coverage; features are the coverage gain in the first slot."""
         topics = len(self.weights)
         c = self.coverage
         if c is None:
@@ -196,34 +196,34 @@ class CoverageArms:
         return Request(self.learners, self.items, self.setting.slots, features=x, coverage=c), self
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
-        """σ(c̄ᵀu) after the prefix."""
+        """Return σ(c̄ᵀu) of each listed item after the items above it."""
         x = features_of(Coverage().pick(request, items))
         return np.where(items != EMPTY, sigmoid(x @ self.weights), 0.0)
 
     def score(self, request: Request, prefix: IntArray) -> FloatArray:
-        """c̄ᵀu of every item after the prefix."""
+        """Return c̄ᵀu of every item after the prefix."""
         x = features_of(Coverage().rows(request, prefix, prefix.shape[1]))
         return dot(x, np.broadcast_to(self.weights, (request.learners, len(self.weights))))
 
 
 @dataclass(frozen=True)
 class RewardWorld:
-    """Fixed arms (from a source of attraction), fresh arms, or arms that cover topics."""
+    """A cascade with rewards over fixed arms (from a source of attraction), fresh arms, or arms that cover topics."""
 
     scenario: Scenario
     budgets: tuple[int, ...]
     items: int
-    source: Source | None = None
-    weights: FloatArray | None = None  # of fresh or covering arms
+    source: AttractionSource | None = None
+    weights: FloatArray | None = None  # of fresh arms, or of topics
     coverage: FloatArray | None = None
     covers: bool = False
 
     def prepare(self, rng: np.random.Generator) -> Self:
-        """Nothing is shared but what was given."""
+        """Return the world itself: nothing shared is random."""
         return self
 
     def draw(self, streams: Sequence[np.random.Generator], rounds: int | None) -> RewardInstance:
-        """B replications."""
+        """Return B replications."""
         return instance(self._arms(streams, rounds), self.scenario, self.budgets)
 
     def _arms(self, streams: Sequence[np.random.Generator], rounds: int | None) -> Arms:

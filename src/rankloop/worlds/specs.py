@@ -1,4 +1,4 @@
-"""The kinds of world by name: functions from the fields of a spec to a world."""
+"""The kinds of world by name, and how each is read from the fields of a spec."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ COMMON = ("features", "prior", "drift")
 
 
 def cascade(fields: Mapping[str, object]) -> World:
-    """Scans down, clicks the first attractive item and stops; value 1 - ∏(1-ν).
+    """Cascade model: clicks the first attractive item from the top and stops; value 1 - ∏(1-ν).
 
     attraction: L probabilities, or {beta: {items, a, b}}, {linear: {items, dim}}, {logistic: {items, dim}}, or
       {judged: {data}}, a query of mslr-web, letor or istella for each replication, attraction from its grades
     k: number of slots
-    features: L x d numbers, beside an explicit attraction (optional)
-    prior: {a, b}, the Beta prior that policies are told instead of the true one (optional)
+    features: L x d numbers, only with an explicit attraction (optional)
+    prior: {a, b}, the Beta prior given to policies instead of the true one (optional)
     drift: how attractions move among the items (optional), one of
-      {abrupt: {every}}: a new random permutation of them every so many rounds
-      {slow: {rounds}}: a straight line to the next random permutation in so many rounds
-      {seasonal: {period}}: a cosine from the first attractions to a random permutation and back in so many rounds
+      {abrupt: {every}}: a new random permutation of them every `every` rounds
+      {slow: {rounds}}: linear interpolation to the next random permutation within `rounds` rounds
+      {seasonal: {period}}: a cosine from the first attractions to a random permutation and back within `period` rounds
     """
     given = validate.mapping("world", fields, required=("attraction", "k"), optional=COMMON)
     return _click_world(CascadeClicks(), given, given["k"])
 
 
 def dependent_click(fields: Mapping[str, object]) -> World:
-    """Clicks each examined attractive item, leaves satisfied after slot k with probability termination_k.
+    """Dependent click model: clicks examined attractive items, leaves satisfied after slot k with P = termination_k.
 
     attraction, features, prior, drift: as in cascade
     termination: a probability for each slot
@@ -51,7 +51,7 @@ def dependent_click(fields: Mapping[str, object]) -> World:
 
 
 def position_based(fields: Mapping[str, object]) -> World:
-    """Examines slot k with probability bias_k, independently, and clicks what attracts; value Σ bias_k ν.
+    """Position-based model: examines slot k with P = bias_k, independently, and clicks what attracts; value Σ bias_k ν.
 
     attraction, features, prior, drift: as in cascade
     bias: a probability for each slot
@@ -77,7 +77,7 @@ KINDS: dict[str, Callable[[Mapping[str, object]], World]] = {
 
 
 def from_spec(spec: object) -> World:
-    """The world of a mapping such as {kind: cascade, attraction: [0.5, 0.1], k: 1}.
+    """Return the world of a mapping such as {kind: cascade, attraction: [0.5, 0.1], k: 1}.
 
     >>> from_spec({"kind": "cascade", "attraction": [0.5, 0.1], "k": 1}).k
     1
