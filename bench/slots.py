@@ -30,7 +30,7 @@ def assignment(N: int, K: int, repeats: int = 15) -> None:
     state.belief.theta[...] = rng.standard_normal(state.belief.theta.shape)
     nothing = np.empty((1, 0), dtype=np.int64)
     times = np.zeros((3, repeats))
-    plans = (Assignment(AnyClick(), whole=N), Assignment(AnyClick(), whole=0))
+    plans = (Assignment(AnyClick(), max_full_items=N), Assignment(AnyClick(), whole=0))
     for r in range(repeats):
         started = time.perf_counter()
         score = inner.explore(state.belief, state.t, rng)
@@ -45,7 +45,7 @@ def assignment(N: int, K: int, repeats: int = 15) -> None:
             if not np.isclose(weights[np.arange(K), ours].sum(), weights[rows, columns].sum()):
                 raise AssertionError("the assignment is not optimal")
     scoring, whole, union = np.median(times, axis=1) * 1e6
-    used = whole if Assignment(AnyClick()).whole >= N else union
+    used = whole if Assignment(AnyClick()).max_full_items >= N else union
     print(
         f"assignment (N, K) = ({N:,}, {K}): scores {scoring:,.0f} µs, whole matrix {whole:,.0f} µs, "
         f"union of the K best {union:,.0f} µs; the one in use costs {used / scoring:.2f} of the scores"
