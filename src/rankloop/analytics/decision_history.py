@@ -26,7 +26,7 @@ class ExplainedSlot:
     prior_share: float | None
     exploration_share: float | None
     features: list[float] | None
-    words: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class DecisionHistory:
     slots: list[ExplainedSlot]
     proposed: list[str] | None  # what the policy would have shown instead
     events: list[DecisionEvent]
-    words: str
+    summary: str
     propensity: PropensityAnswer | None = None
     position: int = 0  # in the log, of the state that it was made from
     config: int = 0  # version of the configuration
@@ -119,7 +119,7 @@ def history(
         slots=_slots(shown, listed),
         proposed=None if shown.proposed is None else [ids[at] for at in shown.proposed.tolist() if at != EMPTY],
         events=events,
-        words=_words(shown, events, state),
+        summary=_summary(shown, events, state),
         propensity=None if shown.propensity is None else shown.propensity.answer(),
         position=shown.position,
         config=shown.config,
@@ -136,11 +136,11 @@ def _slots(shown: DecisionMade, places: Sequence[RankedItem]) -> list[ExplainedS
             continue
         one = next(left)
         features = None if shown.x is None else shown.x[slot].tolist()
-        slots.append(ExplainedSlot(slot, **asdict(one), features=features, words=reason(one)))
+        slots.append(ExplainedSlot(slot, **asdict(one), features=features, reason=explain_slot(one)))
     return slots
 
 
-def reason(one: RankedItem) -> str:
+def explain_slot(one: RankedItem) -> str:
     """Why an item stands where it stands, in a sentence."""
     if one.rule == "control":
         return "This visitor sees the control ranking: the caller's order, or the default order."
@@ -168,7 +168,7 @@ def reason(one: RankedItem) -> str:
     return f"{words}."
 
 
-def _words(shown: DecisionMade, events: Sequence[DecisionEvent], state: str) -> str:
+def _summary(shown: DecisionMade, events: Sequence[DecisionEvent], state: str) -> str:
     length = int((shown.items != EMPTY).sum())
     who = "the control ranking" if shown.group == "control" else f"{shown.policy}"
     words = f"Decision {shown.number}: {length} item{'' if length == 1 else 's'}, by {who}."
