@@ -52,8 +52,8 @@ def main(path: Path, lists: int = 12_000) -> None:
     """Write the page."""
     ranker, now = visited(lists)
     overview, diagnosis = ranker.overview(hours=72.0), ranker.diagnosis()
-    facts = reports.Facts("cafe", now, ranker.config.as_mapping(), overview, diagnosis)
-    path.write_text(reports.page(facts), encoding="utf-8")
+    data = reports.ReportData("cafe", now, ranker.config.as_mapping(), overview, diagnosis)
+    path.write_text(reports.page(data), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -462,7 +462,7 @@ def test_a_decision_is_found_and_explained(window: Opener, url: str) -> None:
     slots = page.locator(".slots li")
     expect(slots).to_have_count(2)
     expect(slots.nth(0)).to_contain_text(told["slots"][0]["reason"])
-    expect(slots.nth(1)).to_contain_text("It was pinned to this slot.")
+    expect(slots.nth(1)).to_contain_text("The request pinned the item to this slot.")
     expect(slots.nth(1)).to_contain_text("clicked")
     expect(page.get_by_role("region", name="Event table")).to_contain_text("click-1")
     page.get_by_label("Decision id").fill("no such/decision")
@@ -475,7 +475,7 @@ def test_an_open_decision_is_shown_again_when_its_feedback_comes(window: Opener,
     with Client(url) as client:
         made = client.rank("quiet", k=1)
         page = ready(window(f"#/ranker/quiet/decision/{made.id}"))
-        expect(page.get_by_text("Its feedback may still come.")).to_be_visible()
+        expect(page.get_by_text("The decision is open: no feedback yet.")).to_be_visible()
         client.feedback("quiet", made.id, clicked=[])
         expect(page.get_by_text("the visitor clicked nothing.")).to_be_visible()
 

@@ -1,4 +1,4 @@
-"""Reports: tables of items page by page, spans of time, and what those who watch are told."""
+"""Item tables page by page, time buckets, and the cache of dashboard responses."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_search_finds_letters_in_any_size(ranker: Ranker) -> None:
     rows, total = ranker.estimates().rows("item", search="TEA", limit=1)
     assert (total, [row.item for row in rows]) == (2, ["Ice tea"])
     assert ranker.estimates().rows(search="gone") == ([], 0)
-    with pytest.raises(ValueError, match="sorted by colour"):
+    with pytest.raises(ValueError, match="sort is 'colour'; accepted: item"):
         ranker.estimates().rows("colour")
 
 
@@ -134,7 +134,7 @@ def test_a_rate_is_of_one_arm_also_where_the_arms_differ() -> None:
         ("a", 0.0, 1.0),
         ("b", 0.0, 0.0),
     }
-    for told in ranker.diagnosis().most:
+    for told in ranker.diagnosis().most_shown:
         assert (told.click_through, told.clicked) == (0.0, 0)
         assert told.control_click_through == (1.0 if told.item == "a" else 0.0)
     for one in ranker.slot_counts():

@@ -169,7 +169,7 @@ def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
     end: str,
 ) -> None:
     visit(http, 60)
-    monkeypatch.setattr("rankloop.analytics.comparison.EVERY", 50)
+    monkeypatch.setattr("rankloop.analytics.comparison.PAUSE_ENTRIES", 50)
     monkeypatch.setattr("rankloop.hosting.challenger_rebuild.PAUSE", 1.0)  # it is not ready before the end
     assert http("PUT", "/v1/rankers/r/challenger", LINEAR | {"policy": "cascade-ucb1"}).status_code == 202
     assert http("GET", "/v1/rankers/r/challenger").json()["state"] == "rebuilding"

@@ -195,7 +195,7 @@ def test_what_cannot_be_compared_says_why(log: MemoryStore) -> None:
 @pytest.mark.parametrize("page", [1, 7, 100])
 def test_scores_equal_a_plain_loop_over_the_same_pages(page: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beta counts by hand, which learn after each page, beside a constant; a log has one put, then list and click."""
-    monkeypatch.setattr("rankloop.analytics.comparison.PAGE", page)
+    monkeypatch.setattr("rankloop.analytics.comparison.PAGE_ENTRIES", page)
     store, visits = cascade_log(200, seed=3)
     found = comparison(config("ensemble", prior=[1.0, 3.0]), RIGHT, store)
     a, b = dict.fromkeys(ATTRACTION, 1.0), dict.fromkeys(ATTRACTION, 3.0)

@@ -1,4 +1,4 @@
-"""Take the screenshots in docs/images from a service with one day of simulated visitors.
+"""Take the screenshots in docs/images: a service with one day of simulated visitors, and examples/report.py.
 
 python -m tools.screenshots                 # dashboard-desk-light.png, dashboard-phone-dark.png and report.png
 python -m tools.screenshots --out DIR --all # every view
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import runpy
 import sys
 import tempfile
 import time
@@ -17,17 +18,17 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from rankloop.client import Client
-from rankloop.reports import Facts, page
 from rankloop.schema.service_settings import ServiceSettings
 from tools.serving import serving
 from tools.simulated import fill
 
 CHROMIUM = os.environ.get("RANKLOOP_CHROMIUM", "/usr/bin/chromium")
-IMAGES = Path(__file__).parent.parent / "docs" / "images"
+ROOT = Path(__file__).parent.parent
+IMAGES, EXAMPLES = ROOT / "docs" / "images", ROOT / "examples"
 MAX_HEIGHT_PIXELS = 1440
-REPORT_HEIGHT_PIXELS = 1250
+REPORT_HEIGHT_PIXELS = 1840
 TWO_POLLS_MS = 4500
-DESK, PHONE = (1280, 1000), (390, 844)
+DESK, PHONE, REPORT = (1280, 1000), (390, 844), (1000, 1000)
 DOCUMENTED_VIEWS = (
     ("desk-light", DESK, "light", "#/ranker/shop?span=24h"),
     ("phone-dark", PHONE, "dark", "#/ranker/shop?span=24h"),
@@ -63,12 +64,6 @@ def shoot(
     print(f"{out.name}: {out.stat().st_size / 1000:.0f} kB")
 
 
-def write_report(client: Client, ranker: str, out: Path) -> None:
-    """Write the HTML report of a ranker."""
-    overview, config = client.overview(ranker, hours=24 * 90, points=240), client.ranker(ranker).config
-    out.write_text(page(Facts.of(ranker, time.time(), config, overview, client.diagnosis(ranker))), encoding="utf-8")
-
-
 def main() -> int:
     """Fill a log, serve it, and take the screenshots."""
     parser = argparse.ArgumentParser(description="Take screenshots of the dashboard and of a report.")
@@ -80,11 +75,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         log, report = Path(folder) / "log.db", Path(folder) / "report.html"
         fill(log, given.visits, 1.0, time.time())
+        runpy.run_path(str(EXAMPLES / "report.py"))["main"](report)
         with serving(ServiceSettings(log=str(log))) as url, sync_playwright() as playwright:
             with Client(url) as client:
                 ranking = client.rank("shop", order=["green tea"])
                 client.feedback("shop", ranking.id, clicked=[0])
-                write_report(client, "shop", report)
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             max_height = 100_000 if given.all else MAX_HEIGHT_PIXELS
             for name, size, theme, view in (*DOCUMENTED_VIEWS, *OTHER_VIEWS) if given.all else DOCUMENTED_VIEWS:
@@ -94,7 +89,7 @@ def main() -> int:
                 )
                 shoot(browser, address, out, size, theme, max_height, TWO_POLLS_MS)
             max_height = 100_000 if given.all else REPORT_HEIGHT_PIXELS
-            shoot(browser, report.as_uri(), given.out / "report.png", DESK, "light", max_height, 0)
+            shoot(browser, report.as_uri(), given.out / "report.png", REPORT, "light", max_height, 0)
             browser.close()
     return 0
 

@@ -101,14 +101,14 @@ def play(ranker: Ranker, clock: Clock, shop: Shop, visits: int, days: float, ord
 
 
 def fill(log: Path, visits: int, days: float, end: float) -> None:
-    """Three rankers in a new log: one against control, one that only watches, one that its guard took back."""
+    """Write three rankers to a new log: one in an A/B test, one in shadow mode, one whose guardrail trips."""
     shop = Shop.made(np.random.default_rng(3))
     order = np.argsort(-shop.attraction + 0.3 * np.random.default_rng(5).standard_normal(len(shop.ids)))
     linear = {"policy": "cascade-lin-ts", "slots": 6, "dim": 8, "seed": 7, "window": 1800.0, "traffic": 0.7}
     settings: dict[str, dict[str, Any]] = {
         "shop": linear | {"guardrail": {"drop": 0.3, "min_lists": 1000}},
-        "news": {"policy": "ts-beta", "prior": [1, 10], "slots": 5, "dim": 8, "mode": "shadow", "seed": 7},
-        "music": {"policy": "random", "slots": 4, "dim": 8, "traffic": 0.5, "guardrail": {"min_lists": 100}, "seed": 7},
+        "news": {"policy": "ts-beta", "prior": [1, 10], "slots": 5, "mode": "shadow", "seed": 7},
+        "music": {"policy": "random", "slots": 4, "traffic": 0.5, "guardrail": {"min_lists": 100}, "seed": 7},
     }
     orders = {"shop": order, "news": order, "music": np.argsort(-shop.attraction)}
     service = Service.open(ServiceSettings(log=str(log), rankers=settings))
@@ -116,7 +116,7 @@ def fill(log: Path, visits: int, days: float, end: float) -> None:
     for seed, (name, config) in enumerate(settings.items()):
         clock = Clock(end)
         ranker = Ranker(RankerConfig.of(config), name=name, store=SqliteStore(log), clock=clock)
-        ranker.put_items(shop.items())
+        ranker.put_items(shop.items() if "dim" in config else [{"id": id} for id in shop.ids])
         play(ranker, clock, shop, visits if name == "shop" else visits // 4, days, orders[name].tolist(), seed)
         clock.now = max(clock.now, end)
         ranker.tick()

@@ -81,7 +81,7 @@ class Replica(EventFollower[Receipt]):
         self.decided = max(self.decided, record.number)
         self.learners.row(record.segment)
         self.open_decisions.add(self.learners.scored(record) if self.is_foreign(record) else record)
-        self.counters.listed(record)
+        self.counters.count_decision(record)
 
     def on_items_removed(self, record: ItemsRemoved) -> None:
         """What was believed of the items is taken back."""
@@ -181,7 +181,7 @@ class Replica(EventFollower[Receipt]):
             self.counters.late += 1
             return Receipt(record.decision, "late")
         if waiting.outcome is None:
-            self.counters.told(waiting.shown, record.time)
+            self.counters.count_feedback(waiting.shown, record.time)
         waiting.add(record.outcome, record.regret, self.config.aggregate)
         if record.final or self.config.aggregate == "earliest":
             self.open_decisions.pop(record.decision)
@@ -208,7 +208,7 @@ class Replica(EventFollower[Receipt]):
         shown = waiting.shown
         told = np.zeros(len(shown.items)) if waiting.outcome is None else waiting.outcome
         outcome = self.learners.outcome(told)
-        clicked = self.counters.settled(shown, outcome, waiting.regret)
+        clicked = self.counters.count_outcome(shown, outcome, waiting.regret)
         control = shown.group == "control"
         watched = self.guardrail_counts[1 if control else 0]
         watched[0] += 1.0
