@@ -11,6 +11,7 @@ import pytest
 
 from rankloop.analytics.click_counters import MAX_LIST_CLICKS, TABLES, ClickCounters
 from rankloop.analytics.click_model_fit import AssumptionCheck, ClickEvidence, check_click_model
+from rankloop.analytics.counters import BATCH_LISTS
 from rankloop.analytics.intervals import difference, required_lists, stratified
 from rankloop.analytics.position_effects import slot_effects
 from rankloop.eventlog import MemoryStore
@@ -77,6 +78,23 @@ def test_tables_equal_a_plain_count() -> None:
     again = ClickCounters(6, 4, 5)
     again.restore(arrays)
     assert {name: a.tobytes() for name, a in again.arrays().items()} == {n: a.tobytes() for n, a in arrays.items()}
+
+
+def test_counts_do_not_depend_on_when_they_are_read() -> None:
+    """Deferred lists are counted in batches: one ranker is read after every decision, the other only at the end."""
+    arrays = []
+    for read in (True, False):
+        ranker = Ranker(RankerConfig.of({"policy": "gts", "slots": 3, "traffic": 0.7, "seed": 2}), clock=Clock())
+        ranker.put_items([{"id": f"i{n}"} for n in range(6)])
+        rng, counters = np.random.default_rng(4), ranker._replica.counters
+        for n in range(BATCH_LISTS + 300):
+            made = ranker.rank(k=int(rng.integers(1, 4)), visitor=f"v{n}")
+            ranker.feedback(made.id, clicked=[slot for slot in range(len(made.items)) if rng.random() < 0.3])
+            if read:
+                assert int(counters.shown.sum()) >= int(counters.clicked.sum())
+        ranker.flush()
+        arrays.append({name: array.tobytes() for name, array in counters.arrays().items()})
+    assert arrays[0] == arrays[1]
 
 
 def test_a_restart_diagnoses_the_same() -> None:

@@ -116,7 +116,7 @@ def _interval(estimate: float | None, low: float | None, high: float | None, *, 
     if low is None or high is None:
         return percent(estimate) if rate else number(estimate)
     if rate:
-        d = digits(estimate)
+        d = digits(high)
         return f"{percent(estimate, d)} [{100 * low:.{d}f}, {100 * high:.{d}f}]"
     return f"{number(estimate)} [{number(low)}, {number(high)}]"
 

@@ -17,7 +17,7 @@ CSS = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-main { max-width: 1060px; margin: 0 auto; padding: 40px 24px 56px; }
+main { max-width: 1180px; margin: 0 auto; padding: 40px 24px 56px; }
 header { margin-bottom: 26px; }
 .brand { color: var(--soft); font-size: 13px; letter-spacing: .08em; text-transform: uppercase; }
 h1 { font-size: 34px; line-height: 1.15; margin: 4px 0 6px; letter-spacing: -.015em; overflow-wrap: anywhere; }
@@ -53,7 +53,7 @@ figure { margin: 14px 0 12px; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding: 0 0 6px; }
 th { color: var(--soft); font-weight: 500; border-bottom: 1px solid var(--rule); vertical-align: bottom; }
-th, td { text-align: right; padding: 7px 0 7px 18px; }
+th, td { text-align: right; padding: 7px 0 7px 14px; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; overflow-wrap: anywhere; }
 td { border-bottom: 1px solid var(--faint); white-space: nowrap; }
 td:first-child { white-space: normal; min-width: 8em; }
