@@ -61,13 +61,13 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     log = tmp_path_factory.mktemp("dashboard") / "log.db"
     with serving(ServiceSettings(log=str(log))) as address, Client(address) as client:
         few = [{"id": id} for id in ("tea", "coffee", "cocoa", "water", "juice")]
-        told: dict[str, Any] = {"policy": "gts", "slots": 3, "seed": 1}
+        settings: dict[str, Any] = {"policy": "gts", "slots": 3, "seed": 1}
         guard = {"min_lists": 5, "drop": 0.0}
-        client.put_ranker("shop", told | {"traffic": 0.5})
-        client.put_ranker("guarded", told | {"traffic": 0.5, "guardrail": guard})
-        client.put_ranker("large", told | {"slots": 10})
+        client.put_ranker("shop", settings | {"traffic": 0.5})
+        client.put_ranker("guarded", settings | {"traffic": 0.5, "guardrail": guard})
+        client.put_ranker("large", settings | {"slots": 10})
         for name in ("live", "evil", "quiet", "bare"):
-            client.put_ranker(name, told)
+            client.put_ranker(name, settings)
         for name in ("shop", "live", "guarded", "quiet"):
             client.put_items(name, few)
         client.put_items("evil", [{"id": id} for id in EVIL])
@@ -234,8 +234,8 @@ def test_rankers_at_a_glance_lead_to_one_of_them(window: Opener, url: str) -> No
     card = page.locator(".ranker-card", has_text="shop")
     expect(page.locator(".ranker-card")).to_have_count(7)
     with Client(url) as client:
-        told = client.ranker("shop")
-    treatment = told.groups["treatment"]
+        answer = client.ranker("shop")
+    treatment = answer.groups["treatment"]
     expect(card).to_contain_text("gts")
     expect(card).to_contain_text("Live, 50")
     expect(card).to_contain_text(f"{100 * (treatment.click_through or 0.0):.1f}")
@@ -272,30 +272,30 @@ def test_numbers_move_while_feedback_comes_in(window: Opener, url: str) -> None:
 def test_the_page_of_a_ranker_says_what_the_api_says(window: Opener, url: str) -> None:
     page = ready(window("#/ranker/shop"))
     with Client(url) as client:
-        told = client.overview("shop", hours=1)
-    lift = told["lift"]
+        answer = client.overview("shop", hours=1)
+    lift = answer["lift"]
     expect(tile(page, "Lift over control")).to_contain_text(f"{abs(100 * lift['share']):.1f}")
-    control = told["groups"]["control"]["click_through"]
+    control = answer["groups"]["control"]["click_through"]
     expect(page.locator(".tile", has_text="Click-through")).to_contain_text(f"control {100 * control:.1f}")
-    lost = f"over {told['groups']['treatment']['regret_lists']} decisions, 0.250 per decision"
+    lost = f"over {answer['groups']['treatment']['regret_lists']} decisions, 0.250 per decision"
     expect(page.locator(".card", has_text="Cumulative regret").locator(".hint")).to_contain_text(lost)
-    expect(page.locator(".counts", has_text="Log position")).to_contain_text(str(told["position"]))
+    expect(page.locator(".counts", has_text="Log position")).to_contain_text(str(answer["position"]))
     expect(page.locator(".heat tbody tr")).to_have_count(5)
     page.locator(".over").first.hover()
     expect(page.locator(".tip").first).to_contain_text("Control 100.0")
     page.get_by_text("As a table").first.click()
     expect(page.locator(".tip").first).to_be_hidden()
     table = page.get_by_role("region", name="Click-through rate over time, as a table")
-    expect(table.locator("tbody tr")).to_have_count(len(told["times"]))
+    expect(table.locator("tbody tr")).to_have_count(len(answer["times"]))
     expect(table.locator("thead th")).to_have_text(["Time", "Control", "Treatment"])
 
 
-def test_items_and_places_pair_numbers_of_one_arm(window: Opener, url: str) -> None:
+def test_items_and_slots_show_numbers_of_one_group(window: Opener, url: str) -> None:
     """Control's lists are all clicked at the top, a third of the policy's are."""
     page = ready(window("#/ranker/shop"))
     with Client(url) as client:
         items = {one["item"]: one for one in client.report("shop")["items"]}
-        places = {one["item"]: one for one in client.slot_counts("shop")}
+        slots = {one["item"]: one for one in client.slot_counts("shop")}
     tea = items["tea"]
     row = rows(page).filter(has=page.get_by_role("rowheader", name="tea"))
     expect(row.locator("td").nth(1)).to_have_text(str(tea["shown"]))
@@ -308,16 +308,16 @@ def test_items_and_places_pair_numbers_of_one_arm(window: Opener, url: str) -> N
     for group in ("treatment", "control"):
         page.get_by_role("group", name="Group").get_by_role("radio", name=group.capitalize()).check(force=True)
         expect(heat.locator("caption")).to_have_text(f"{group.capitalize()} group: times shown by slot")
-        shown = [one for one in places.values() if sum(one[group]["shown"])]
+        shown = [one for one in slots.values() if sum(one[group]["shown"])]
         expect(heat.locator("tbody tr")).to_have_count(len(shown))
         first = max(shown, key=lambda one: one[group]["shown"][0])
         cells = heat.locator("tbody tr").filter(has=page.get_by_role("rowheader", name=first["item"])).locator("td")
         expect(cells.first).to_have_text(str(first[group]["shown"][0]))
-        told = f"Slot 0: shown {first[group]['shown'][0]}, clicked {first[group]['clicked'][0]} "
-        expect(cells.first).to_have_attribute("title", re.compile(re.escape(told)))
+        title = f"Slot 0: shown {first[group]['shown'][0]}, clicked {first[group]['clicked'][0]} "
+        expect(cells.first).to_have_attribute("title", re.compile(re.escape(title)))
 
 
-def test_places_without_control_ask_for_no_arm(window: Opener) -> None:
+def test_slots_without_control_have_no_group_switch(window: Opener) -> None:
     page = ready(window("#/ranker/evil"))
     expect(page.locator(".heat caption")).to_have_text("Treatment group: times shown by slot")
     expect(page.get_by_role("group", name="Group")).to_be_hidden()
@@ -326,13 +326,13 @@ def test_places_without_control_ask_for_no_arm(window: Opener) -> None:
 def altered(page: Page, path: str, change: Callable[[Any], None]) -> None:
     """Let the page see another answer than the service gave."""
 
-    def answer(route: Route) -> None:
-        told = route.fetch()
-        body = told.json()
+    def fulfil(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
         change(body)
-        route.fulfill(response=told, json=body)
+        route.fulfill(response=answer, json=body)
 
-    page.route(path, answer)
+    page.route(path, fulfil)
 
 
 def test_changes_are_marked_in_charts_in_words_and_in_their_tables(window: Opener) -> None:
@@ -366,7 +366,7 @@ def test_changes_are_marked_in_charts_in_words_and_in_their_tables(window: Opene
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["overview", "no-overview"])
-def test_a_quarantined_ranker_is_said_to_be_one(window: Opener, url: str, answers: bool) -> None:
+def test_a_quarantined_ranker_is_marked(window: Opener, url: str, answers: bool) -> None:
     """In the list and on its page, also where the service has no overview of it; the others are as they were."""
     page, why = window("#/none"), {"position": 17, "reason": "entry 17 cannot be applied"}
     said = "Quarantined at log position 17: Entry 17 cannot be applied. Other rankers are not affected."
@@ -411,7 +411,7 @@ def test_the_span_of_time_is_chosen_with_the_keyboard_and_kept_in_the_address(wi
     expect(ready(page).get_by_role("radio", name="24 h")).to_be_checked()
 
 
-def test_what_guard_and_regret_say(window: Opener) -> None:
+def test_a_tripped_guardrail_is_explained(window: Opener) -> None:
     page = ready(window("#/ranker/guarded"))
     banner = page.locator(".guardrail")
     expect(banner).to_contain_text("Guardrail tripped: all visitors see the control ranking")
@@ -450,18 +450,18 @@ def test_ten_thousand_items_are_sorted_searched_and_paged_by_the_service(window:
     assert shown == sorted(shown, reverse=True)
 
 
-def test_a_decision_is_found_and_explained(window: Opener, url: str) -> None:
+def test_a_decision_is_looked_up_and_explained(window: Opener, url: str) -> None:
     with Client(url) as client:
         made = client.rank("quiet", k=2, pin={1: "water"})
         client.feedback("quiet", made.id, clicked=[1], event="click-1")
-        told = client.decision("quiet", made.id)
+        answer = client.decision("quiet", made.id)
     page = ready(window("#/ranker/quiet"))
     page.get_by_label("Decision id").fill(f" {made.id} ")
     page.get_by_role("button", name="Explain").click()
-    expect(page.get_by_text(told["summary"])).to_be_visible()
+    expect(page.get_by_text(answer["summary"])).to_be_visible()
     slots = page.locator(".slots li")
     expect(slots).to_have_count(2)
-    expect(slots.nth(0)).to_contain_text(told["slots"][0]["reason"])
+    expect(slots.nth(0)).to_contain_text(answer["slots"][0]["reason"])
     expect(slots.nth(1)).to_contain_text("The request pinned the item to this slot.")
     expect(slots.nth(1)).to_contain_text("clicked")
     expect(page.get_by_role("region", name="Event table")).to_contain_text("click-1")
@@ -499,7 +499,7 @@ def test_names_that_look_like_scripts_are_only_text(window: Opener, url: str) ->
     assert page.locator("main img, main script, main b").count() == 0
 
 
-def test_what_is_not_there_is_said(window: Opener, url: str) -> None:
+def test_missing_rankers_and_pages_are_named(window: Opener, url: str) -> None:
     page = window("#/ranker/none")
     expect(page.get_by_text("Ranker 'none' does not exist.")).to_be_visible()
     with Client(url) as client:
@@ -513,7 +513,7 @@ def test_what_is_not_there_is_said(window: Opener, url: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_poll_is_one_question_and_a_hidden_tab_asks_nothing(window: Opener) -> None:
+def test_a_poll_is_one_request_and_a_hidden_tab_sends_none(window: Opener) -> None:
     page = ready(window("#/ranker/shop"))
     asked: list[str] = []
     page.on("request", lambda request: asked.append(urlsplit(request.url).path))
@@ -677,7 +677,7 @@ def test_no_view_overflows_the_page_or_cuts_off_content(window: Opener, url: str
 
 
 @pytest.mark.slow
-def test_the_question_for_a_key_and_a_notice_have_no_faults_either(window: Opener, tmp_path: Path) -> None:
+def test_the_key_form_and_a_notice_are_accessible(window: Opener, tmp_path: Path) -> None:
     _, kept = make_key("k", ["read"])
 
     def look(page: Page) -> None:

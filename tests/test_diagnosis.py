@@ -27,14 +27,14 @@ BIAS = np.array([1.0, 0.7, 0.45, 0.3])
 # Counts
 
 
-def by_hand(lists: list[tuple[IntArray, FloatArray]], slots: int, places: int, capacity: int) -> dict[str, Any]:
-    """The tables, one slot after the other."""
-    found = {name: np.zeros((capacity, min(slots, places)), dtype=np.uint32) for name in TABLES}
+def by_hand(lists: list[tuple[IntArray, FloatArray]], slots: int, tracked: int, capacity: int) -> dict[str, Any]:
+    """Return the tables, counted slot by slot."""
+    found = {name: np.zeros((capacity, min(slots, tracked)), dtype=np.uint32) for name in TABLES}
     for shown, outcome in lists:
         above = False
         for slot, (item, value) in enumerate(zip(shown.tolist(), outcome.tolist(), strict=True)):
             if item != EMPTY:
-                at = (item, min(slot, places - 1))
+                at = (item, min(slot, tracked - 1))
                 found["settled"][at] += 1
                 found["below"][at] += above
                 found["again" if above else "first"][at] += value != 0
@@ -114,19 +114,19 @@ def test_a_restart_diagnoses_the_same() -> None:
 
 
 def random_lists(rng: np.random.Generator, lists: int, effect: FloatArray) -> tuple[Any, Any]:
-    """Shown and clicked [n, P] of visitors who look at each place by itself."""
+    """Shown and clicked [n, P] of visitors who examine each slot independently."""
     attraction = rng.uniform(0.02, 0.3, ITEMS)
     shown, clicked = np.zeros((2, ITEMS, len(effect)), dtype=np.uint32)
     order = np.argsort(rng.random((lists, ITEMS)), axis=1)[:, : len(effect)]
-    places = np.broadcast_to(np.arange(len(effect)), order.shape)
+    slots = np.broadcast_to(np.arange(len(effect)), order.shape)
     hit = rng.random(order.shape) < attraction[order] * effect
-    np.add.at(shown, (order, places), 1)
-    np.add.at(clicked, (order[hit], places[hit]), 1)
+    np.add.at(shown, (order, slots), 1)
+    np.add.at(clicked, (order[hit], slots[hit]), 1)
     return shown, clicked
 
 
 def test_position_effects_and_their_standard_errors_are_right() -> None:
-    """Over 200 sets of random lists, errors are as large as told: a mean square z of 1 ± 0.2 (clicks scatter less
+    """Over 200 sets of random lists, standard errors are right: a mean square z of 1 ± 0.2 (clicks scatter less
     than the Poisson counts they are taken for, here by 5 to 10 %), and no bias beyond 0.2 standard errors."""
     rng = np.random.default_rng(1)
     z = []
@@ -146,7 +146,7 @@ def test_effects_relative_to_another_slot_are_the_same_effects() -> None:
 
 
 def test_the_likelihood_has_its_maximum_there() -> None:
-    """At the maximum, expected clicks of every place equal those found, but for the weak prior."""
+    """At the maximum, expected clicks of every slot equal the observed ones, up to the weak prior."""
     shown, clicked = random_lists(np.random.default_rng(3), 20000, BIAS)
     effects = slot_effects(shown, clicked)
     weights = shown * np.exp(effects.log)
@@ -188,17 +188,17 @@ def all_seen(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
     return attracted.astype(np.float64)
 
 
-def by_place(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
+def position_based(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
     return (attracted & (rng.random(attracted.shape) < BIAS)).astype(np.float64)
 
 
 def once(attracted: BoolArray, rng: np.random.Generator) -> FloatArray:
-    """By place, and one click at most."""
-    return cascade(by_place(attracted, rng) > 0, rng)
+    """Position-based, with one click at most."""
+    return cascade(position_based(attracted, rng) > 0, rng)
 
 
 def lived(given: dict[str, Any], clicks: Clicks, rounds: int, learners: int, seed: int) -> list[list[AssumptionCheck]]:
-    """What is said of so many rankers of one policy, each with its own items and visitors."""
+    """Return the checks of `learners` rankers of one policy, each with its own items and visitors."""
     settings = RankerConfig.of({"slots": SLOTS, **given})
     policy = settings.build(ITEMS, np.zeros(ITEMS))
     rng = np.random.default_rng(seed)
@@ -228,7 +228,7 @@ RIGHT: list[tuple[dict[str, Any], Clicks]] = [
     ({"policy": "ts-beta", "prior": [1.0, 5.0]}, cascade),
     ({"policy": "gts", "params": {"feedback": "last-click"}}, dependent),
     ({"policy": "gts", "params": {"feedback": "semi-bandit"}}, all_seen),
-    ({"policy": "pbm-ucb", "bias": BIAS.tolist()}, by_place),
+    ({"policy": "pbm-ucb", "bias": BIAS.tolist()}, position_based),
 ]
 
 
@@ -243,15 +243,15 @@ def test_a_right_click_model_is_not_rejected(given: dict[str, Any], clicks: Clic
 
 
 WRONG: list[tuple[dict[str, Any], Clicks, str, str]] = [
-    ({"policy": "cascade-ucb1"}, by_place, "multiple-clicks", "position-based"),
-    ({"policy": "ts-beta", "prior": [1.0, 5.0]}, by_place, "multiple-clicks", "policy: pbm-ucb"),
+    ({"policy": "cascade-ucb1"}, position_based, "multiple-clicks", "position-based"),
+    ({"policy": "ts-beta", "prior": [1.0, 5.0]}, position_based, "multiple-clicks", "policy: pbm-ucb"),
     ({"policy": "ts-beta", "prior": [1.0, 5.0]}, dependent, "multiple-clicks", "last-click"),
     ({"policy": "gts"}, all_seen, "multiple-clicks", "semi-bandit"),
     ({"policy": "gts"}, once, "position-bias", "epoch-ucb-upb-star"),
-    ({"policy": "pbm-ucb", "bias": [1.0, 0.9, 0.9, 0.8]}, by_place, "position-bias", "bias"),
+    ({"policy": "pbm-ucb", "bias": [1.0, 0.9, 0.9, 0.8]}, position_based, "position-bias", "bias"),
     ({"policy": "pbm-ucb", "bias": BIAS.tolist()}, cascade, "clicks-after-click", "cascade"),
     ({"policy": "gts", "params": {"feedback": "semi-bandit"}}, cascade, "clicks-after-click", "cascade"),
-    ({"policy": "gts", "params": {"feedback": "semi-bandit"}}, by_place, "position-bias", "position-based"),
+    ({"policy": "gts", "params": {"feedback": "semi-bandit"}}, position_based, "position-bias", "position-based"),
 ]
 
 
@@ -271,7 +271,7 @@ def test_a_wrong_click_model_is_detected_and_a_better_one_suggested(
 
 
 def test_suggested_settings_fit() -> None:
-    """A cascade policy whose visitors click several items; then one with the settings that it was told to take."""
+    """A cascade policy whose visitors click several items; then one with the suggested settings."""
     given: dict[str, Any] = {"policy": "ts-beta", "prior": [1.0, 5.0]}
     (checks,) = lived(given, dependent, 2000, 1, seed=7)
     settings = next(check.settings for check in checks if check.state == "violated")
@@ -300,29 +300,29 @@ def test_little_data_gives_no_verdict() -> None:
     ],
 )
 def test_what_counts_cannot_decide_is_not_tested(given: dict[str, Any], segments: int, words: str) -> None:
-    """However clear a fall by place looks. A log may have contexts that its policy does not read."""
+    """However clear a fall by slot looks. A log may have contexts that its policy does not read."""
     settings = LoggedConfig.of({"slots": SLOTS, **given})
     shown, clicked = random_lists(np.random.default_rng(9), 5000, BIAS[: settings.slots])
     nothing = np.zeros_like(shown)
     tables = {"settled": shown, "below": nothing, "first": clicked, "again": nothing}
     reads = Replica(settings).assumptions()
-    checks, places = check_click_model(reads, ClickEvidence(np.array([4000, 1000, 0, 0]), tables, segments))
+    checks, slots = check_click_model(reads, ClickEvidence(np.array([4000, 1000, 0, 0]), tables, segments))
     assert "violated" not in {check.state for check in checks}
     assert any(words in check.finding for check in checks)
-    assert places == []
+    assert slots == []
 
 
 def test_more_slots_than_are_tracked() -> None:
-    """The bias of the last place that is counted is that of many, and not judged."""
+    """The last tracked slot counts all later ones, so its bias is not tested."""
     bias = np.linspace(1.0, 0.3, 14)
     settings = RankerConfig.of({"policy": "pbm-ucb", "slots": 14, "bias": bias.tolist()})
     shown, clicked = random_lists(np.random.default_rng(9), 30000, np.append(bias[:9], 0.01))
     nothing = np.zeros_like(shown)
     tables = {"settled": shown, "below": nothing, "first": clicked, "again": nothing}
     reads = Replica(settings).assumptions()
-    _, places = check_click_model(reads, ClickEvidence(np.array([4000, 1000, 0, 0]), tables, 1))
-    assert places[-1].assumed is None
-    assert not any(place.mismatch for place in places)
+    _, slots = check_click_model(reads, ClickEvidence(np.array([4000, 1000, 0, 0]), tables, 1))
+    assert slots[-1].assumed is None
+    assert not any(slot.mismatch for slot in slots)
 
 
 def test_a_bias_of_zero_is_not_compared() -> None:
@@ -331,9 +331,9 @@ def test_a_bias_of_zero_is_not_compared() -> None:
     nothing = np.zeros_like(shown)
     tables = {"settled": shown, "below": nothing, "first": clicked, "again": nothing}
     reads = Replica(settings).assumptions()
-    _, places = check_click_model(reads, ClickEvidence(np.array([4000, 1000, 0, 0]), tables, 1))
-    assert (places[0].assumed, places[0].mismatch) == (None, False)
-    assert not any(place.mismatch for place in places), "the others are as the bias says"
+    _, slots = check_click_model(reads, ClickEvidence(np.array([4000, 1000, 0, 0]), tables, 1))
+    assert (slots[0].assumed, slots[0].mismatch) == (None, False)
+    assert not any(slot.mismatch for slot in slots), "the others are as the bias says"
 
 
 # Items, exploring, time
@@ -356,14 +356,14 @@ def shop(visits: int, order: list[str] | None = None, **more: Any) -> Ranker:
 
 def test_items_that_gained_and_lost() -> None:
     found = shop(1500, ["i0", "i1"], traffic=0.5).diagnosis()
-    assert {"i4", "i5"} <= {told.item for told in found.gained}
-    assert {told.item for told in found.lost} == {"i0", "i1"}
+    assert {"i4", "i5"} <= {one.item for one in found.gained}
+    assert {one.item for one in found.lost} == {"i0", "i1"}
     assert found.moved_counts == (len(found.gained), 2)
-    for told in found.gained:
-        assert (told.treatment_share or 0) > 1.5 * (told.control_share or 0)
-        assert told.estimate is not None
-        assert (told.estimate_low or 0) < told.estimate < (told.estimate_high or 0)
-    assert found.never_shown == 0, "an item that may not be listed is not one that nobody sees"
+    for one in found.gained:
+        assert (one.treatment_share or 0) > 1.5 * (one.control_share or 0)
+        assert one.estimate is not None
+        assert (one.estimate_low or 0) < one.estimate < (one.estimate_high or 0)
+    assert found.never_shown == 0, "disabled items are not counted"
 
 
 def test_items_without_control_and_items_never_shown() -> None:
@@ -371,7 +371,7 @@ def test_items_without_control_and_items_never_shown() -> None:
     ranker.put_items([{"id": "new-1"}, {"id": "new-2"}])
     found = ranker.diagnosis()
     assert (found.gained, found.lost, found.concurrent) == ([], [], None)
-    assert found.most_shown[0].shown == max(told.shown for told in found.most_shown)
+    assert found.most_shown[0].shown == max(one.shown for one in found.most_shown)
     assert (found.never_shown, found.never_shown_items) == (2, ["new-1", "new-2"])
 
 
@@ -401,7 +401,7 @@ def test_two_segments_have_no_common_estimate() -> None:
     ranker = shop(50)
     ranker.feedback(ranker.rank(segment="de").id, clicked=[])
     found = ranker.diagnosis()
-    assert {told.estimate for told in found.most_shown} == {None}
+    assert {one.estimate for one in found.most_shown} == {None}
     assert found.value_share is None
 
 

@@ -1,4 +1,4 @@
-"""Reports for people: the right words for each situation, a page that needs nothing else, and the command."""
+"""Reports: the right sentences for each situation, a self-contained page, and the command."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_too_early_says_how_many_lists_it_would_take() -> None:
     assert "(600 so far), in about" in line, "a list a minute: the pace is known"
 
 
-def test_no_difference_to_speak_of_says_what_a_small_one_would_take() -> None:
+def test_no_difference_says_how_many_lists_a_small_one_would_take() -> None:
     """Equal groups: a difference that takes many times the lists so far is no reason to wait."""
     ranker, clock = played(0.2, 0.2, 800, seed=1)
     section = first(ranker, clock)
@@ -113,7 +113,7 @@ def test_no_difference_to_speak_of_says_what_a_small_one_would_take() -> None:
     assert "A lift of 5 % would take about" in " ".join(section.lines)
 
 
-def test_as_good_where_no_difference_that_matters_is_left() -> None:
+def test_equivalent_if_any_lift_is_below_the_margin() -> None:
     section = first(*played(0.97, 0.97, 3000, seed=1))
     assert section.headline.startswith("Equivalent to control: ")
 
@@ -127,7 +127,7 @@ def test_no_control_group_says_how_to_get_one() -> None:
     assert verdict(facts(ranker, clock)).state == "no-control"
 
 
-def test_shadow_says_that_nobody_saw_it() -> None:
+def test_shadow_mode_has_no_comparison() -> None:
     section = first(*played(0.0, 0.3, 100, mode="shadow"))
     assert "shadow mode" in section.headline
     assert "traffic: 0.1" in section.lines[0]
@@ -143,12 +143,12 @@ def test_nothing_is_settled_yet() -> None:
     assert "20 open decisions" in first(ranker, clock).lines[0]
 
 
-def test_a_ranker_that_nobody_asked_has_a_report() -> None:
+def test_a_ranker_without_decisions_has_a_report() -> None:
     clock = Clock()
     ranker = Ranker(RankerConfig.of({"policy": "gts", "slots": 2}), clock=clock)
-    told = text(facts(ranker, clock))
-    assert "No control group" in told
-    assert "No item has been shown yet." in told
+    output = text(facts(ranker, clock))
+    assert "No control group" in output
+    assert "No item has been shown yet." in output
     ET.fromstring(page(facts(ranker, clock)))
 
 
@@ -169,7 +169,7 @@ def test_traffic_that_changed_is_compared_hour_by_hour() -> None:
     assert "compared hour by hour" in " ".join(first(ranker, clock).lines)
 
 
-def test_worth_of_lists_where_it_is_more_than_a_click() -> None:
+def test_mean_value_where_a_list_is_worth_more_than_a_click() -> None:
     ranker, clock = played(0.3, 0.3, 100, objective="clicks")
     assert "Mean clicks per list: " in " ".join(first(ranker, clock).lines)
 
@@ -186,7 +186,7 @@ def test_a_rise_is_called_one_and_noise_is_not() -> None:
     assert said(ranker, clock, "time").startswith("The click-through rate fell from ")
 
 
-def test_regret_is_told_where_tellers_know_it() -> None:
+def test_regret_is_reported_where_feedback_has_it() -> None:
     ranker, clock = played(0.3, 0.2, 100)
     assert "Regret per list: 0.25 in treatment, 0.25 in control." in said(ranker, clock, "regret")
     silent = Ranker(RankerConfig.of({"policy": "gts", "slots": 2}), clock=clock)
@@ -195,10 +195,10 @@ def test_regret_is_told_where_tellers_know_it() -> None:
 
 def test_items_and_exploration() -> None:
     ranker, clock = played(0.3, 0.2, 600)
-    told = said(ranker, clock, "exploration")
-    assert told.startswith("Exploration made up ")
-    assert "explore_daily" in told
-    assert "By current estimates" in told
+    output = said(ranker, clock, "exploration")
+    assert output.startswith("Exploration made up ")
+    assert "explore_daily" in output
+    assert "By current estimates" in output
     ranker.put_items([{"id": "unseen"}])
     assert "Never shown: 1 item (unseen)." in said(ranker, clock, "items")
     frugal, clock = played(0.3, 0.2, 400, explore_daily=60)
@@ -210,7 +210,7 @@ def test_items_and_exploration() -> None:
     assert "is unknown" in said(blind, clock, "exploration")
 
 
-def test_a_wrong_click_model_comes_first_with_the_command_that_mends_it() -> None:
+def test_a_wrong_click_model_comes_first_with_the_command_that_fixes_it() -> None:
     clock, rng = Clock(), np.random.default_rng(1)
     ranker = Ranker(RankerConfig.of({"policy": "cascade-ucb1", "slots": 3}), clock=clock)
     ranker.put_items([{"id": id} for id in ORDER])
@@ -226,14 +226,14 @@ def test_a_wrong_click_model_comes_first_with_the_command_that_mends_it() -> Non
 
 def test_the_state_of_the_rollout() -> None:
     ranker, clock = played(0.3, 0.2, 100, guardrail=True)
-    told = said(ranker, clock, "rollout")
-    assert "50 % of visitors" in told
-    assert "more than 10 % below control" in told
+    output = said(ranker, clock, "rollout")
+    assert "50 % of visitors" in output
+    assert "more than 10 % below control" in output
     assert (
         "Feedback received for 100 of 100 lists (delay: median at most 10 seconds, 90th percentile at most 10 seconds, "
-        "mean 2 seconds)." in told
+        "mean 2 seconds)." in output
     )
-    assert f"position {ranker.position:,}" in told
+    assert f"position {ranker.position:,}" in output
     ranker.feedback(ranker.rank(order=ORDER).id, clicked=[0])
     late = ranker.rank(order=ORDER).id
     for event in ("one", "two"):
@@ -244,7 +244,7 @@ def test_the_state_of_the_rollout() -> None:
     assert "No guardrail" in said(plain, clock, "rollout")
 
 
-def test_a_guard_that_fell_back_comes_first() -> None:
+def test_a_tripped_guardrail_comes_first() -> None:
     ranker, clock = played(0.02, 0.5, 600, guardrail={"min_lists": 50})
     ranker.tick()
     found = sections(facts(ranker, clock))[1]
@@ -261,12 +261,12 @@ def words_of(element: ET.Element) -> str:
 
 
 @pytest.fixture(scope="module")
-def told() -> ReportData:
+def data() -> ReportData:
     return facts(*played(0.3, 0.15, 900))
 
 
-def test_the_page_needs_nothing_else_and_runs_nothing(told: ReportData) -> None:
-    made = page(told)
+def test_the_page_needs_nothing_else_and_runs_nothing(data: ReportData) -> None:
+    made = page(data)
     assert "http" not in made
     for forbidden in (
         "<script",
@@ -284,15 +284,15 @@ def test_the_page_needs_nothing_else_and_runs_nothing(told: ReportData) -> None:
     assert not re.search(r"\son[a-z]+=", made), "no handlers"
 
 
-def test_the_page_is_well_formed_and_has_all_the_words(told: ReportData) -> None:
-    tree = ET.fromstring(page(told))
-    told_words = words_of(tree).replace("\u00a0", " ")
-    for section in sections(told):
+def test_the_page_is_well_formed_and_has_all_the_words(data: ReportData) -> None:
+    tree = ET.fromstring(page(data))
+    words = words_of(tree).replace("\u00a0", " ")
+    for section in sections(data):
         for line in (section.title, section.headline, *section.lines):
-            assert " ".join(line.split()) in told_words
+            assert " ".join(line.split()) in words
         for table in section.tables:
             for row in table.rows:
-                assert all(cell in told_words for cell in row)
+                assert all(cell in words for cell in row)
     assert len(list(tree.iter("svg"))) >= 3
     assert all(svg.find("title") is not None for svg in tree.iter("svg"))
     assert {"prefers-color-scheme: dark", "@media print"} <= {
@@ -302,18 +302,18 @@ def test_the_page_is_well_formed_and_has_all_the_words(told: ReportData) -> None
     }
 
 
-def test_what_others_wrote_is_text_and_nothing_else(told: ReportData) -> None:
-    made = page(told)
+def test_what_others_wrote_is_text_and_nothing_else(data: ReportData) -> None:
+    made = page(data)
     assert NASTY in words_of(ET.fromstring(made))
     assert "alert('x')</script>" not in made
-    named = ReportData("<b>&\"'", told.time, told.config, told.overview, told.diagnosis)
+    named = ReportData("<b>&\"'", data.time, data.config, data.overview, data.diagnosis)
     tree = ET.fromstring(page(named))
     assert tree.findtext("body/main/header/h1") == "<b>&\"'"
     assert not any(words_of(b).startswith("&") for b in tree.iter("b"))
 
 
-def test_every_number_of_a_chart_is_one(told: ReportData) -> None:
-    tree = ET.fromstring(page(told))
+def test_every_number_of_a_chart_is_one(data: ReportData) -> None:
+    tree = ET.fromstring(page(data))
     for svg in tree.iter("svg"):
         for element in svg.iter():
             for name, value in element.attrib.items():
@@ -324,10 +324,10 @@ def test_every_number_of_a_chart_is_one(told: ReportData) -> None:
                     assert "inf" not in value
 
 
-def test_the_terminal_has_all_the_words_too(told: ReportData) -> None:
-    made = text(told, 80)
+def test_the_terminal_has_all_the_words_too(data: ReportData) -> None:
+    made = text(data, 80)
     flat = " ".join(made.split())
-    for section in sections(told):
+    for section in sections(data):
         for line in (section.title, section.headline, *section.lines):
             assert " ".join(line.split()) in flat
     assert re.search(r"treatment +[▁▂▃▄▅▆▇█ ]{3,}", made)
@@ -336,7 +336,7 @@ def test_the_terminal_has_all_the_words_too(told: ReportData) -> None:
 # Parts
 
 
-def test_spans_lose_no_list() -> None:
+def test_merged_buckets_keep_every_list() -> None:
     ranker, clock = played(0.3, 0.2, 500)
     times = facts(ranker, clock).overview.times
     for most in (1, 7, 40):
@@ -408,17 +408,17 @@ def test_a_report_by_command(shop: str, capsys: pytest.CaptureFixture[str], tmp_
 def sentence(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What is said on stderr: one line, and nothing on stdout."""
     assert main(["report", *words]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("rankloop: ")
-    assert told.err.count("\n") == 1
-    return told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("rankloop: ")
+    assert output.err.count("\n") == 1
+    return output.err
 
 
 def test_what_can_be_wrong_is_said_in_one_sentence(
     shop: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert "ranker 'nobody' does not exist" in sentence(capsys, "nobody")
+    assert "ranker 'missing' does not exist" in sentence(capsys, "missing")
     assert "--hours is 0.0" in sentence(capsys, "shop", "--hours", "0")
     assert "--html" in sentence(capsys, "shop", "--html", str(tmp_path))
     (tmp_path / "file").write_text("")
@@ -455,7 +455,7 @@ def test_the_example_of_a_page_runs(tmp_path: Path) -> None:
     ET.fromstring((tmp_path / "report.html").read_text(encoding="utf-8"))
 
 
-def test_a_service_of_another_version_is_named(told: ReportData) -> None:
+def test_a_service_of_another_version_is_named(data: ReportData) -> None:
     from rankloop.errors import RankloopError
 
     with pytest.raises(RankloopError, match="another version"):

@@ -250,7 +250,8 @@ def _check_position_bias(
     wrong = [one for one in known if one.mismatch]
     if not known:
         return AssumptionCheck(name, "insufficient-data", "Not enough data: few items were clicked in several slots.")
-    rule = f"Test: deviation above {100 * MAX_EFFECT_DEVIATION:.0f} %, error {100 * FALSE_ALARM_PROBABILITY:.0f} %."
+    tolerance, error = f"{100 * MAX_EFFECT_DEVIATION:.0f} %", f"{100 * FALSE_ALARM_PROBABILITY:.0f} %"
+    rule = f"(Tolerance {tolerance}, false-alarm probability {error}.)"
     if not wrong:
         some = "" if len(known) == len(slots) - 1 else f" ({len(known)} of {len(slots) - 1} slots could be tested)"
         return AssumptionCheck(name, "ok", f"Click rates by slot are as {assumes.policy} assumes{some}. {rule}")

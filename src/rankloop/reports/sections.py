@@ -91,11 +91,11 @@ def items(data: ReportData) -> Section:
 
 
 def _item_table(name: str, items: Sequence[ItemSummary]) -> ReportTable:
-    """Return a table of items with list shares, clicks and estimates."""
+    """Return a table of items: share of the lists, clicks and click-through rate (CTR) by group, and estimates."""
     estimated = any(one.estimate is not None for one in items)
     both = any(one.control_share is not None for one in items)
-    head = ["item", "treatment: share of lists", "clicked / shown", "click-through rate"]
-    head += ["control: share of lists", "clicked / shown", "click-through rate"] if both else []
+    head = ["item", "treatment lists", "clicked / shown", "CTR"]
+    head += ["control lists", "clicked / shown", "CTR"] if both else []
     head += ["estimate"] if estimated else []
     rows = []
     for one in items:
