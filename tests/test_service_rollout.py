@@ -131,7 +131,7 @@ def test_replacing_is_one_command(
     out = capsys.readouterr().out
     assert out.startswith(
         "Cannot tell whether the challenger random predicts clicks better than the active cascade-ucb1. "
-        "There are no estimates of random from which clicks could be predicted.\nThe challenger follows the log"
+        "Clicks cannot be predicted without estimates of random.\nThe challenger follows the log"
     )
     main(["rankers", "challenger", "shop", "--policy", "gts"])
     capsys.readouterr()

@@ -48,7 +48,7 @@ function rankerCard(ranker) {
 }
 
 function guardrailText({ config: { guardrail = null }, guardrail_tripped: tripped }) {
-  if (tripped) return sentence(tripped);
+  if (tripped) return sentence(tripped).replace(/\.$/, "");
   if (guardrail === null) return "No guardrail";
   return `Guardrail: trips if the click-through rate is ${percent(guardrail.drop, 0)} below control`;
 }
