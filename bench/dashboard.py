@@ -31,7 +31,7 @@ L, D, K = 10_000, 20, 10
 CALLERS, PACE = 8, 25.0
 """Visitors at the same time, and visits per second of each: rank, then feedback."""
 DASHBOARDS, OFTEN, SELDOM = 10, 2.0, 15.0
-"""As the page, with everything in view: an overview every two seconds, items and places every fifteen."""
+"""As the page, with everything in view: an overview every two seconds, items and slots every fifteen."""
 WINDOW, SECONDS, WATCHED = 0.5, 18.0, 4.0
 AT = "/v1/rankers/shop"
 
@@ -77,7 +77,7 @@ async def dashboard(http: Http, first: float, start: float, end: float, every: f
     """What an open page asks, its clock standing still outside of every other window of so many seconds."""
     on = first  # how long it was open so far, when it asks next
     asked = {"overview?hours=1&points=60": OFTEN}
-    asked |= {"places?limit=20&age=10": SELDOM, "report?sort=estimate&order=descending&hours=0&limit=25&age=10": SELDOM}
+    asked |= {"slots?limit=20&age=10": SELDOM, "report?sort=estimate&order=descending&hours=0&limit=25&age=10": SELDOM}
     due = {path: first * pause / OFTEN for path, pause in asked.items()}
     while True:
         at = start + on if every == 0 else start + every * (2 * (on // every) + 1) + on % every

@@ -1,4 +1,4 @@
-"""Two days of a café whose menu is ordered by rankloop, on a clock that runs faster, and the page of its report.
+"""Simulate two days of a café whose menu rankloop orders, and write the HTML report.
 
 python examples/report.py report.html
 """
@@ -16,11 +16,11 @@ MENU = [
     "espresso", "cappuccino", "croissant", "flat white", "tea", "bagel", "cookie", "cold brew", "matcha", "latte",
     "mocha", "banana bread", "chai", "muffin", "granola", "scone", "juice", "cocoa",
 ]  # fmt: skip
-"""As somebody has ordered it, who knew the place well."""
+"""The control ranking: an experienced owner chose this order."""
 
 
-def visited(lists: int = 12_000, days: float = 2.0) -> tuple[Ranker, float]:
-    """A ranker after so many lists, half of them in the menu's own order, and the time."""
+def simulate(lists: int = 12_000, days: float = 2.0) -> tuple[Ranker, float]:
+    """Return a ranker after this many lists, half of them in the control group, and the simulated time."""
     now, rng = 1_790_000_000.0, np.random.default_rng(4)
     config = {
         "policy": "ts-beta",
@@ -32,16 +32,16 @@ def visited(lists: int = 12_000, days: float = 2.0) -> tuple[Ranker, float]:
     }
     ranker = Ranker(RankerConfig.of(config), clock=lambda: now)
     ranker.put_items([{"id": id} for id in MENU])
-    liked = dict(zip(MENU, np.linspace(0.08, 0.04, len(MENU)) * rng.uniform(0.2, 1.8, len(MENU)), strict=True))
-    best = sorted(liked.values())[-5:]
+    attraction = dict(zip(MENU, np.linspace(0.08, 0.04, len(MENU)) * rng.uniform(0.2, 1.8, len(MENU)), strict=True))
+    best = sorted(attraction.values())[-5:]
     for visitor in range(lists):
         now += rng.exponential(days * 86400 / lists)
         ranking = ranker.rank(order=MENU, visitor=f"visitor-{visitor}")
-        chances = [liked[id] for id in ranking.ids]
-        clicked = [slot for slot, chance in enumerate(chances) if rng.random() < chance]
-        lost = np.prod([1 - p for p in chances]) - np.prod([1 - p for p in best])
-        if rng.random() < 0.95:  # somebody's feedback is always lost
-            ranker.feedback(ranking.id, clicked=clicked[:1], regret=float(lost))
+        probabilities = [attraction[id] for id in ranking.ids]
+        clicked = [slot for slot, p in enumerate(probabilities) if rng.random() < p]
+        regret = np.prod([1 - p for p in probabilities]) - np.prod([1 - p for p in best])
+        if rng.random() < 0.95:  # 5 % of the feedback is lost
+            ranker.feedback(ranking.id, clicked=clicked[:1], regret=float(regret))
         if visitor % 100 == 0:
             ranker.tick()
     ranker.flush()
@@ -49,11 +49,11 @@ def visited(lists: int = 12_000, days: float = 2.0) -> tuple[Ranker, float]:
 
 
 def main(path: Path, lists: int = 12_000) -> None:
-    """Write the page."""
-    ranker, now = visited(lists)
+    """Write the report."""
+    ranker, now = simulate(lists)
     overview, diagnosis = ranker.overview(hours=72.0), ranker.diagnosis()
-    facts = reports.Facts("cafe", now, ranker.config.as_mapping(), overview, diagnosis)
-    path.write_text(reports.page(facts), encoding="utf-8")
+    data = reports.ReportData("cafe", now, ranker.config.as_mapping(), overview, diagnosis)
+    path.write_text(reports.page(data), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from rankloop.service.auth import make_key
 
 CHROMIUM = Path(os.environ.get("RANKLOOP_CHROMIUM", "/usr/bin/chromium"))
 PATIENCE = 20_000.0
-DESK, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=375, height=812)
+DESK, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
 EVIL = ("<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "javascript:alert(3)", '"><b>bold</b>')
 MANY = 10_000
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -48,7 +48,7 @@ def visit(client: Client, ranker: str, visits: int, **more: Any) -> None:
     events: list[dict[str, Any]] = []
     for visitor in range(visits):
         made = client.rank(ranker, visitor=f"v{visitor}", **more)
-        liked = made.group == "control" or (visitor % 3 == 0 and ranker != "guardrail_tripped")
+        liked = made.group == "control" or (visitor % 3 == 0 and ranker != "guarded")
         events.append(
             {"decision": made.id, "clicked": [0] if liked else [], "regret": 0.25 if ranker == "shop" else None}
         )
@@ -61,19 +61,19 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     log = tmp_path_factory.mktemp("dashboard") / "log.db"
     with serving(ServiceSettings(log=str(log))) as address, Client(address) as client:
         few = [{"id": id} for id in ("tea", "coffee", "cocoa", "water", "juice")]
-        told: dict[str, Any] = {"policy": "gts", "slots": 3, "seed": 1}
+        settings: dict[str, Any] = {"policy": "gts", "slots": 3, "seed": 1}
         guard = {"min_lists": 5, "drop": 0.0}
-        client.put_ranker("shop", told | {"traffic": 0.5})
-        client.put_ranker("guardrail_tripped", told | {"traffic": 0.5, "guardrail": guard})
-        client.put_ranker("large", told | {"slots": 10})
+        client.put_ranker("shop", settings | {"traffic": 0.5})
+        client.put_ranker("guarded", settings | {"traffic": 0.5, "guardrail": guard})
+        client.put_ranker("large", settings | {"slots": 10})
         for name in ("live", "evil", "quiet", "bare"):
-            client.put_ranker(name, told)
-        for name in ("shop", "live", "guardrail_tripped", "quiet"):
+            client.put_ranker(name, settings)
+        for name in ("shop", "live", "guarded", "quiet"):
             client.put_items(name, few)
         client.put_items("evil", [{"id": id} for id in EVIL])
         client.put_items("large", [{"id": f"item-{i:05d}"} for i in range(MANY)])
         visit(client, "shop", 60, order=["tea", "coffee", "cocoa"])
-        visit(client, "guardrail_tripped", 60, order=["tea", "coffee", "cocoa"])
+        visit(client, "guarded", 60, order=["tea", "coffee", "cocoa"])
         visit(client, "evil", 6, segment=EVIL[1])
         visit(client, "large", 3)
         yield address
@@ -100,7 +100,7 @@ def test_the_root_leads_to_the_page(url: str, http: httpx.Client) -> None:
 def test_every_file_has_strict_headers_and_is_sent_once(url: str, http: httpx.Client) -> None:
     assert len(dashboard.load()) > 15
     for name, file in dashboard.load().items():
-        at = f"{url}/dashboard/" + ("" if name == dashboard.PAGE else name)
+        at = f"{url}/dashboard/" + ("" if name == dashboard.INDEX_FILE else name)
         answer = http.get(at)
         assert answer.content == file.body
         assert answer.headers["content-security-policy"] == (
@@ -155,7 +155,7 @@ def test_nothing_is_loaded_from_elsewhere_and_no_markup_is_made_of_text() -> Non
         ):
             assert word not in text, f"{word} in {name}"
         assert not re.search(r"<[^>]+\s(style|on[a-z]+)=", text), name
-    page = dashboard.load()[dashboard.PAGE].body.decode()
+    page = dashboard.load()[dashboard.INDEX_FILE].body.decode()
     assert re.findall(r"<script(?![^>]*\bsrc=)", page) == []
     assert "<style" not in page
 
@@ -221,7 +221,7 @@ def ready(page: Page) -> Page:
 
 
 def tile(page: Page, name: str) -> Locator:
-    return page.locator(".tile", has_text=name).locator(".big")
+    return page.locator(".tile", has=page.get_by_text(name, exact=True)).locator(".big")
 
 
 def rows(page: Page) -> Locator:
@@ -231,16 +231,16 @@ def rows(page: Page) -> Locator:
 def test_rankers_at_a_glance_lead_to_one_of_them(window: Opener, url: str) -> None:
     page = ready(window())
     assert page.title() == "rankloop"
-    card = page.locator(".glance", has_text="shop")
-    expect(page.locator(".glance")).to_have_count(7)
+    card = page.locator(".ranker-card", has_text="shop")
+    expect(page.locator(".ranker-card")).to_have_count(7)
     with Client(url) as client:
-        told = client.ranker("shop")
-    policy = told.groups["treatment"]
+        answer = client.ranker("shop")
+    treatment = answer.groups["treatment"]
     expect(card).to_contain_text("gts")
-    expect(card).to_contain_text("Live for 50")
-    expect(card).to_contain_text(f"{100 * (policy.click_through or 0.0):.1f}")
+    expect(card).to_contain_text("Live, 50")
+    expect(card).to_contain_text(f"{100 * (treatment.click_through or 0.0):.1f}")
     expect(card).to_contain_text("60")
-    expect(page.locator(".glance", has_text="guardrail_tripped")).to_contain_text("Fallen back")
+    expect(page.locator(".ranker-card", has_text="guarded")).to_contain_text("Guardrail tripped")
     card.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("shop")
     expect(page.get_by_role("heading", level=1)).to_be_focused()
@@ -253,86 +253,86 @@ def test_rankers_at_a_glance_lead_to_one_of_them(window: Opener, url: str) -> No
 @pytest.mark.slow
 def test_numbers_move_while_feedback_comes_in(window: Opener, url: str) -> None:
     page = window("#/ranker/live")
-    expect(page.get_by_role("heading", name="No lists yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No decisions yet")).to_be_visible()
     with Client(url) as client:
         visit(client, "live", 9)
-        expect(tile(page, "Lists")).to_have_text("9")
-        expect(tile(page, "Click-through")).to_contain_text("33.3")
+        expect(tile(page, "Decisions")).to_have_text("9")
+        expect(tile(page, "Click-through rate")).to_contain_text("33.3")
         for _ in range(9):
             client.feedback("live", client.rank("live").id, clicked=[1])
-        expect(tile(page, "Lists")).to_have_text("18")
-        expect(tile(page, "Click-through")).to_contain_text("66.7")
+        expect(tile(page, "Decisions")).to_have_text("18")
+        expect(tile(page, "Click-through rate")).to_contain_text("66.7")
         client.rank("live")
-        expect(tile(page, "Waiting for feedback")).to_have_text("1")
+        expect(tile(page, "Open decisions")).to_have_text("1")
     expect(page.locator(".figure svg[role=img] desc").first).to_contain_text("66.7")
-    expect(page.get_by_text("Nobody can tell: the best list is known only to simulated visitors")).to_be_visible()
+    expect(page.get_by_text("Regret is not known. Only simulated visitors know the best list")).to_be_visible()
     expect(tile(page, "Lift over control")).to_have_text("–")
 
 
 def test_the_page_of_a_ranker_says_what_the_api_says(window: Opener, url: str) -> None:
     page = ready(window("#/ranker/shop"))
     with Client(url) as client:
-        told = client.overview("shop", hours=1)
-    lift = told["lift"]
+        answer = client.overview("shop", hours=1)
+    lift = answer["lift"]
     expect(tile(page, "Lift over control")).to_contain_text(f"{abs(100 * lift['share']):.1f}")
-    control = told["groups"]["control"]["click_through"]
+    control = answer["groups"]["control"]["click_through"]
     expect(page.locator(".tile", has_text="Click-through")).to_contain_text(f"control {100 * control:.1f}")
-    lost = f"over {told['groups']['policy']['regret_lists']} lists, 0.250 a list"
+    lost = f"over {answer['groups']['treatment']['regret_lists']} decisions, 0.250 per decision"
     expect(page.locator(".card", has_text="Cumulative regret").locator(".hint")).to_contain_text(lost)
-    expect(page.locator(".counts", has_text="Position in the log")).to_contain_text(str(told["position"]))
+    expect(page.locator(".counts", has_text="Log position")).to_contain_text(str(answer["position"]))
     expect(page.locator(".heat tbody tr")).to_have_count(5)
     page.locator(".over").first.hover()
     expect(page.locator(".tip").first).to_contain_text("Control 100.0")
     page.get_by_text("As a table").first.click()
     expect(page.locator(".tip").first).to_be_hidden()
-    table = page.get_by_role("region", name="Click-through over time, as a table")
-    expect(table.locator("tbody tr")).to_have_count(len(told["times"]))
-    expect(table.locator("thead th")).to_have_text(["Time", "Control", "Policy"])
+    table = page.get_by_role("region", name="Click-through rate over time, as a table")
+    expect(table.locator("tbody tr")).to_have_count(len(answer["times"]))
+    expect(table.locator("thead th")).to_have_text(["Time", "Control", "Treatment"])
 
 
-def test_items_and_places_pair_numbers_of_one_arm(window: Opener, url: str) -> None:
+def test_items_and_slots_show_numbers_of_one_group(window: Opener, url: str) -> None:
     """Control's lists are all clicked at the top, a third of the policy's are."""
     page = ready(window("#/ranker/shop"))
     with Client(url) as client:
         items = {one["item"]: one for one in client.report("shop")["items"]}
-        places = {one["item"]: one for one in client.slot_counts("shop")}
+        slots = {one["item"]: one for one in client.slot_counts("shop")}
     tea = items["tea"]
     row = rows(page).filter(has=page.get_by_role("rowheader", name="tea"))
     expect(row.locator("td").nth(1)).to_have_text(str(tea["shown"]))
     expect(row.locator("td").nth(2)).to_have_text(str(tea["clicked"]))
     expect(row.locator("td").nth(3)).to_contain_text(f"{100 * tea['clicked'] / tea['shown']:.1f}")
-    control = f"{tea['control_clicked']} of {tea['control_shown']} (100.0"
+    control = f"{tea['control_clicked']} / {tea['control_shown']} (100.0"
     expect(row.locator("td").nth(4)).to_contain_text(control)
     heat = page.locator(".heat")
-    expect(heat.locator("caption")).to_have_text("In lists of the policy")
+    expect(heat.locator("caption")).to_have_text("Treatment group: times shown by slot")
     for group in ("treatment", "control"):
-        page.get_by_role("group", name="Whose lists").get_by_role("radio", name=group.capitalize()).check(force=True)
-        expect(heat.locator("caption")).to_have_text(f"In lists of {'the policy' if group == 'policy' else group}")
-        shown = [one for one in places.values() if sum(one[group]["shown"])]
+        page.get_by_role("group", name="Group").get_by_role("radio", name=group.capitalize()).check(force=True)
+        expect(heat.locator("caption")).to_have_text(f"{group.capitalize()} group: times shown by slot")
+        shown = [one for one in slots.values() if sum(one[group]["shown"])]
         expect(heat.locator("tbody tr")).to_have_count(len(shown))
         first = max(shown, key=lambda one: one[group]["shown"][0])
         cells = heat.locator("tbody tr").filter(has=page.get_by_role("rowheader", name=first["item"])).locator("td")
         expect(cells.first).to_have_text(str(first[group]["shown"][0]))
-        told = f"Place 1: shown {first[group]['shown'][0]}, clicked {first[group]['clicked'][0]} "
-        expect(cells.first).to_have_attribute("title", re.compile(re.escape(told)))
+        title = f"Slot 0: shown {first[group]['shown'][0]}, clicked {first[group]['clicked'][0]} "
+        expect(cells.first).to_have_attribute("title", re.compile(re.escape(title)))
 
 
-def test_places_without_control_ask_for_no_arm(window: Opener) -> None:
+def test_slots_without_control_have_no_group_switch(window: Opener) -> None:
     page = ready(window("#/ranker/evil"))
-    expect(page.locator(".heat caption")).to_have_text("In lists of the policy")
-    expect(page.get_by_role("group", name="Whose lists")).to_be_hidden()
+    expect(page.locator(".heat caption")).to_have_text("Treatment group: times shown by slot")
+    expect(page.get_by_role("group", name="Group")).to_be_hidden()
 
 
 def altered(page: Page, path: str, change: Callable[[Any], None]) -> None:
     """Let the page see another answer than the service gave."""
 
-    def answer(route: Route) -> None:
-        told = route.fetch()
-        body = told.json()
+    def fulfil(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
         change(body)
-        route.fulfill(response=told, json=body)
+        route.fulfill(response=answer, json=body)
 
-    page.route(path, answer)
+    page.route(path, fulfil)
 
 
 def test_changes_are_marked_in_charts_in_words_and_in_their_tables(window: Opener) -> None:
@@ -366,10 +366,10 @@ def test_changes_are_marked_in_charts_in_words_and_in_their_tables(window: Opene
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["overview", "no-overview"])
-def test_a_quarantined_ranker_is_said_to_be_one(window: Opener, url: str, answers: bool) -> None:
+def test_a_quarantined_ranker_is_marked(window: Opener, url: str, answers: bool) -> None:
     """In the list and on its page, also where the service has no overview of it; the others are as they were."""
     page, why = window("#/none"), {"position": 17, "reason": "entry 17 cannot be applied"}
-    said = "Quarantined at position 17: Entry 17 cannot be applied. All other rankers serve."
+    said = "Quarantined at log position 17: Entry 17 cannot be applied. Other rankers are not affected."
 
     def one(body: Any) -> None:
         body["quarantine"] = why
@@ -383,10 +383,10 @@ def test_a_quarantined_ranker_is_said_to_be_one(window: Opener, url: str, answer
     if not answers:
         page.route("**/v1/rankers/shop/overview?*", lambda route: route.fulfill(status=503, json={"detail": "no"}))
     page.goto(page.url.replace("#/none", "#/"))
-    card = ready(page).locator(".glance", has_text="shop")
+    card = ready(page).locator(".ranker-card", has_text="shop")
     expect(card).to_contain_text(said)
     expect(card.locator(".badge")).to_have_text("Quarantined")
-    expect(page.locator(".glance", has_text="All other rankers serve.")).to_have_count(1)
+    expect(page.locator(".ranker-card", has_text="Other rankers are not affected.")).to_have_count(1)
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)
         assert faults_of(page) == [], theme
@@ -411,12 +411,12 @@ def test_the_span_of_time_is_chosen_with_the_keyboard_and_kept_in_the_address(wi
     expect(ready(page).get_by_role("radio", name="24 h")).to_be_checked()
 
 
-def test_what_guard_and_regret_say(window: Opener) -> None:
+def test_a_tripped_guardrail_is_explained(window: Opener) -> None:
     page = ready(window("#/ranker/guarded"))
     banner = page.locator(".guardrail")
-    expect(banner).to_contain_text("The guard fell back to the control order")
+    expect(banner).to_contain_text("Guardrail tripped: all visitors see the control ranking")
     expect(banner).to_contain_text("is credibly more than 0% below")
-    expect(page.locator(".facts")).to_contain_text("Fallen back")
+    expect(page.locator(".facts")).to_contain_text("Guardrail tripped")
 
 
 @pytest.mark.slow
@@ -441,7 +441,7 @@ def test_ten_thousand_items_are_sorted_searched_and_paged_by_the_service(window:
     expect(rows(page).first).to_contain_text("item-01239")
     expect(page.get_by_role("button", name="Next")).to_be_disabled()
     page.get_by_label("Search items").fill("nothing of the kind")
-    expect(page.get_by_text("No item has “nothing of the kind” in its id.")).to_be_visible()
+    expect(page.get_by_text("No item id contains “nothing of the kind”.")).to_be_visible()
     page.get_by_label("Search items").fill("")
     page.get_by_role("button", name="Shown").click()
     column = page.locator(".items tbody td:nth-child(3)")
@@ -450,22 +450,22 @@ def test_ten_thousand_items_are_sorted_searched_and_paged_by_the_service(window:
     assert shown == sorted(shown, reverse=True)
 
 
-def test_a_decision_is_found_and_explained(window: Opener, url: str) -> None:
+def test_a_decision_is_looked_up_and_explained(window: Opener, url: str) -> None:
     with Client(url) as client:
         made = client.rank("quiet", k=2, pin={1: "water"})
         client.feedback("quiet", made.id, clicked=[1], event="click-1")
-        told = client.decision("quiet", made.id)
+        answer = client.decision("quiet", made.id)
     page = ready(window("#/ranker/quiet"))
-    page.get_by_label("Id of a decision").fill(f" {made.id} ")
+    page.get_by_label("Decision id").fill(f" {made.id} ")
     page.get_by_role("button", name="Explain").click()
-    expect(page.get_by_text(told["words"])).to_be_visible()
+    expect(page.get_by_text(answer["summary"])).to_be_visible()
     slots = page.locator(".slots li")
     expect(slots).to_have_count(2)
-    expect(slots.nth(0)).to_contain_text(told["slots"][0]["words"])
-    expect(slots.nth(1)).to_contain_text("It was pinned to this slot.")
+    expect(slots.nth(0)).to_contain_text(answer["slots"][0]["reason"])
+    expect(slots.nth(1)).to_contain_text("The request pinned the item to this slot.")
     expect(slots.nth(1)).to_contain_text("clicked")
-    expect(page.locator(".scroll", has_text="Outcome")).to_contain_text("click-1")
-    page.get_by_label("Id of a decision").fill("no such/decision")
+    expect(page.get_by_role("region", name="Event table")).to_contain_text("click-1")
+    page.get_by_label("Decision id").fill("no such/decision")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Not found")).to_be_visible()
     expect(page.get_by_text("'no such/decision' is not one that this ranker made")).to_be_visible()
@@ -475,7 +475,7 @@ def test_an_open_decision_is_shown_again_when_its_feedback_comes(window: Opener,
     with Client(url) as client:
         made = client.rank("quiet", k=1)
         page = ready(window(f"#/ranker/quiet/decision/{made.id}"))
-        expect(page.get_by_text("Its feedback may still come.")).to_be_visible()
+        expect(page.get_by_text("The decision is open: no feedback yet.")).to_be_visible()
         client.feedback("quiet", made.id, clicked=[])
         expect(page.get_by_text("the visitor clicked nothing.")).to_be_visible()
 
@@ -493,27 +493,27 @@ def test_names_that_look_like_scripts_are_only_text(window: Opener, url: str) ->
         made = client.rank("evil", visitor=EVIL[0], segment=EVIL[1])
         client.feedback("evil", made.id, clicked=[0], event=EVIL[1])
     page.goto(f"{url}/dashboard/#/ranker/evil/decision/{made.id}")
-    expect(page.locator(".scroll", has_text="Outcome")).to_contain_text(EVIL[1])
+    expect(page.get_by_role("region", name="Event table")).to_contain_text(EVIL[1])
     page.goto(f"{url}/dashboard/#/ranker/{EVIL[1].replace(' ', '%20')}")
     expect(page.get_by_text("does not exist")).to_be_visible()
     assert page.locator("main img, main script, main b").count() == 0
 
 
-def test_what_is_not_there_is_said(window: Opener, url: str) -> None:
+def test_missing_rankers_and_pages_are_named(window: Opener, url: str) -> None:
     page = window("#/ranker/none")
     expect(page.get_by_text("Ranker 'none' does not exist.")).to_be_visible()
     with Client(url) as client:
         client.put_ranker("none", {"policy": "random", "slots": 1})
-        expect(page.get_by_role("heading", name="No lists yet")).to_be_visible()
+        expect(page.get_by_role("heading", name="No decisions yet")).to_be_visible()
         client.delete_ranker("none")
     page.goto(f"{url}/dashboard/#/nowhere/at/all")
-    expect(page.get_by_text("There is nothing at this address.")).to_be_visible()
+    expect(page.get_by_text("Page not found")).to_be_visible()
     page.get_by_role("link", name="All rankers", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Rankers")
 
 
 @pytest.mark.slow
-def test_a_poll_is_one_question_and_a_hidden_tab_asks_nothing(window: Opener) -> None:
+def test_a_poll_is_one_request_and_a_hidden_tab_sends_none(window: Opener) -> None:
     page = ready(window("#/ranker/shop"))
     asked: list[str] = []
     page.on("request", lambda request: asked.append(urlsplit(request.url).path))
@@ -543,12 +543,12 @@ def test_a_service_without_rankers_a_service_that_is_down_and_one_that_comes_bac
         expect(page.get_by_role("heading", name="No rankers yet")).to_be_visible()
         with Client(address) as client:
             client.put_ranker("first", {"policy": "random", "slots": 1})
-        expect(page.locator(".glance")).to_contain_text("first")
+        expect(page.locator(".ranker-card")).to_contain_text("first")
     notice = page.get_by_role("alert")
-    expect(notice).to_contain_text("The service does not answer.")
-    expect(notice).to_contain_text("Trying again until it does.")
-    expect(page.locator("#status")).to_have_text("Not connected")
-    expect(page.locator(".glance")).to_contain_text("first")  # what was known stays
+    expect(notice).to_contain_text("The service does not respond.")
+    expect(notice).to_contain_text("Retrying.")
+    expect(page.locator("#status")).to_have_text("Disconnected")
+    expect(page.locator(".ranker-card")).to_contain_text("first")  # what was known stays
     with serving(settings, port=cast("int", urlsplit(address).port)):
         expect(page.locator("#status")).to_have_text("Live")
         expect(notice).to_be_hidden()
@@ -562,10 +562,10 @@ def test_a_key_is_asked_for_and_kept_only_while_the_tab_is_open(window: Opener, 
         page = window(at=address)
         field = page.get_by_label("API key with the role read")
         expect(page.get_by_text("An API key is needed")).to_be_visible()
-        page.get_by_role("button", name="Open").click()  # nothing given: nothing happens
+        page.get_by_role("button", name="Sign in").click()  # nothing given: nothing happens
         field.fill("wrong")
         page.keyboard.press("Enter")
-        expect(page.get_by_text("That key did not open it. An API key is needed")).to_be_visible()
+        expect(page.get_by_text("The service rejected this key. An API key is needed")).to_be_visible()
         field.fill(made["rank"][0])
         page.keyboard.press("Enter")
         expect(page.get_by_text("the role read is needed")).to_be_visible()
@@ -604,7 +604,7 @@ def test_a_theme_is_the_systems_or_the_one_that_was_chosen(window: Opener) -> No
 def test_the_keyboard_alone_is_enough(window: Opener) -> None:
     page = ready(window("#/ranker/shop"))
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the numbers")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to main content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("main")).to_be_focused()
     assert page.url.endswith("#/ranker/shop")
@@ -650,8 +650,34 @@ def no_overflow(page: Page) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
 
 
+CUT_OFF = """() => [...document.querySelectorAll("body *")].filter((node) => {
+  if (!(node instanceof HTMLElement) || node.matches("input, select, .hidden, .table-region, #trail li")) return false;
+  if (node.closest(".hidden") || getComputedStyle(node).display === "inline" || node.clientWidth === 0) return false;
+  const inside = node.parentElement.closest(".table-region");
+  if (!inside && node.getBoundingClientRect().right > window.innerWidth + 1) return true;
+  return node.scrollWidth > node.clientWidth + 1;
+}).map((node) => `${node.tagName}.${node.className}: ${node.textContent.slice(0, 60)}`)"""
+"""Elements that reach beyond the page or whose content is wider than they are, except containers that scroll."""
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["1280", "390"])
+def test_no_view_overflows_the_page_or_cuts_off_content(window: Opener, url: str, size: ViewportSize) -> None:
+    with Client(url) as client:
+        made = client.rank("quiet", k=3)
+        client.feedback("quiet", made.id, clicked=[0], event="e" * 100 + made.id)
+    page = ready(window(size=size))
+    rankers = ("shop", "guarded", "bare", "evil", "large")
+    for view in ("", *(f"ranker/{name}" for name in rankers), f"ranker/quiet/decision/{made.id}"):
+        page.goto(f"{url}/dashboard/#/{view}")
+        expect(page.locator("#status")).to_have_text("Live")
+        for summary in page.get_by_text("As a table").all():
+            summary.click()
+        assert no_overflow(page), view
+        assert page.evaluate(CUT_OFF) == [], view
+
+
 @pytest.mark.slow
-def test_the_question_for_a_key_and_a_notice_have_no_faults_either(window: Opener, tmp_path: Path) -> None:
+def test_the_key_form_and_a_notice_are_accessible(window: Opener, tmp_path: Path) -> None:
     _, kept = make_key("k", ["read"])
 
     def look(page: Page) -> None:
@@ -662,10 +688,10 @@ def test_the_question_for_a_key_and_a_notice_have_no_faults_either(window: Opene
 
     with serving(ServiceSettings.of({"log": str(tmp_path / "log.db"), "keys": [kept]})) as address:
         page = window(at=address, size=PHONE)
-        expect(page.get_by_role("button", name="Open")).to_be_visible()
+        expect(page.get_by_role("button", name="Sign in")).to_be_visible()
         look(page)
         page.route("**/v1/**", lambda route: route.abort())
         page.get_by_label("API key with the role read").fill("x")
         page.keyboard.press("Enter")
-        expect(page.get_by_role("alert")).to_contain_text("The service does not answer.")
+        expect(page.get_by_role("alert")).to_contain_text("The service does not respond.")
         look(page)

@@ -1,4 +1,4 @@
-"""Reports: tables of items page by page, spans of time, and what those who watch are told."""
+"""Item tables page by page, time buckets, and the cache of dashboard responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY = 86400.0
 
 
 class Clock:
-    """A time that goes on when it is told to."""
+    """A clock that tests set."""
 
     def __init__(self, now: float = 1.7e9) -> None:
         self.now = now
@@ -65,15 +65,15 @@ def test_pages_put_together_are_the_sorted_table(ranker: Ranker, sort: str, orde
     assert known == sorted(known, reverse=not up)
 
 
-def test_a_search_finds_letters_in_any_size(ranker: Ranker) -> None:
+def test_a_search_ignores_case(ranker: Ranker) -> None:
     rows, total = ranker.estimates().rows("item", search="TEA", limit=1)
     assert (total, [row.item for row in rows]) == (2, ["Ice tea"])
     assert ranker.estimates().rows(search="gone") == ([], 0)
-    with pytest.raises(ValueError, match="sorted by colour"):
+    with pytest.raises(ValueError, match="sort is 'colour'; accepted: item"):
         ranker.estimates().rows("colour")
 
 
-def test_rows_have_the_counts_of_both_arms_and_the_belief_of_the_segment(ranker: Ranker) -> None:
+def test_rows_have_the_counts_of_both_groups_and_the_estimates_of_the_segment(ranker: Ranker) -> None:
     rows = {row.item: row for row in ranker.estimates().rows()[0]}
     groups = ranker.overview().groups
     assert sum(row.shown for row in rows.values()) <= 2 * groups["treatment"].lists, "what was removed is not there"
@@ -95,7 +95,7 @@ def test_rows_have_the_counts_of_both_arms_and_the_belief_of_the_segment(ranker:
     assert fresh["Tea"].low == fresh["milk"].low, "this segment has learned nothing"
 
 
-def test_a_sheet_is_a_copy(ranker: Ranker) -> None:
+def test_an_estimate_table_is_a_copy(ranker: Ranker) -> None:
     sheet = ranker.estimates()
     before = sheet.rows()
     for _ in range(20):
@@ -105,7 +105,7 @@ def test_a_sheet_is_a_copy(ranker: Ranker) -> None:
     assert ranker.estimates().rows() != before
 
 
-def test_places_are_those_of_the_items_shown_most(ranker: Ranker) -> None:
+def test_slot_counts_are_those_of_the_most_shown_items(ranker: Ranker) -> None:
     rows = {row.item: row for row in ranker.estimates().rows()[0]}
     found = ranker.slot_counts(3)
     often = [sum(one.treatment.shown) + sum(one.control.shown) for one in found]
@@ -119,10 +119,10 @@ def test_places_are_those_of_the_items_shown_most(ranker: Ranker) -> None:
     assert coffee.control.shown == [ranker.overview().groups["control"].lists, 0], (
         "control shows it first in every list"
     )
-    assert "milk" not in [one.item for one in ranker.slot_counts(100)], "nobody was shown it"
+    assert "milk" not in [one.item for one in ranker.slot_counts(100)], "it was never shown"
 
 
-def test_a_rate_is_of_one_arm_also_where_the_arms_differ() -> None:
+def test_a_rate_is_that_of_one_group_where_the_groups_differ() -> None:
     """Control's lists are always clicked at the top, the policy's never: neither shows in the other's numbers."""
     ranker = Ranker(RankerConfig.of({"policy": "gts", "slots": 2, "traffic": 0.5, "seed": 1}))
     ranker.put_items([{"id": id} for id in ("a", "b")])
@@ -134,9 +134,9 @@ def test_a_rate_is_of_one_arm_also_where_the_arms_differ() -> None:
         ("a", 0.0, 1.0),
         ("b", 0.0, 0.0),
     }
-    for told in ranker.diagnosis().most:
-        assert (told.click_through, told.clicked) == (0.0, 0)
-        assert told.control_click_through == (1.0 if told.item == "a" else 0.0)
+    for item in ranker.diagnosis().most_shown:
+        assert (item.click_through, item.clicked) == (0.0, 0)
+        assert item.control_click_through == (1.0 if item.item == "a" else 0.0)
     for one in ranker.slot_counts():
         assert sum(one.treatment.clicked) == 0
         assert one.control.clicked == ([one.control.shown[0], 0] if one.item == "a" else [0, 0])
@@ -146,7 +146,7 @@ def test_a_rate_is_of_one_arm_also_where_the_arms_differ() -> None:
 
 
 @pytest.mark.parametrize("days", [0.01, 0.5, 1.7, 5.0, 40.0])
-def test_spans_of_time_hold_every_list_and_divide_the_day(clock: Clock, days: float) -> None:
+def test_time_buckets_hold_every_list_and_divide_the_day(clock: Clock, days: float) -> None:
     ranker = Ranker(RankerConfig.of({"policy": "random", "slots": 1, "window": 60.0}), clock=clock)
     ranker.put_items([{"id": "a"}])
     begin, lists = clock.now, 300
@@ -172,14 +172,14 @@ def test_spans_of_time_hold_every_list_and_divide_the_day(clock: Clock, days: fl
     assert ranker.overview(hours=0).times == []
 
 
-def test_changes_are_those_of_the_spans_that_are_shown(ranker: Ranker, clock: Clock) -> None:
+def test_changes_are_those_within_the_time_buckets(ranker: Ranker, clock: Clock) -> None:
     begin = clock.now
     clock.now += 3 * 3600.0
     ranker.rank(order=["coffee", "cocoa"])
     ranker.flush()
     assert ranker.overview().changes == []
-    told = [(clock.now, "second"), (begin, "first"), (begin - DAY, "before"), (clock.now + DAY, "after")]
-    ranker._replica.changes += told
+    changes = [(clock.now, "second"), (begin, "first"), (begin - DAY, "before"), (clock.now + DAY, "after")]
+    ranker._replica.changes += changes
     assert [one.label for one in ranker.overview(hours=24).changes] == ["first", "second"]
     assert ranker.overview(hours=1).changes == [ConfigMarker(clock.now, "second")]
     assert ranker.overview(hours=0).changes == []
@@ -192,10 +192,10 @@ def test_a_ranker_without_lists_has_no_times(clock: Clock) -> None:
     assert ranker.slot_counts() == []
 
 
-# Those who watch
+# The response cache
 
 
-def test_those_who_watch_share_one_look(ranker: Ranker) -> None:
+def test_viewers_share_one_computation(ranker: Ranker) -> None:
     looks: list[str] = []
     clock = Clock(0.0)
 
@@ -214,7 +214,7 @@ def test_those_who_watch_share_one_look(ranker: Ranker) -> None:
     clock.now = first.at + TIMES * 0.1 - 0.01  # it took long to make, and is good for longer
     assert watched.answer(hosted, "a", 1.0, slow) is first
     clock.now += 0.02
-    assert watched.answer(hosted, "a", 60.0, slow) is first, "somebody who may be told older news"
+    assert watched.answer(hosted, "a", 60.0, slow) is first, "a request that accepts an older response"
     second = watched.answer(hosted, "a", 1.0, slow)
     assert second is not first
     assert looks == ["a", "b", "a"]
@@ -222,7 +222,7 @@ def test_those_who_watch_share_one_look(ranker: Ranker) -> None:
     assert watched.answer(again, "a", 1.0, slow).hosted is again
 
 
-def test_answers_that_are_kept_are_few_and_small(ranker: Ranker) -> None:
+def test_cached_responses_are_few_and_small(ranker: Ranker) -> None:
     watched, hosted = ResponseCache(), HostedRanker("r", "r", {}, ranker)
     for asked in range(2 * MOST):
         watched.answer(hosted, asked, 60.0, lambda: "small")

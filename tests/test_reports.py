@@ -1,4 +1,4 @@
-"""Reports for people: the right words for each situation, a page that needs nothing else, and the command."""
+"""Reports: the right sentences for each situation, a self-contained page, and the command."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import pytest
 from rankloop.analytics.intervals import NORMAL_95
 from rankloop.cli.main import main
 from rankloop.client import Client
-from rankloop.reports import Facts, Section, page, sections, text
+from rankloop.reports import ReportData, Section, page, sections, text
 from rankloop.reports import number_format as written
-from rankloop.reports.svg import hours, ticks
+from rankloop.reports.ab_test_verdict import verdict
+from rankloop.reports.svg import ticks, time_ticks
 from rankloop.reports.text import sparkline
-from rankloop.reports.time_spans import ends, spans
-from rankloop.reports.verdict import verdict
+from rankloop.reports.time_buckets import first_and_last_third, merge_buckets
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import LoggedConfig
 from test_client import served  # noqa: F401
@@ -33,9 +33,9 @@ NASTY = "<script>alert('x')</script>&\"quoted\""
 ORDER = ["a", "b", "c", NASTY]
 
 
-def facts(ranker: Ranker, clock: Clock, hours: float = 200.0) -> Facts:
+def facts(ranker: Ranker, clock: Clock, hours: float = 200.0) -> ReportData:
     ranker.flush()
-    return Facts("shop", clock.now, ranker.config.as_mapping(), ranker.overview(hours), ranker.diagnosis())
+    return ReportData("shop", clock.now, ranker.config.as_mapping(), ranker.overview(hours), ranker.diagnosis())
 
 
 def played(rate: float, control: float, lists: int, seed: int = 0, **more: Any) -> tuple[Ranker, Clock]:
@@ -76,9 +76,11 @@ def test_better() -> None:
     assert section.tone == "good"
     lift = ranker.overview().lift
     assert lift is not None
-    assert f"{100 * lift.low:+.1f}, {100 * lift.high:+.1f}" in section.lines[0]
+    assert f"{100 * lift.low:+.1f} to {100 * lift.high:+.1f}" in section.lines[0]
     assert "more than 99.9 %" in section.lines[0]
-    assert "This holds however often one looks." in section.lines
+    assert (
+        "The result is also significant in a sequential test, so it holds however often you check it." in section.lines
+    )
 
 
 def test_worse() -> None:
@@ -98,34 +100,34 @@ def test_too_early_says_how_many_lists_it_would_take() -> None:
     section = first(ranker, clock)
     assert section.headline.startswith("Too early to tell: ")
     assert section.tone == "open"
-    (line,) = [line for line in section.lines if "would show it" in line]
-    assert f"about {written.about(lists)} lists" in line
+    (line,) = [line for line in section.lines if "would detect it" in line]
+    assert f"about {written.rounded(lists)} lists" in line
     assert "(600 so far), in about" in line, "a list a minute: the pace is known"
 
 
-def test_no_difference_to_speak_of_says_what_a_small_one_would_take() -> None:
+def test_no_difference_says_how_many_lists_a_small_one_would_take() -> None:
     """Equal groups: a difference that takes many times the lists so far is no reason to wait."""
     ranker, clock = played(0.2, 0.2, 800, seed=1)
     section = first(ranker, clock)
     assert abs(verdict(facts(ranker, clock)).difference) < 0.01
-    assert "A difference of 5 % of control's click-through would take about" in " ".join(section.lines)
+    assert "A lift of 5 % would take about" in " ".join(section.lines)
 
 
-def test_as_good_where_no_difference_that_matters_is_left() -> None:
+def test_equivalent_if_any_lift_is_below_the_margin() -> None:
     section = first(*played(0.97, 0.97, 3000, seed=1))
-    assert section.headline.startswith("As good as control: ")
+    assert section.headline.startswith("Equivalent to control: ")
 
 
 def test_no_control_group_says_how_to_get_one() -> None:
     ranker, clock = played(0.3, 0.0, 200, traffic=1.0)
     section = first(ranker, clock)
-    assert "There is no control group" in section.headline
+    assert "No control group" in section.headline
     assert "traffic: 0.9" in section.lines[0]
     assert "order" in section.lines[0]
-    assert verdict(facts(ranker, clock)).state == "none"
+    assert verdict(facts(ranker, clock)).state == "no-control"
 
 
-def test_shadow_says_that_nobody_saw_it() -> None:
+def test_shadow_mode_has_no_comparison() -> None:
     section = first(*played(0.0, 0.3, 100, mode="shadow"))
     assert "shadow mode" in section.headline
     assert "traffic: 0.1" in section.lines[0]
@@ -137,16 +139,16 @@ def test_nothing_is_settled_yet() -> None:
     ranker.put_items([{"id": id} for id in ORDER])
     for n in range(20):
         ranker.rank(order=ORDER, visitor=f"v{n}")
-    assert "not known yet" in first(ranker, clock).headline
-    assert "20 wait" in first(ranker, clock).lines[0]
+    assert "no feedback for both groups yet" in first(ranker, clock).headline
+    assert "20 open decisions" in first(ranker, clock).lines[0]
 
 
-def test_a_ranker_that_nobody_asked_has_a_report() -> None:
+def test_a_ranker_without_decisions_has_a_report() -> None:
     clock = Clock()
     ranker = Ranker(RankerConfig.of({"policy": "gts", "slots": 2}), clock=clock)
-    told = text(facts(ranker, clock))
-    assert "There is no control group" in told
-    assert "Nothing was shown yet." in told
+    output = text(facts(ranker, clock))
+    assert "No control group" in output
+    assert "No item has been shown yet." in output
     ET.fromstring(page(facts(ranker, clock)))
 
 
@@ -162,14 +164,14 @@ def test_traffic_that_changed_is_compared_hour_by_hour() -> None:
     lift = ranker.overview().lift
     assert lift is not None
     assert lift.low > 0.1, "all hours together the policy seems far better"
-    assert found.hours
-    assert found.state == "early"
-    assert "only hours in which both were shown" in " ".join(first(ranker, clock).lines)
+    assert found.hourly
+    assert found.state == "inconclusive"
+    assert "compared hour by hour" in " ".join(first(ranker, clock).lines)
 
 
-def test_worth_of_lists_where_it_is_more_than_a_click() -> None:
+def test_mean_value_where_a_list_is_worth_more_than_a_click() -> None:
     ranker, clock = played(0.3, 0.3, 100, objective="clicks")
-    assert "clicks on average" in " ".join(first(ranker, clock).lines)
+    assert "Mean clicks per list: " in " ".join(first(ranker, clock).lines)
 
 
 # Other sections
@@ -177,37 +179,38 @@ def test_worth_of_lists_where_it_is_more_than_a_click() -> None:
 
 def test_a_rise_is_called_one_and_noise_is_not() -> None:
     ranker, clock = played(0.1, 0.1, 400, traffic=1.0)
-    assert said(ranker, clock, "time").startswith("No trend beyond noise.")
+    assert said(ranker, clock, "time").startswith("No significant trend.")
     visit(ranker, clock, np.random.default_rng(9), 0.4, 0.1, 400)
-    assert said(ranker, clock, "time").startswith("Click-through rose from ")
+    assert said(ranker, clock, "time").startswith("The click-through rate rose from ")
     visit(ranker, clock, np.random.default_rng(9), 0.02, 0.1, 1200)
-    assert said(ranker, clock, "time").startswith("Click-through fell from ")
+    assert said(ranker, clock, "time").startswith("The click-through rate fell from ")
 
 
-def test_regret_is_told_where_tellers_know_it() -> None:
+def test_regret_is_reported_where_feedback_has_it() -> None:
     ranker, clock = played(0.3, 0.2, 100)
-    assert "0.25 was lost with each list of the policy, and 0.25 with each of control" in said(ranker, clock, "regret")
+    assert "Regret per list: 0.25 in treatment, 0.25 in control." in said(ranker, clock, "regret")
     silent = Ranker(RankerConfig.of({"policy": "gts", "slots": 2}), clock=clock)
     assert "regret" not in {section.key for section in sections(facts(silent, clock))}
 
 
 def test_items_and_exploration() -> None:
     ranker, clock = played(0.3, 0.2, 600)
-    told = said(ranker, clock, "exploration")
-    assert told.startswith("Exploring made up ")
-    assert "explore_daily" in told
-    assert "By what it believes today" in told
+    output = said(ranker, clock, "exploration")
+    assert output.startswith("Exploration made up ")
+    assert "explore_daily" in output
+    assert "By current estimates" in output
     ranker.put_items([{"id": "unseen"}])
-    assert "Nobody has seen 1 item: unseen." in said(ranker, clock, "items")
+    assert "Never shown: 1 item (unseen)." in said(ranker, clock, "items")
     frugal, clock = played(0.3, 0.2, 400, explore_daily=60)
     assert re.search(
-        r"Exploring changed \d+ lists of \d+; [\d.]+ % of them were clicked", said(frugal, clock, "exploration")
+        r"Exploration changed \d+ of \d+ lists. Their click-through rate is [\d.]+ %",
+        said(frugal, clock, "exploration"),
     )
     blind, clock = played(0.3, 0.2, 60, policy="toprank", prior=None, rounds=100)
-    assert "is not known" in said(blind, clock, "exploration")
+    assert "is unknown" in said(blind, clock, "exploration")
 
 
-def test_a_wrong_click_model_comes_first_with_the_command_that_mends_it() -> None:
+def test_a_wrong_click_model_comes_first_with_the_command_that_fixes_it() -> None:
     clock, rng = Clock(), np.random.default_rng(1)
     ranker = Ranker(RankerConfig.of({"policy": "cascade-ucb1", "slots": 3}), clock=clock)
     ranker.put_items([{"id": id} for id in ORDER])
@@ -215,36 +218,39 @@ def test_a_wrong_click_model_comes_first_with_the_command_that_mends_it() -> Non
         ranker.feedback(ranker.rank().id, clicked=[slot for slot in range(3) if rng.random() < 0.3])
         clock.now += 10.0
     found = sections(facts(ranker, clock))[1]
-    assert (found.key, found.tone) == ("visitors", "bad")
-    assert "had several clicks" in " ".join(found.lines)
-    assert found.commands == ['rankloop rankers replace shop --set \'params={"feedback": "semi-bandit"}\'']
-    assert "rankloop rankers replace shop" in text(facts(ranker, clock))
+    assert (found.key, found.tone) == ("click_model", "bad")
+    assert "have several clicks" in " ".join(found.lines)
+    assert found.commands == ['rankloop rankers challenger shop --set \'params={"feedback": "semi-bandit"}\'']
+    assert "rankloop rankers challenger shop" in text(facts(ranker, clock))
 
 
 def test_the_state_of_the_rollout() -> None:
     ranker, clock = played(0.3, 0.2, 100, guardrail=True)
-    told = said(ranker, clock, "rollout")
-    assert "50 % of the visitors" in told
-    assert "more than 10 % below control's" in told
-    assert "Feedback came for 100 of 100 lists: most of it within 10 seconds, 2 seconds on average." in told
-    assert f"position {ranker.position:,}" in told
+    output = said(ranker, clock, "rollout")
+    assert "50 % of visitors" in output
+    assert "more than 10 % below control" in output
+    assert (
+        "Feedback received for 100 of 100 lists (delay: median at most 10 seconds, 90th percentile at most 10 seconds, "
+        "mean 2 seconds)." in output
+    )
+    assert f"position {ranker.position:,}" in output
     ranker.feedback(ranker.rank(order=ORDER).id, clicked=[0])
     late = ranker.rank(order=ORDER).id
     for event in ("one", "two"):
         ranker.feedback(late, clicked=[0], event=event)
-    assert "1 event came too late" in said(ranker, clock, "rollout")
+    assert "1 feedback event arrived too late" in said(ranker, clock, "rollout")
     plain, clock = played(0.3, 0.2, 10, traffic=1.0)
-    assert "every visitor" in said(plain, clock, "rollout")
-    assert "No guard" in said(plain, clock, "rollout")
+    assert "all visitors" in said(plain, clock, "rollout")
+    assert "No guardrail" in said(plain, clock, "rollout")
 
 
-def test_a_guard_that_fell_back_comes_first() -> None:
+def test_a_tripped_guardrail_comes_first() -> None:
     ranker, clock = played(0.02, 0.5, 600, guardrail={"min_lists": 50})
     ranker.tick()
     found = sections(facts(ranker, clock))[1]
     assert (found.key, found.tone) == ("rollout", "bad")
     assert "below control's" in found.lines[0]
-    assert found.commands == ["rankloop rankers release shop"]
+    assert found.commands == ["rankloop rankers reset-guardrail shop"]
 
 
 # The page
@@ -255,12 +261,12 @@ def words_of(element: ET.Element) -> str:
 
 
 @pytest.fixture(scope="module")
-def told() -> Facts:
+def data() -> ReportData:
     return facts(*played(0.3, 0.15, 900))
 
 
-def test_the_page_needs_nothing_else_and_runs_nothing(told: Facts) -> None:
-    made = page(told)
+def test_the_page_needs_nothing_else_and_runs_nothing(data: ReportData) -> None:
+    made = page(data)
     assert "http" not in made
     for forbidden in (
         "<script",
@@ -278,15 +284,15 @@ def test_the_page_needs_nothing_else_and_runs_nothing(told: Facts) -> None:
     assert not re.search(r"\son[a-z]+=", made), "no handlers"
 
 
-def test_the_page_is_well_formed_and_has_all_the_words(told: Facts) -> None:
-    tree = ET.fromstring(page(told))
-    told_words = words_of(tree).replace("\u00a0", " ")
-    for section in sections(told):
+def test_the_page_is_well_formed_and_has_all_the_words(data: ReportData) -> None:
+    tree = ET.fromstring(page(data))
+    words = words_of(tree).replace("\u00a0", " ")
+    for section in sections(data):
         for line in (section.title, section.headline, *section.lines):
-            assert " ".join(line.split()) in told_words
+            assert " ".join(line.split()) in words
         for table in section.tables:
             for row in table.rows:
-                assert all(cell in told_words for cell in row)
+                assert all(cell in words for cell in row)
     assert len(list(tree.iter("svg"))) >= 3
     assert all(svg.find("title") is not None for svg in tree.iter("svg"))
     assert {"prefers-color-scheme: dark", "@media print"} <= {
@@ -296,18 +302,18 @@ def test_the_page_is_well_formed_and_has_all_the_words(told: Facts) -> None:
     }
 
 
-def test_what_others_wrote_is_text_and_nothing_else(told: Facts) -> None:
-    made = page(told)
+def test_what_others_wrote_is_text_and_nothing_else(data: ReportData) -> None:
+    made = page(data)
     assert NASTY in words_of(ET.fromstring(made))
     assert "alert('x')</script>" not in made
-    named = Facts("<b>&\"'", told.made, told.config, told.overview, told.diagnosis)
+    named = ReportData("<b>&\"'", data.time, data.config, data.overview, data.diagnosis)
     tree = ET.fromstring(page(named))
     assert tree.findtext("body/main/header/h1") == "<b>&\"'"
     assert not any(words_of(b).startswith("&") for b in tree.iter("b"))
 
 
-def test_every_number_of_a_chart_is_one(told: Facts) -> None:
-    tree = ET.fromstring(page(told))
+def test_every_number_of_a_chart_is_one(data: ReportData) -> None:
+    tree = ET.fromstring(page(data))
     for svg in tree.iter("svg"):
         for element in svg.iter():
             for name, value in element.attrib.items():
@@ -318,44 +324,44 @@ def test_every_number_of_a_chart_is_one(told: Facts) -> None:
                     assert "inf" not in value
 
 
-def test_the_terminal_has_all_the_words_too(told: Facts) -> None:
-    made = text(told, 80)
+def test_the_terminal_has_all_the_words_too(data: ReportData) -> None:
+    made = text(data, 80)
     flat = " ".join(made.split())
-    for section in sections(told):
+    for section in sections(data):
         for line in (section.title, section.headline, *section.lines):
             assert " ".join(line.split()) in flat
-    assert re.search(r"policy +[▁▂▃▄▅▆▇█ ]{3,}", made)
+    assert re.search(r"treatment +[▁▂▃▄▅▆▇█ ]{3,}", made)
 
 
 # Parts
 
 
-def test_spans_lose_no_list() -> None:
+def test_merged_buckets_keep_every_list() -> None:
     ranker, clock = played(0.3, 0.2, 500)
     times = facts(ranker, clock).overview.times
     for most in (1, 7, 40):
-        found = spans(times, most)
+        found = merge_buckets(times, most)
         assert len(found) <= most
-        assert sum(one.policy.settled + one.control.settled for one in found) == 500
+        assert sum(one.treatment.settled + one.control.settled for one in found) == 500
         assert all(a.start + a.seconds == b.start for a, b in pairwise(found))
-    assert spans([], 5) == []
-    parts = ends(times)
+    assert merge_buckets([], 5) == []
+    parts = first_and_last_third(times)
     assert parts is not None
-    assert all(0.2 < part.settled / facts(ranker, clock).policy.settled < 0.45 for part in parts)
+    assert all(0.2 < part.settled / facts(ranker, clock).treatment.settled < 0.45 for part in parts)
 
 
 def test_numbers_as_people_read_them() -> None:
     assert written.percent(0.1234) == "12.3 %"
     assert written.percent(0.01234) == "1.23 %"
     assert written.percent(None) == "–"
-    assert [written.about(n) for n in (7.4, 123.0, 98765.0)] == ["7", "120", "99,000"]
-    assert [written.span(s) for s in (0.5, 1.0, 90.0, 7200.0, 86400 * 3.5)] == [
+    assert [written.rounded(n) for n in (7.4, 123.0, 98765.0)] == ["7", "120", "99,000"]
+    assert [written.duration(s) for s in (0.5, 1.0, 90.0, 7200.0, 86400 * 3.5)] == [
         "0.5 seconds", "1 second", "1.5 minutes", "2 hours", "3.5 days",
     ]  # fmt: skip
     assert written.count(1, "list") == "1 list"
     assert written.moment(0.0) == "1970-01-01 00:00 UTC"
     assert ticks(0.0, 0.43) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
-    assert len(hours(0.0, 86400.0 * 80)) <= 7
+    assert len(time_ticks(0.0, 86400.0 * 80)) <= 7
     assert sparkline([0.0, None, 1.0], 0.0, 1.0) == "▁ █"
 
 
@@ -382,7 +388,13 @@ def test_a_report_by_command(shop: str, capsys: pytest.CaptureFixture[str], tmp_
     assert main(["report", "shop", "--html", str(path)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("shop · cascade-ucb1 · ")
-    for title in ("Is it better?", "Items", "Exploration", "Do visitors click as it assumes?", "Rollout and feedback"):
+    for title in (
+        "Is it better than control?",
+        "Items",
+        "Exploration",
+        "Does the click model fit?",
+        "Rollout and feedback",
+    ):
         assert f"\n{title}\n" in out
     ET.fromstring(path.read_text(encoding="utf-8"))
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
@@ -390,23 +402,23 @@ def test_a_report_by_command(shop: str, capsys: pytest.CaptureFixture[str], tmp_
     found = json.loads(capsys.readouterr().out)
     assert found["ranker"] == "shop"
     assert found["overview"]["groups"]["treatment"]["lists"] + found["overview"]["groups"]["control"]["lists"] == 60
-    assert {section["key"] for section in found["sections"]} >= {"comparison", "items", "visitors", "rollout"}
+    assert {section["key"] for section in found["sections"]} >= {"comparison", "items", "click_model", "rollout"}
 
 
 def sentence(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What is said on stderr: one line, and nothing on stdout."""
     assert main(["report", *words]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("rankloop: ")
-    assert told.err.count("\n") == 1
-    return told.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("rankloop: ")
+    assert output.err.count("\n") == 1
+    return output.err
 
 
 def test_what_can_be_wrong_is_said_in_one_sentence(
     shop: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert "ranker 'nobody' does not exist" in sentence(capsys, "nobody")
+    assert "ranker 'missing' does not exist" in sentence(capsys, "missing")
     assert "--hours is 0.0" in sentence(capsys, "shop", "--hours", "0")
     assert "--html" in sentence(capsys, "shop", "--html", str(tmp_path))
     (tmp_path / "file").write_text("")
@@ -434,7 +446,7 @@ def test_the_example_of_the_documentation_runs_as_written(
     exec(compile(code, "report.md", "exec"), {"__name__": "page"})
     monkeypatch.setenv("RANKLOOP_KEY", keys["admin"])
     assert main(["report", "cafe", "--url", url]) == 0
-    assert "Is it better?" in capsys.readouterr().out
+    assert "Is it better than control?" in capsys.readouterr().out
 
 
 def test_the_example_of_a_page_runs(tmp_path: Path) -> None:
@@ -443,8 +455,8 @@ def test_the_example_of_a_page_runs(tmp_path: Path) -> None:
     ET.fromstring((tmp_path / "report.html").read_text(encoding="utf-8"))
 
 
-def test_a_service_of_another_version_is_named(told: Facts) -> None:
+def test_a_service_of_another_version_is_named(data: ReportData) -> None:
     from rankloop.errors import RankloopError
 
-    with pytest.raises(RankloopError, match="of another version"):
-        Facts.of("shop", 0.0, {}, {"policy": "gts"}, {})
+    with pytest.raises(RankloopError, match="another version"):
+        ReportData.of("shop", 0.0, {}, {"policy": "gts"}, {})

@@ -129,8 +129,8 @@ def test_a_list_its_feedback_and_what_is_said_of_both(http: Http) -> None:
     assert [slot["rule"] for slot in decision["slots"]] == ["ranked", "pinned"]
     for slot, one in zip(decision["slots"], ranking["items"], strict=True):
         assert {name: slot[name] for name in one} == one, "why it stood there is remembered"
-    assert "exploring" in decision["slots"][0]["words"]
-    assert decision["words"].endswith("the visitor clicked slot 0.")
+    assert "exploration" in decision["slots"][0]["reason"]
+    assert decision["summary"].endswith("the visitor clicked slot 0.")
     assert (decision["policy"], decision["seed"], decision["group"]) == ("cascade-lin-ts", 5, "treatment")
     assert [len(slot["features"]) for slot in decision["slots"]] == [DIM, DIM]
     assert [event["event"] for event in decision["events"]] == ["e1", "e2"]

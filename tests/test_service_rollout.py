@@ -131,7 +131,7 @@ def test_replacing_is_one_command(
     out = capsys.readouterr().out
     assert out.startswith(
         "Cannot tell whether the challenger random predicts clicks better than the active cascade-ucb1. "
-        "There are no estimates of random from which clicks could be predicted.\nThe challenger follows the log"
+        "Clicks cannot be predicted without estimates of random.\nThe challenger follows the log"
     )
     main(["rankers", "challenger", "shop", "--policy", "gts"])
     capsys.readouterr()
@@ -169,7 +169,7 @@ def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
     end: str,
 ) -> None:
     visit(http, 60)
-    monkeypatch.setattr("rankloop.analytics.comparison.EVERY", 50)
+    monkeypatch.setattr("rankloop.analytics.comparison.PAUSE_ENTRIES", 50)
     monkeypatch.setattr("rankloop.hosting.challenger_rebuild.PAUSE", 1.0)  # it is not ready before the end
     assert http("PUT", "/v1/rankers/r/challenger", LINEAR | {"policy": "cascade-ucb1"}).status_code == 202
     assert http("GET", "/v1/rankers/r/challenger").json()["state"] == "rebuilding"

@@ -176,9 +176,9 @@ def test_equal_policies_cannot_be_told_apart(log: MemoryStore, other: RankerConf
 def test_what_cannot_be_compared_says_why(log: MemoryStore) -> None:
     blind = comparison(RIGHT, config("random"), log)
     assert (blind.verdict, blind.lists, blind.difference) == ("cannot tell", 0, None)
-    assert blind.reason == "There are no estimates of random from which clicks could be predicted."
+    assert blind.reason == "Clicks cannot be predicted without estimates of random."
     both = comparison(config("toprank"), config("random"), log)
-    assert both.reason == "There are no estimates of random and toprank from which clicks could be predicted."
+    assert both.reason == "Clicks cannot be predicted without estimates of random and toprank."
     few = comparison(RIGHT, config("ensemble", prior=[9.0, 1.0]), cascade_log(99)[0])
     assert (few.verdict, few.lists) == ("cannot tell", 99)
     assert few.reason == "Fewer than 100 lists could be compared."
@@ -188,14 +188,14 @@ def test_what_cannot_be_compared_says_why(log: MemoryStore) -> None:
     amounts = comparison(config("gts"), config("cascade-lin-ts"), cascade_log(150, values=True)[0])
     assert (amounts.verdict, amounts.reason) == (
         "cannot tell",
-        "Outcomes are amounts, and these predictions are of clicks.",
+        "Outcomes are amounts, but the predictions are click probabilities.",
     )
 
 
 @pytest.mark.parametrize("page", [1, 7, 100])
 def test_scores_equal_a_plain_loop_over_the_same_pages(page: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beta counts by hand, which learn after each page, beside a constant; a log has one put, then list and click."""
-    monkeypatch.setattr("rankloop.analytics.comparison.PAGE", page)
+    monkeypatch.setattr("rankloop.analytics.comparison.PAGE_ENTRIES", page)
     store, visits = cascade_log(200, seed=3)
     found = comparison(config("ensemble", prior=[1.0, 3.0]), RIGHT, store)
     a, b = dict.fromkeys(ATTRACTION, 1.0), dict.fromkeys(ATTRACTION, 3.0)

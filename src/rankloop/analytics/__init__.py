@@ -1,1 +1,1 @@
-"""What the log tells about a ranker: counters, estimates, comparisons and diagnoses. Nothing here changes a ranker."""
+"""Analytics of a ranker: counters, estimates, comparisons and diagnoses. Nothing here changes a ranker."""

@@ -1,4 +1,4 @@
-"""Which settings fit visitors who click in another way than a policy assumes."""
+"""Suggest settings that fit how visitors click, where a policy assumes another click model."""
 
 from __future__ import annotations
 
@@ -9,58 +9,66 @@ from typing import Any
 from rankloop.analytics.click_assumptions import ClickAssumptions
 from rankloop.catalogue.setting_use import unread_by
 
-WORDS = {
-    "cascade": "visitors read from the top and stop at the first click: read clicks as a cascade",
-    "last-click": "visitors read from the top and may go on after a click: read clicks down to the last",
-    "semi-bandit": "visitors look at the whole list: read every slot as seen",
-    "position-based": "visitors look at lower places less: read clicks with the bias of each place",
-    "choice": "visitors click once and look at lower places less: read a list as one choice, and learn the biases",
+CLICK_MODEL_ADVICE = {
+    "cascade": "Visitors seem to scan from the top and stop at the first click: use the cascade click model",
+    "last-click": "Visitors seem to scan from the top and may continue after a click: learn from all slots down to the "
+    "last click",
+    "semi-bandit": "Visitors seem to look at the whole list: learn from every slot",
+    "position-based": "Visitors seem to look at lower slots less often: use a position-based click model",
+    "choice": "Visitors seem to click once and to look at lower slots less often: use a choice model that learns the "
+    "position bias",
 }
-CORRECT = "places are looked at otherwise than the bias says: correct it"
-ANY = "gts"
-"""A policy that takes any of these, for those whose policy does not."""
-CHOOSES = "epoch-ucb-upb-star"
-"""A policy of choice that learns biases by itself."""
+BIAS_ADVICE = "The configured position bias does not match the clicks: correct it"
+FALLBACK_POLICY = "gts"
+"""Suggested where the policy in use does not accept another click model."""
+CHOICE_POLICY = "epoch-ucb-upb-star"
+"""A choice model that learns the position bias."""
 
 
 def advise(
     assumes: ClickAssumptions, feedback: str, bias: Sequence[float] | None = None
 ) -> tuple[str, dict[str, object] | None]:
-    """What to do, in words and as settings that replace the ranker's; None where they would not be accepted."""
+    """Return advice as a sentence and as settings to change; None for settings that the ranker would refuse.
+
+    Args:
+        assumes: what the policy in use assumes.
+        feedback: the click model that fits.
+        bias: estimated position bias by slot.
+    """
     settings = _settings(assumes, feedback, bias)
-    same = feedback == assumes.feedback and assumes.bias is not None
-    words = f"It seems that {CORRECT if same else WORDS[feedback]}"
+    same_model = feedback == assumes.feedback and assumes.bias is not None
+    text = BIAS_ADVICE if same_model else CLICK_MODEL_ADVICE[feedback]
     if settings is None:
-        return f"{words}.", None
-    told = dict(settings)
-    if bias is not None and told.get("bias") is not None:
-        told["bias"] = [f"{one:g}" for one in bias]
-    return f"{words} ({', '.join(f'{name}: {_plain(value)}' for name, value in told.items())}).", settings
+        return f"{text}.", None
+    printed = dict(settings)
+    if bias is not None and printed.get("bias") is not None:
+        printed["bias"] = [f"{one:g}" for one in bias]
+    return f"{text} ({', '.join(f'{name}: {_plain(value)}' for name, value in printed.items())}).", settings
 
 
 def _settings(assumes: ClickAssumptions, feedback: str, bias: Sequence[float] | None) -> dict[str, object] | None:
-    made: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if feedback == "position-based" or (assumes.bias is not None and feedback == assumes.feedback):
         if bias is None or len(bias) != assumes.slots:
             return None
-        made["bias"] = list(bias)
+        changes["bias"] = list(bias)
     if feedback == assumes.feedback:
         pass
     elif feedback == "choice":
-        made["policy"] = CHOOSES
+        changes["policy"] = CHOICE_POLICY
     elif assumes.takes_feedback and (feedback != "position-based" or assumes.fractional):
-        made["params"] = {**assumes.settings.params, "feedback": feedback}
+        changes["params"] = {**assumes.settings.params, "feedback": feedback}
     else:
-        made |= {"policy": "pbm-ucb"} if made else {"policy": ANY, "params": {"feedback": feedback}}
-    if "policy" in made:
-        kept = assumes.settings.as_mapping()
-        kept.pop("params", None)
-        there = [name for name, value in kept.items() if name != "objective" or value != "any-click"]
-        for name in unread_by(made["policy"], made.get("params", {}), there):
-            made.setdefault(name, None)
-    return made if assumes.accepts(made) else None
+        changes |= {"policy": "pbm-ucb"} if changes else {"policy": FALLBACK_POLICY, "params": {"feedback": feedback}}
+    if "policy" in changes:
+        current = assumes.settings.as_mapping()
+        current.pop("params", None)
+        configured = [name for name, value in current.items() if name != "objective" or value != "any-click"]
+        for name in unread_by(changes["policy"], changes.get("params", {}), configured):
+            changes.setdefault(name, None)
+    return changes if assumes.accepts(changes) else None
 
 
 def _plain(value: object) -> str:
-    """As it would stand in a file of settings."""
+    """Return a value as a settings file would show it."""
     return json.dumps(value, ensure_ascii=False).replace('"', "")

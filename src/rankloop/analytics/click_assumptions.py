@@ -1,4 +1,4 @@
-"""What a policy assumes about visitors and slots."""
+"""The click model and the position bias that a policy assumes."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from rankloop.schema import RankerSettings
 
 Accepts = Callable[[Mapping[str, object]], bool]
-"""Whether changed settings, by name, would be accepted for a challenger of the ranker."""
+"""Returns whether changed settings, by name, would be accepted for a challenger of the ranker."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClickAssumptions:
-    """How a policy reads clicks."""
+    """How a policy interprets clicks."""
 
     settings: RankerSettings
-    feedback: str
-    single: bool  # a list has at most one click
-    learns: bool
-    ignores_slots: bool  # what it learns of an item does not depend on the slot
-    takes_feedback: bool  # it may be configured to read clicks in another way
-    fractional: bool  # also with a partial exposure of slots
-    bias: tuple[float, ...] | None  # position bias by slot, where the policy uses it
+    feedback: str  # the click model: cascade, last-click, semi-bandit, position-based or choice
+    single: bool  # learns from at most one click per list
+    learns: bool  # learns from clicks at all
+    ignores_slots: bool  # what it learns about an item does not depend on the slot
+    takes_feedback: bool  # accepts another click model (params.feedback)
+    fractional: bool  # accepts the position-based model too
+    bias: tuple[float, ...] | None  # position bias by slot, if the policy uses it
     accepts: Accepts
 
     @property

@@ -1,4 +1,4 @@
-"""Do visitors click as the policy assumes? Judged from counts, and only where the counts are beyond noise."""
+"""Check from counts whether visitors click as the click model of a policy assumes."""
 
 from __future__ import annotations
 
@@ -18,51 +18,60 @@ from rankloop.analytics.intervals import NORMAL_95, wilson
 from rankloop.analytics.position_effects import PositionEffects, slot_effects
 from rankloop.types import FloatArray
 
-SEVERAL = 0.05
-"""Share of the clicked lists that may have several clicks before a policy that reads only the first loses too much."""
-OFF = 0.2
-"""Share by which a place may differ from what is assumed of it."""
-STOPS = 0.5
-"""Share of the clicks that would follow a click if nobody stopped there, below which visitors are said to stop."""
-ERROR = 0.01
-"""Probability that chance alone makes any place of a ranker look wrong."""
-LEAST = 100
-"""Clicked lists before anything is said, and clicks that had to follow another."""
-VAGUE = 0.5
-"""Standard error of a log effect from which on nothing is known of a place."""
-SCANS = ("cascade", "last-click")
-"""Who reads lists from the top: nothing below the first click need have been looked at."""
+MAX_MULTIPLE_CLICK_SHARE = 0.05
+"""Share of clicked lists that may have several clicks before a policy that learns from one click loses too much."""
+MAX_EFFECT_DEVIATION = 0.2
+"""Relative difference between the measured and the assumed effect of a slot that is tolerated."""
+MIN_CONTINUE_RATIO = 0.5
+"""Visitors are taken to stop at a click if clicks below a click are less than this share of the expected number."""
+FALSE_ALARM_PROBABILITY = 0.01
+"""Probability that chance alone violates the check of a ranker's slots."""
+MIN_CLICKED_LISTS = 100
+"""Clicked lists that a check needs."""
+MIN_EXPECTED_CLICKS = 50
+"""Expected clicks below a click that a check needs."""
+MIN_CLICKS_FOR_LAST_CLICK = 0.05
+"""Share of the expected clicks below a click from which on last-click is suggested instead of cascade."""
+MAX_LOG_EFFECT_ERROR = 0.5
+"""Standard error of a log effect above which the effect of a slot counts as unknown."""
+MIN_FALL_ERRORS = 3.0
+"""Standard errors by which a lower slot must fall behind to count as less examined."""
+TOP_DOWN_MODELS = ("cascade", "last-click")
+"""Click models in which visitors scan from the top and may not examine slots below a click."""
+
+ClicksBelow = tuple[float, float, float]
+"""Observed clicks below a click, expected number, and its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssumptionCheck:
-    """One assumption of a policy: whether it holds, and what to do where it does not."""
+    """The check of one assumption of a policy, with advice if it is violated."""
 
-    name: str  # several-clicks, after-a-click or slots
-    state: str  # fine, wrong, unsure (too little data) or unjudged (counts cannot tell, or it does not matter)
-    words: str
+    name: str  # multiple-clicks, clicks-after-click or position-bias
+    state: str  # ok, violated, insufficient-data, or not-tested (counts cannot decide, or it does not matter)
+    finding: str
     advice: str | None = None
-    settings: dict[str, Any] | None = None  # that would fit: what to replace the ranker's with
+    settings: dict[str, Any] | None = None  # changes of the ranker's settings that would fit
 
 
 @dataclass(frozen=True, slots=True)
 class SlotEffect:
-    """Click rate in a place beside that of the same items in another, with a 95 % interval."""
+    """Click rate in a slot relative to the same items in the reference slot, with a 95 % interval."""
 
     slot: int
-    reference: int  # the slot that it is compared with
+    reference: int
     shown: int
     clicked: int
-    effect: float | None  # None where too little is known
+    effect: float | None  # None if too little is known
     low: float | None
     high: float | None
     assumed: float | None  # by the policy
-    off: bool  # beyond noise and by more than is harmless
+    mismatch: bool  # differs from the assumed effect significantly and by more than is tolerated
 
 
 @dataclass(frozen=True)
 class ClickEvidence:
-    """Counts that tell click models apart, both groups together."""
+    """Counts from which click models can be distinguished, of both groups together."""
 
     lists: NDArray[np.int64]  # [4] by number of clicks
     tables: Mapping[str, NDArray[np.uint32]]  # [n, P]; see `rankloop.analytics.click_counters`
@@ -70,204 +79,214 @@ class ClickEvidence:
 
     @property
     def clicked(self) -> int:
-        """Lists with a click."""
+        """Number of lists with a click."""
         return int(self.lists[1:].sum())
 
-    def counted(self, scans: bool) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        """Shown and clicked, [n, P]: down to the first click of a list only, or in all of it."""
+    def counts(self, top_down: bool) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Return how often items were shown and clicked, [n, P]: down to the first click of a list, or in all slots."""
         t = self.tables
-        return (t["settled"] - t["below"], t["first"]) if scans else (t["settled"], t["first"] + t["again"])
+        return (t["settled"] - t["below"], t["first"]) if top_down else (t["settled"], t["first"] + t["again"])
 
 
-def judge(assumes: ClickAssumptions, counts: ClickEvidence) -> tuple[list[AssumptionCheck], list[SlotEffect]]:
-    """All assumptions of a policy, and what places do."""
+def check_click_model(
+    assumes: ClickAssumptions, evidence: ClickEvidence
+) -> tuple[list[AssumptionCheck], list[SlotEffect]]:
+    """Return the checks of all assumptions of a policy, and the measured effects of the slots."""
     if not assumes.learns:
-        return [AssumptionCheck("several-clicks", "unjudged", f"{assumes.policy} learns nothing from clicks.")], []
-    follow = after_click(counts)
-    places, effects = _places(assumes, counts)
-    told = effects is not None
-    checks = [_several(assumes, counts, follow, told)] if assumes.single else [_after(assumes, counts, follow)]
-    checks.append(_judged_places(assumes, counts, places, effects, follow))
-    return checks, places
+        return [AssumptionCheck("multiple-clicks", "not-tested", f"{assumes.policy} does not learn from clicks.")], []
+    below = clicks_below(evidence)
+    slots, effects = _measure_slots(assumes, evidence)
+    if assumes.single:
+        first = _check_multiple_clicks(assumes, evidence, below, measured=effects is not None)
+    else:
+        first = _check_after_click(assumes, below)
+    return [first, _check_position_bias(assumes, evidence, slots, effects, below)], slots
 
 
 # Several clicks
 
 
-def after_click(counts: ClickEvidence) -> tuple[float, float, float]:
-    """Clicks after a click above; those to be expected if nobody stopped there; the latter's standard error.
+def clicks_below(evidence: ClickEvidence) -> ClicksBelow:
+    """Return the clicks below a click, the number expected if visitors continued, and its standard error.
 
-    Expected is what the same items in the same places got where nothing above them was clicked.
+    The expectation follows from the click rates of the same items in the same slots without a click above.
     """
-    shown, first = counts.counted(scans=True)
-    below = counts.tables["below"]
+    shown, first = evidence.counts(top_down=True)
+    below = evidence.tables["below"]
     known = (shown > 0) & (below > 0)
     n, m = shown[known].astype(np.float64), below[known].astype(np.float64)
     rate = first[known] / n
     expected, variance = float((m * rate).sum()), float((m * m * rate * (1.0 - rate) / n).sum())
-    return float(counts.tables["again"][known].sum()), expected, math.sqrt(variance)
+    return float(evidence.tables["again"][known].sum()), expected, math.sqrt(variance)
 
 
-def stops(follow: tuple[float, float, float]) -> bool:
-    """Whether visitors credibly click far less after a click than before."""
-    found, expected, error = follow
-    gap = STOPS * expected - found
-    return gap > NormalDist().inv_cdf(1.0 - ERROR) * math.sqrt(STOPS * expected + (STOPS * error) ** 2)
+def visitors_stop(below: ClicksBelow) -> bool:
+    """Return whether visitors click significantly less after a click than before."""
+    observed, expected, error = below
+    gap = MIN_CONTINUE_RATIO * expected - observed
+    spread = math.sqrt(MIN_CONTINUE_RATIO * expected + (MIN_CONTINUE_RATIO * error) ** 2)
+    return gap > NormalDist().inv_cdf(1.0 - FALSE_ALARM_PROBABILITY) * spread
 
 
-def _several(
-    assumes: ClickAssumptions, counts: ClickEvidence, follow: tuple[float, float, float], places: bool
+def _check_multiple_clicks(
+    assumes: ClickAssumptions, evidence: ClickEvidence, below: ClicksBelow, *, measured: bool
 ) -> AssumptionCheck:
-    """For policies that read one click of a list; whether effects of places can be told."""
-    name, clicked, several = "several-clicks", counts.clicked, int(counts.lists[2:].sum())
-    if clicked < LEAST:
-        return AssumptionCheck(name, "unsure", f"Too little data: {_n(clicked, 'clicked list')}; {LEAST} are needed.")
+    """Check a policy that learns from one click per list; `measured` says whether slot effects could be measured."""
+    name, clicked, several = "multiple-clicks", evidence.clicked, int(evidence.lists[2:].sum())
+    if clicked < MIN_CLICKED_LISTS:
+        needed = f"{_count(clicked, 'clicked list')}, {MIN_CLICKED_LISTS} are required"
+        return AssumptionCheck(name, "insufficient-data", f"Not enough data: {needed}.")
     bounds = wilson(several, clicked)
-    said = f"{several:,} of {clicked:,} clicked lists ({100 * several / clicked:.1f} %) had several clicks"
-    if bounds is None or bounds[0] <= SEVERAL:
-        return AssumptionCheck(name, "fine", f"{said}; up to {100 * SEVERAL:.0f} % is no matter.")
-    words = f"{said}, and {assumes.policy} learns only from the first of each."
-    if stops(follow) or not places:
-        return AssumptionCheck(name, "wrong", words, *advise(assumes, "last-click"))
-    effects = slot_effects(*counts.counted(scans=False))
-    model = "position-based" if _falling(effects) else "semi-bandit"
-    return AssumptionCheck(name, "wrong", words, *advise(assumes, model, _bias(effects)))
+    text = f"{several:,} of {clicked:,} clicked lists ({100 * several / clicked:.1f} %) have several clicks"
+    if bounds is None or bounds[0] <= MAX_MULTIPLE_CLICK_SHARE:
+        return AssumptionCheck(name, "ok", f"{text}; up to {100 * MAX_MULTIPLE_CLICK_SHARE:.0f} % is tolerated.")
+    text = f"{text}, but {assumes.policy} learns from the first click only."
+    if visitors_stop(below) or not measured:
+        return AssumptionCheck(name, "violated", text, *advise(assumes, "last-click"))
+    effects = slot_effects(*evidence.counts(top_down=False))
+    model = "position-based" if _falls(effects) else "semi-bandit"
+    return AssumptionCheck(name, "violated", text, *advise(assumes, model, _bias(effects)))
 
 
-def _after(assumes: ClickAssumptions, counts: ClickEvidence, follow: tuple[float, float, float]) -> AssumptionCheck:
-    """For policies that read every click, and for which a slot below a click was seen like any other."""
-    name, (found, expected, _) = "after-a-click", follow
-    if assumes.feedback in SCANS:
-        return AssumptionCheck(name, "unjudged", "Every click down to the last is read, whether visitors go on or not.")
-    if expected < LEAST / 2:
-        return AssumptionCheck(
-            name, "unsure", f"Too little data: {expected:.0f} clicks after a click were to be expected."
-        )
-    said = f"Below a click there were {found:,.0f} more, where {expected:,.0f} were to be expected if nobody stopped"
-    if not stops(follow):
-        return AssumptionCheck(name, "fine", f"{said}.")
-    words = f"{said}: visitors stop, and {assumes.policy} takes what they did not look at for disliked."
-    advice, settings = advise(assumes, "last-click" if found > 0.05 * expected else "cascade")
+def _check_after_click(assumes: ClickAssumptions, below: ClicksBelow) -> AssumptionCheck:
+    """Check a policy that learns from every click and takes slots below a click as examined."""
+    name, (observed, expected, _) = "clicks-after-click", below
+    if assumes.feedback in TOP_DOWN_MODELS:
+        text = "Not relevant: the policy learns from all slots down to the last click."
+        return AssumptionCheck(name, "not-tested", text)
+    if expected < MIN_EXPECTED_CLICKS:
+        text = f"Not enough data: {expected:.0f} clicks below a click are expected, {MIN_EXPECTED_CLICKS} are required."
+        return AssumptionCheck(name, "insufficient-data", text)
+    text = f"{observed:,.0f} clicks below a click; {expected:,.0f} are expected if visitors continue after a click"
+    if not visitors_stop(below):
+        return AssumptionCheck(name, "ok", f"{text}.")
+    text = f"{text}. Visitors stop, and {assumes.policy} learns unexamined items as not clicked."
+    advice, settings = advise(assumes, "last-click" if observed > MIN_CLICKS_FOR_LAST_CLICK * expected else "cascade")
     if assumes.settings.aggregate != "sum":
-        advice += " Or else each click is told by itself: then only the first counts, and aggregate: sum counts all."
-    return AssumptionCheck(name, "wrong", words, advice, settings)
+        advice += " If you send one feedback event per click, set aggregate: sum; otherwise only the first one counts."
+    return AssumptionCheck(name, "violated", text, advice, settings)
 
 
-# Places
+# Position bias
 
 
-def _unjudged(assumes: ClickAssumptions, counts: ClickEvidence) -> str | None:
-    """Why counts cannot say whether the policy is right about places, or why it does not matter."""
+def _not_tested(assumes: ClickAssumptions, evidence: ClickEvidence) -> str | None:
+    """Return why the position bias cannot be tested from counts or does not matter, or None if it is tested."""
     if assumes.slots < 2:
-        return "Lists have one place."
+        return "Lists have only one slot."
     if not assumes.ignores_slots:
-        return f"{assumes.policy} learns by itself what places do, or compares only items that share them."
-    if assumes.contextual or counts.segments > 1:
+        return f"{assumes.policy} learns the position bias itself or compares only items in the same slots."
+    if assumes.contextual or evidence.segments > 1:
         which = "contexts" if assumes.contextual else "segments"
-        return f"Lists differ by {which}: where an item stood says who saw it, and counts cannot tell the two apart."
+        return f"Lists differ by {which}, so counts cannot separate the effect of a slot from that of the visitors."
     if assumes.amounts:
-        return "Amounts are learned from, not clicks."
+        return "Outcomes are amounts, not clicks."
     return None
 
 
-def _assumed(assumes: ClickAssumptions) -> FloatArray:
-    """What the policy takes the places to do, [P]; NaN where that cannot be compared."""
-    places = min(assumes.slots, MAX_TRACKED_SLOTS)
+def _assumed_effects(assumes: ClickAssumptions) -> FloatArray:
+    """Return the slot effects that the policy assumes, [P]; NaN where they cannot be compared."""
+    tracked = min(assumes.slots, MAX_TRACKED_SLOTS)
     if assumes.bias is None:
-        return np.ones(places)
-    bias = np.array(assumes.bias[:places])
+        return np.ones(tracked)
+    bias = np.array(assumes.bias[:tracked])
     assumed = np.where(bias > 0, bias, np.nan)
     if assumes.slots > MAX_TRACKED_SLOTS:
-        assumed[-1] = np.nan  # all that follow are counted together
+        assumed[-1] = np.nan  # this counter includes all later slots
     return assumed
 
 
-def _places(assumes: ClickAssumptions, counts: ClickEvidence) -> tuple[list[SlotEffect], PositionEffects | None]:
-    if _unjudged(assumes, counts) is not None:
+def _measure_slots(
+    assumes: ClickAssumptions, evidence: ClickEvidence
+) -> tuple[list[SlotEffect], PositionEffects | None]:
+    """Return the measured effect of every slot compared with the assumed one; none if they cannot be tested."""
+    if _not_tested(assumes, evidence) is not None:
         return [], None
-    shown, clicked = counts.counted(assumes.feedback in SCANS)
-    effects, assumed = slot_effects(shown, clicked), _assumed(assumes)
-    anchor = effects.anchor()
-    if math.isnan(assumed[anchor]):
-        anchor = int(np.argmax(np.nan_to_num(assumed)))
-    assumed = assumed / assumed[anchor]
-    logs, error = effects.beside(np.zeros(len(assumed)), anchor)
-    off, _ = effects.beside(np.log(assumed), anchor)
-    sure = NormalDist().inv_cdf(1.0 - ERROR / (2 * max(1, len(assumed) - 1)))
-    found = []
+    shown, clicked = evidence.counts(assumes.feedback in TOP_DOWN_MODELS)
+    effects, assumed = slot_effects(shown, clicked), _assumed_effects(assumes)
+    reference = effects.reference()
+    if math.isnan(assumed[reference]):
+        reference = int(np.argmax(np.nan_to_num(assumed)))
+    assumed = assumed / assumed[reference]
+    logs, error = effects.relative_to(reference, np.zeros(len(assumed)))
+    deviation, _ = effects.relative_to(reference, np.log(assumed))
+    # Bonferroni: all slots but the reference are tested.
+    z = NormalDist().inv_cdf(1.0 - FALSE_ALARM_PROBABILITY / (2 * max(1, len(assumed) - 1)))
+    measured = []
     for p, (log, se) in enumerate(zip(logs.tolist(), error.tolist(), strict=True)):
-        known = se < VAGUE
-        wrong = p != anchor and known and abs(off[p]) > max(sure * se, math.log1p(OFF))
-        effect, low, high = (math.exp(log + z * se) for z in (0.0, -NORMAL_95, NORMAL_95))
-        found.append(
+        known = se < MAX_LOG_EFFECT_ERROR
+        mismatch = p != reference and known and abs(deviation[p]) > max(z * se, math.log1p(MAX_EFFECT_DEVIATION))
+        effect, low, high = (math.exp(log + q * se) for q in (0.0, -NORMAL_95, NORMAL_95))
+        measured.append(
             SlotEffect(
                 slot=p,
-                reference=anchor,
+                reference=reference,
                 shown=int(shown[:, p].sum()),
                 clicked=int(clicked[:, p].sum()),
                 effect=effect if known else None,
                 low=low if known else None,
                 high=high if known else None,
                 assumed=None if math.isnan(assumed[p]) else float(assumed[p]),
-                off=bool(wrong),
+                mismatch=bool(mismatch),
             )
         )
-    return found, effects
+    return measured, effects
 
 
-def _judged_places(
+def _check_position_bias(
     assumes: ClickAssumptions,
-    counts: ClickEvidence,
-    places: list[SlotEffect],
+    evidence: ClickEvidence,
+    slots: list[SlotEffect],
     effects: PositionEffects | None,
-    follow: tuple[float, float, float],
+    below: ClicksBelow,
 ) -> AssumptionCheck:
-    name, why, stop = "slots", _unjudged(assumes, counts), stops(follow)
-    if why is None and stop and not (assumes.single or assumes.feedback in SCANS):
-        why = "Visitors stop at a click, and while that is read wrongly nothing can be said of places."
-    if why is not None or effects is None:
-        return AssumptionCheck(name, "unjudged", why or "")
-    known = [one for one in places if one.slot != one.reference and one.effect is not None and one.assumed is not None]
-    wrong = [one for one in known if one.off]
+    """Check a policy whose estimates do not depend on the slot."""
+    name, reason, stop = "position-bias", _not_tested(assumes, evidence), visitors_stop(below)
+    if reason is None and stop and not (assumes.single or assumes.feedback in TOP_DOWN_MODELS):
+        reason = "Visitors stop at a click; until the click model fits, slot effects cannot be measured."
+    if reason is not None or effects is None:
+        return AssumptionCheck(name, "not-tested", reason or "")
+    known = [one for one in slots if one.slot != one.reference and one.effect is not None and one.assumed is not None]
+    wrong = [one for one in known if one.mismatch]
     if not known:
-        return AssumptionCheck(name, "unsure", "Too little data: hardly any items were clicked in different places.")
-    rule = f"(Named are places off by more than {100 * OFF:.0f} %, with an error of {100 * ERROR:.0f} %.)"
+        return AssumptionCheck(name, "insufficient-data", "Not enough data: few items were clicked in several slots.")
+    tolerance, error = f"{100 * MAX_EFFECT_DEVIATION:.0f} %", f"{100 * FALSE_ALARM_PROBABILITY:.0f} %"
+    rule = f"(Tolerance {tolerance}, false-alarm probability {error}.)"
     if not wrong:
-        some = "" if len(known) == len(places) - 1 else f" ({len(known)} of {len(places) - 1} could be told)"
-        return AssumptionCheck(
-            name, "fine", f"The same items are clicked in lower places as {assumes.policy} assumes{some}. {rule}"
-        )
-    told = ", ".join(
+        some = "" if len(known) == len(slots) - 1 else f" ({len(known)} of {len(slots) - 1} slots could be tested)"
+        return AssumptionCheck(name, "ok", f"Click rates by slot are as {assumes.policy} assumes{some}. {rule}")
+    measured = ", ".join(
         f"{_two(one.effect)} [{_two(one.low)}, {_two(one.high)}] in slot {one.slot} (assumed: {_two(one.assumed)})"
         for one in wrong
     )
-    who = "bias" if assumes.bias is not None else "policy"
-    compared = f"Compared with slot {wrong[0].reference}, the same items are clicked differently"
-    words = f"{compared} than the {who} says: {told}. {rule}"
+    source = "configured bias" if assumes.bias is not None else "policy"
+    text = f"Click rates of the same items relative to slot {wrong[0].reference} differ from what the {source} assumes"
+    text = f"{text}: {measured}. {rule}"
     if assumes.bias is None and stop:
-        return AssumptionCheck(name, "wrong", words, *advise(assumes, "choice"))
+        return AssumptionCheck(name, "violated", text, *advise(assumes, "choice"))
     model = "position-based" if assumes.bias is None else assumes.feedback
-    everywhere = slot_effects(*counts.counted(scans=False))
-    return AssumptionCheck(name, "wrong", words, *advise(assumes, model, _bias(everywhere, assumes.bias)))
+    all_slots = slot_effects(*evidence.counts(top_down=False))
+    return AssumptionCheck(name, "violated", text, *advise(assumes, model, _bias(all_slots, assumes.bias)))
 
 
-def _falling(effects: PositionEffects) -> bool:
-    """Whether some place is credibly looked at less than one above it."""
-    anchor = effects.anchor()
-    off, error = effects.beside(np.zeros(len(effects.log)), anchor)
-    below = np.arange(len(off)) > anchor
-    return bool((below & (off < -math.log1p(OFF)) & (off < -3.0 * error) & (error < VAGUE)).any())
+def _falls(effects: PositionEffects) -> bool:
+    """Return whether some slot is examined significantly less than the reference slot above it."""
+    reference = effects.reference()
+    logs, error = effects.relative_to(reference, np.zeros(len(effects.log)))
+    lower = np.arange(len(logs)) > reference
+    clear = (logs < -math.log1p(MAX_EFFECT_DEVIATION)) & (logs < -MIN_FALL_ERRORS * error)
+    return bool((lower & clear & (error < MAX_LOG_EFFECT_ERROR)).any())
 
 
-def _bias(effects: PositionEffects, known: tuple[float, ...] | None = None) -> list[float] | None:
-    """Estimated probabilities that each place is looked at, the largest 1; as configured where that is not known."""
-    anchor = effects.anchor()
-    logs, error = effects.beside(np.zeros(len(effects.log)), anchor)
+def _bias(effects: PositionEffects, configured: tuple[float, ...] | None = None) -> list[float] | None:
+    """Return the estimated position bias, with maximum 1; unknown slots keep the configured one. None without both."""
+    reference = effects.reference()
+    logs, error = effects.relative_to(reference, np.zeros(len(effects.log)))
     bias = np.exp(logs)
-    for p in np.flatnonzero(error >= VAGUE):
-        if known is None or known[anchor] <= 0:
+    for p in np.flatnonzero(error >= MAX_LOG_EFFECT_ERROR):
+        if configured is None or configured[reference] <= 0:
             return None
-        bias[p] = known[p] / known[anchor]
+        bias[p] = configured[p] / configured[reference]
     return [float(one) for one in np.round(bias / bias.max(), 2)]
 
 
@@ -275,5 +294,5 @@ def _two(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _n(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Two policies on the same log: which of them predicts the clicks of visitors better?"""
+"""Compare two policies on the same log by how well they predict clicks."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from rankloop.eventlog.events import DecisionMade
 from rankloop.eventlog.store import LogEntry
 from rankloop.types import EMPTY, BoolArray, FloatArray
 
-PAGE = 100
-"""Entries that both replicas follow at once: what they learn from them, they know after them."""
-EVERY = 500
-"""Entries between two pauses."""
-MIN_LISTS = 100
-"""Lists below which nothing is said: the normal interval of a mean needs some."""
-CLIP = 0.001
-"""Predictions lie in [CLIP, 1 - CLIP]: one click on an item that nobody had seen must not decide everything."""
+PAGE_ENTRIES = 100
+"""Log entries that one replica applies before the other one continues."""
+PAUSE_ENTRIES = 500
+"""Log entries between two calls of `pause`."""
+MIN_COMPARED_LISTS = 100
+"""Lists needed for a verdict: the normal interval of a mean is not reliable for fewer."""
+MIN_PROBABILITY = 0.001
+"""Predictions are clipped to [MIN_PROBABILITY, 1 - MIN_PROBABILITY], so that one surprising click cannot decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How well two policies predicted the same lists before either learned from them.
+    """How well two policies predicted clicks on the same lists, each before it learned from them.
 
     The score of a list is the sum over its items of the Bernoulli log-likelihood of "clicked" under the policy's
     probability of a click in that slot. `difference` is the mean over lists of the challenger's score minus that of
@@ -40,39 +40,39 @@ class Comparison:
     difference: float | None
     low: float | None
     high: float | None
-    verdict: str  # better, worse or cannot tell: the challenger beside the active policy
-    reason: str | None  # why it cannot tell
+    verdict: str  # of the challenger compared with the active policy: better, worse or cannot tell
+    reason: str | None  # why there is no verdict
 
 
 class PredictionJudge:
-    """Compares predictions of the lists that two replicas settle: both settle the same ones, the active one first."""
+    """Scores the predictions of two replicas that settle the same lists, the active one first."""
 
     def __init__(self, active: ReplayedState, challenger: ReplayedState) -> None:
         self._replicas = (active, challenger)
-        self._predicted: dict[str, tuple[FloatArray | None, FloatArray]] = {}  # by the active one, and what happened
-        self._without: set[int] = set()  # which of the two has no predictions
+        self._predicted: dict[str, tuple[FloatArray | None, FloatArray]] = {}  # active prediction and outcome
+        self._without: set[int] = set()  # indices of the replicas without predictions
         self._amounts = False
-        self._lists, self._mean, self._squares = 0, 0.0, 0.0  # of the differences; squares are of deviations
-        active.witness, challenger.witness = self._first, self._second
+        self._lists, self._mean, self._squares = 0, 0.0, 0.0  # of the score differences; squared deviations
+        active.witness, challenger.witness = self._see_active, self._see_challenger
 
-    def _first(self, shown: DecisionMade, outcome: FloatArray) -> None:
-        """A list settles at the active policy."""
+    def _see_active(self, shown: DecisionMade, outcome: FloatArray) -> None:
+        """Store the prediction of the active policy for a list that settles."""
         self._predicted[shown.id] = self._replicas[0].learners.predict(shown), outcome
 
-    def _second(self, shown: DecisionMade, outcome: FloatArray) -> None:
-        """The same list settles at the challenger: compare what both had predicted."""
-        ours, happened = self._predicted.pop(shown.id)
-        theirs, there = self._replicas[1].learners.predict(shown), shown.items != EMPTY
-        self._without |= {at for at, one in enumerate((ours, theirs)) if one is None}
-        if ours is None or theirs is None or not there.any():
+    def _see_challenger(self, shown: DecisionMade, outcome: FloatArray) -> None:
+        """Score both predictions when the same list settles at the challenger."""
+        active, observed = self._predicted.pop(shown.id)
+        challenger, filled = self._replicas[1].learners.predict(shown), shown.items != EMPTY
+        self._without |= {at for at, prediction in enumerate((active, challenger)) if prediction is None}
+        if active is None or challenger is None or not filled.any():
             return
-        # Both are scored on what happened as the active policy reads it: the challenger may read amounts as clicks.
-        clicked = happened[there] != 0
-        self._amounts = self._amounts or bool((clicked & (happened[there] != 1)).any())
-        self._add(_score(theirs[there], clicked) - _score(ours[there], clicked))
+        # Both are scored on the outcome as the active policy reads it: the challenger may read amounts as clicks.
+        clicked = observed[filled] != 0
+        self._amounts = self._amounts or bool((clicked & (observed[filled] != 1)).any())
+        self._add(_score(challenger[filled], clicked) - _score(active[filled], clicked))
 
     def _add(self, difference: float) -> None:
-        """Welford's update of mean and squared deviations."""
+        """Update mean and squared deviations (Welford)."""
         difference = round(difference, 12)  # equal policies may differ in the last bits of their sums
         self._lists += 1
         before = difference - self._mean
@@ -80,32 +80,32 @@ class PredictionJudge:
         self._squares += before * (difference - self._mean)
 
     def comparison(self) -> Comparison:
-        """What it has seen so far."""
+        """Return the comparison over all lists scored so far."""
         names = [replica.config.policy for replica in self._replicas]
         n, low, high = self._lists, None, None
         if n > 1:
             half = NORMAL_95 * math.sqrt(self._squares / (n - 1) / n)
             low, high = self._mean - half, self._mean + half
-        reason = self._why_not(low, high)
+        reason = self._no_verdict(low, high)
         verdict = "cannot tell" if reason is not None else "better" if self._mean > 0 else "worse"
         return Comparison(names[0], names[1], n, self._mean if n else None, low, high, verdict, reason)
 
-    def _why_not(self, low: float | None, high: float | None) -> str | None:
-        """Why the numbers cannot tell which one is better, if they cannot."""
+    def _no_verdict(self, low: float | None, high: float | None) -> str | None:
+        """Return why there is no verdict, or None if there is one."""
         if self._without:
             names = " and ".join(sorted({self._replicas[at].config.policy for at in self._without}))
-            return f"There are no estimates of {names} from which clicks could be predicted."
+            return f"Clicks cannot be predicted without estimates of {names}."
         if self._amounts:
-            return "Outcomes are amounts, and these predictions are of clicks."
-        if self._lists < MIN_LISTS or low is None or high is None:
-            return f"Fewer than {MIN_LISTS} lists could be compared."
+            return "Outcomes are amounts, but the predictions are click probabilities."
+        if self._lists < MIN_COMPARED_LISTS or low is None or high is None:
+            return f"Fewer than {MIN_COMPARED_LISTS} lists could be compared."
         if low <= 0.0 <= high:
             return "The 95 % interval of the difference contains 0."
         return None
 
 
 def _score(probability: FloatArray, clicked: BoolArray) -> float:
-    p = np.clip(probability, CLIP, 1.0 - CLIP)
+    p = np.clip(probability, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     return float(np.log(np.where(clicked, p, 1.0 - p)).sum())
 
 
@@ -115,19 +115,19 @@ def compare(
     entries: Iterable[LogEntry],
     pause: Callable[[], None] = lambda: None,
 ) -> Comparison:
-    """Let two fresh replicas follow a log in step, page by page, and compare what they predicted.
+    """Apply a log to two fresh replicas in step, page by page, and compare their predictions.
 
     Args:
-        active: of the policy that decides; it has seen nothing.
-        challenger: of the policy that may replace it; it has seen nothing.
+        active: fresh replica with the active policy.
+        challenger: fresh replica with the challenger.
         entries: the log from its beginning, read once.
-        pause: called now and then, to let others work.
+        pause: called every `PAUSE_ENTRIES` entries, to let other threads run.
     """
-    judge, left, read = PredictionJudge(active, challenger), iter(entries), 0
-    while page := list(islice(left, PAGE)):
+    judge, remaining, read = PredictionJudge(active, challenger), iter(entries), 0
+    while page := list(islice(remaining, PAGE_ENTRIES)):
         for replica in (active, challenger):
-            replica.follow(page, page=PAGE)
-        if (read + len(page)) // EVERY > read // EVERY:
+            replica.follow(page, page=PAGE_ENTRIES)
+        if (read + len(page)) // PAUSE_ENTRIES > read // PAUSE_ENTRIES:
             pause()
         read += len(page)
     active.witness = challenger.witness = None

@@ -1,4 +1,4 @@
-"""How a ranker has done: counts that follow from the log, kept as it grows."""
+"""Counters of decisions, feedback and outcomes, updated as a ranker applies its log."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.analytics.click_counters import COUNT, TOGETHER, ClickCounters, joined
+from rankloop.analytics.click_counters import COUNT, ClickCounters, SettledList, join_lists
 from rankloop.arrays import Array
 from rankloop.eventlog.events import DecisionMade
 from rankloop.types import EMPTY, FloatArray, IntArray
 
 GROUPS = ("treatment", "control")
 FIELDS = ("lists", "settled", "clicked", "value", "regret", "known", "exploring", "slots", "explored")
-"""Lists; those whose outcome is known; those clicked; what they were worth; what they lost against the best list, and
-for how many that is known; shares of scores that explored, over so many slots; lists in which exploring changed
-something."""
-MINUTES, HOURS = 2 * 24 * 60, 90 * 24
-"""So many are remembered; minutes that are forgotten count for their hour."""
-LAGS = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
-"""Seconds from a list to its feedback, the upper ends of what is counted together."""
+"""Counts of each group: lists; lists with a known outcome; lists with a click; summed value; summed regret; lists with
+a known regret; summed exploration shares; slots that these shares are of; lists that exploration changed. Snapshots
+store these names."""
+LISTS, SETTLED, CLICKED, VALUE, REGRET, REGRET_LISTS, EXPLORATION, EXPLORATION_SLOTS, EXPLORED = range(len(FIELDS))
+MAX_MINUTES, MAX_HOURS = 2 * 24 * 60, 90 * 24
+"""Minutes and hours with counters of their own. The oldest minute is added to its hour, the oldest hour is dropped."""
+FEEDBACK_DELAY_BOUNDS = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
+"""Upper bounds, in seconds, of the bins that count the time from a decision to its first feedback."""
 MAX_TRACKED_SLOTS = 10
-"""Slots that are told apart for each item; the last one counts for all that follow."""
+"""Slots that are counted separately for each item; the last one counts all later slots too."""
+BATCH_LISTS = 512
+"""Lists whose items are counted in one vectorized update: counting them one by one would dominate the cost."""
+SECONDS_PER_DAY = 86400
 
-LISTS, SETTLED, CLICKED, VALUE, REGRET, KNOWN, EXPLORING, SLOTS, EXPLORED = range(len(FIELDS))
-Counts = list[list[float]]  # of each group, of each field
+Counts = list[list[float]]  # [group, field]
 
 
 def _zero() -> Counts:
@@ -36,110 +39,129 @@ def _zero() -> Counts:
 
 
 class Counters:
-    """Counts lists by group: in total, by time, by item and slot. An outcome counts at the time of its decision."""
+    """Counts of decisions and outcomes by group: in total, by time, by item and slot.
+
+    An outcome counts at the time of its decision. Counts by item and slot are deferred: lists collect here until a
+    batch is full or the counts are read.
+    """
 
     def __init__(self, slots: int, capacity: int) -> None:
-        self.since: float | None = None  # the first list
+        self.since: float | None = None  # time of the first decision
         self.total = _zero()
         self.minutes: OrderedDict[int, Counts] = OrderedDict()
-        self.hours: OrderedDict[int, Counts] = OrderedDict()  # of the minutes before those
+        self.hours: OrderedDict[int, Counts] = OrderedDict()  # before the first of the minutes
         self._today, self.explored_today = 0, 0
-        self.feedback_delays, self.feedback_delay_seconds = [0] * (len(LAGS) + 1), 0.0
+        self.feedback_delays, self.feedback_delay_seconds = [0] * (len(FEEDBACK_DELAY_BOUNDS) + 1), 0.0
         self.late = self.closed = self.withdrawn = 0
-        self._listed: list[list[IntArray]] = [[] for _ in GROUPS]  # not counted yet, as with clicks
-        self._places = np.minimum(np.arange(slots), MAX_TRACKED_SLOTS - 1)
-        shape = (len(GROUPS), capacity, min(slots, MAX_TRACKED_SLOTS))
-        self._shown = np.zeros(shape, dtype=COUNT)
-        self.clicks = ClickCounters(slots, MAX_TRACKED_SLOTS, capacity)
+        self._tracked = np.minimum(np.arange(slots), MAX_TRACKED_SLOTS - 1)
+        self._shown = np.zeros((len(GROUPS), capacity, min(slots, MAX_TRACKED_SLOTS)), dtype=COUNT)
+        self._clicks = ClickCounters(slots, MAX_TRACKED_SLOTS, capacity)
+        self._deferred_lists: tuple[list[IntArray], ...] = ([], [])  # by group
+        self._deferred_outcomes: list[SettledList] = []
 
     def grow(self, capacity: int) -> None:
-        """Make room for items."""
+        """Make room for `capacity` items."""
         if capacity > self._shown.shape[1]:
             self._shown = np.pad(self._shown, ((0, 0), (0, capacity - self._shown.shape[1]), (0, 0)))
-            self.clicks.grow(capacity)
+            self._clicks.grow(capacity)
 
     @property
     def shown(self) -> NDArray[np.uint32]:
-        """How often each item was listed, [groups, items, places]."""
-        self._catch_up()
+        """How often each item was shown in each slot, [groups, items, slots]."""
+        self._count_lists()
         return self._shown
 
     @property
+    def clicks(self) -> ClickCounters:
+        """The counters of clicks, up to date."""
+        self._count_outcomes()
+        return self._clicks
+
+    @property
     def clicked(self) -> NDArray[np.uint32]:
-        """How often it was clicked there, [groups, items, places]."""
-        self.clicks.catch_up()
+        """How often each item was clicked in each slot, [groups, items, slots]."""
         return self.clicks.hits
 
-    def listed(self, shown: DecisionMade) -> None:
-        """A list was decided."""
+    def count_decision(self, decision: DecisionMade) -> None:
+        """Count a decision."""
         if self.since is None:
-            self.since = shown.time
-        minute = int(shown.time // 60)
+            self.since = decision.time
+        minute = int(decision.time // 60)
         counts = self.minutes.get(minute)
         if counts is None:
-            counts = self._begin(minute)
-        group = 1 if shown.group == "control" else 0
-        for own in (self.total[group], counts[group]):
-            own[LISTS] += 1
-            own[EXPLORING] += shown.exploring
-            own[SLOTS] += shown.judged
-            own[EXPLORED] += shown.explored
-        if shown.explored:
-            self.explored_today = 1 + self.explored_on(shown.time)
-            self._today = int(shown.time // 86400)
-        self._listed[group].append(shown.items)
-        if len(self._listed[group]) >= TOGETHER:
-            self._catch_up()
+            counts = self._start_minute(minute)
+        group = 1 if decision.group == "control" else 0
+        for fields in (self.total[group], counts[group]):
+            fields[LISTS] += 1
+            fields[EXPLORATION] += decision.exploring
+            fields[EXPLORATION_SLOTS] += decision.judged
+            fields[EXPLORED] += decision.explored
+        if decision.explored:
+            self.explored_today = 1 + self.explored_on(decision.time)
+            self._today = int(decision.time // SECONDS_PER_DAY)
+        lists = self._deferred_lists[group]
+        lists.append(decision.items)
+        if len(lists) >= BATCH_LISTS:
+            self._count_lists()
 
     def explored_on(self, time: float) -> int:
-        """Lists that exploring changed on the day of the last one, if this is the same day."""
-        return self.explored_today if int(time // 86400) == self._today else 0
+        """Return how many decisions exploration changed on the day of a time, if that is the last such day, else 0."""
+        return self.explored_today if int(time // SECONDS_PER_DAY) == self._today else 0
 
-    def _begin(self, minute: int) -> Counts:
+    def _start_minute(self, minute: int) -> Counts:
+        """Return the counters of a new minute; the oldest minutes are added to their hours."""
         counts = self.minutes[minute] = _zero()
-        while len(self.minutes) > MINUTES:
-            old, gone = self.minutes.popitem(last=False)
-            hour = self.hours.setdefault(old // 60, _zero())
-            for own, more in zip(hour, gone, strict=True):
-                own[:] = [a + b for a, b in zip(own, more, strict=True)]
-        while len(self.hours) > HOURS:
+        while len(self.minutes) > MAX_MINUTES:
+            oldest, dropped = self.minutes.popitem(last=False)
+            hour = self.hours.setdefault(oldest // 60, _zero())
+            for fields, added in zip(hour, dropped, strict=True):
+                fields[:] = [a + b for a, b in zip(fields, added, strict=True)]
+        while len(self.hours) > MAX_HOURS:
             self.hours.popitem(last=False)
         return counts
 
-    def told(self, shown: DecisionMade, time: float) -> None:
-        """The first feedback for a list came."""
-        lag = time - shown.time
-        self.feedback_delays[bisect_left(LAGS, lag)] += 1
-        self.feedback_delay_seconds += lag
+    def count_feedback(self, decision: DecisionMade, time: float) -> None:
+        """Count the delay of the first feedback for a decision."""
+        delay = time - decision.time
+        self.feedback_delays[bisect_left(FEEDBACK_DELAY_BOUNDS, delay)] += 1
+        self.feedback_delay_seconds += delay
 
-    def settled(self, shown: DecisionMade, outcome: FloatArray, regret: float | None) -> bool:
-        """The outcome of a list is known: what each slot was worth; whether there was any click."""
-        group, values = 1 if shown.group == "control" else 0, outcome.tolist()
+    def count_outcome(self, decision: DecisionMade, outcome: FloatArray, regret: float | None) -> bool:
+        """Count the final outcome [k] of a decision; return whether it has a click."""
+        group, values = 1 if decision.group == "control" else 0, outcome.tolist()
         clicked = any(values)
-        minute = int(shown.time // 60)
+        minute = int(decision.time // 60)
         counts = self.minutes.get(minute) or self.hours.get(minute // 60)
-        for own in (self.total[group],) if counts is None else (self.total[group], counts[group]):
-            own[SETTLED] += 1
-            own[CLICKED] += clicked
-            own[VALUE] += sum(values)
+        for fields in (self.total[group],) if counts is None else (self.total[group], counts[group]):
+            fields[SETTLED] += 1
+            fields[CLICKED] += clicked
+            fields[VALUE] += sum(values)
             if regret is not None:
-                own[REGRET] += regret
-                own[KNOWN] += 1
-        self.clicks.settled(group, shown.explored, shown.items, outcome)
+                fields[REGRET] += regret
+                fields[REGRET_LISTS] += 1
+        if values:
+            self._deferred_outcomes.append((group, decision.explored, decision.items, outcome))
+            if len(self._deferred_outcomes) >= BATCH_LISTS:
+                self._count_outcomes()
         return clicked
 
-    def _catch_up(self) -> None:
-        """Count what was put off."""
-        for counts, lists in zip(self._shown, self._listed, strict=True):
+    def _count_lists(self) -> None:
+        """Count the deferred lists by item and slot."""
+        for counts, lists in zip(self._shown, self._deferred_lists, strict=True):
             if lists:
-                items, slots, _ = joined(lists)
-                there = items != EMPTY
-                np.add.at(counts, (items[there], self._places[slots[there]]), 1)
+                items, slots, _ = join_lists(lists)
+                filled = items != EMPTY
+                np.add.at(counts, (items[filled], self._tracked[slots[filled]]), 1)
                 lists.clear()
 
+    def _count_outcomes(self) -> None:
+        """Hand the deferred outcomes to the counters of clicks."""
+        batch, self._deferred_outcomes = self._deferred_outcomes, []
+        self._clicks.count(batch)
+
     def arrays(self) -> dict[str, Array]:
-        """All counts."""
-        found: dict[str, Array] = {
+        """Return copies of all counts by name, for a snapshot."""
+        arrays: dict[str, Array] = {
             "total": np.array(self.total),
             "feedback_delays": np.array(self.feedback_delays, dtype=np.int64),
             "others": np.array(
@@ -150,23 +172,21 @@ class Counters:
             "shown": self.shown.copy(),
             **{f"clicks.{name}": array for name, array in self.clicks.arrays().items()},
         }
-        for name, kept in (("minutes", self.minutes), ("hours", self.hours)):
-            found[f"{name}.at"] = np.array(list(kept), dtype=np.int64)
-            found[name] = np.array(list(kept.values())).reshape(-1, len(GROUPS), len(FIELDS))
-        return found
+        for name, periods in (("minutes", self.minutes), ("hours", self.hours)):
+            arrays[f"{name}.at"] = np.array(list(periods), dtype=np.int64)
+            arrays[name] = np.array(list(periods.values())).reshape(-1, len(GROUPS), len(FIELDS))
+        return arrays
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what `arrays` gave."""
+        """Restore the counts that `arrays` returned."""
         self.total = arrays["total"].tolist()
-        self.feedback_delays, self.feedback_delay_seconds = (
-            arrays["feedback_delays"].tolist(),
-            float(arrays["feedback_delay_seconds"]),
-        )
+        self.feedback_delays = arrays["feedback_delays"].tolist()
+        self.feedback_delay_seconds = float(arrays["feedback_delay_seconds"])
         self.late, self.closed, self.withdrawn, self._today, self.explored_today = arrays["others"].tolist()
         since = float(arrays["since"])
         self.since = None if math.isnan(since) else since
-        self._shown, self._listed = arrays["shown"].astype(COUNT), [[] for _ in GROUPS]
-        self.clicks.restore({name.removeprefix("clicks."): array for name, array in arrays.items()})
-        for name, kept in (("minutes", self.minutes), ("hours", self.hours)):
-            kept.clear()
-            kept.update(zip(arrays[f"{name}.at"].tolist(), arrays[name].tolist(), strict=True))
+        self._shown, self._deferred_lists, self._deferred_outcomes = arrays["shown"].astype(COUNT), ([], []), []
+        self._clicks.restore({name.removeprefix("clicks."): array for name, array in arrays.items()})
+        for name, periods in (("minutes", self.minutes), ("hours", self.hours)):
+            periods.clear()
+            periods.update(zip(arrays[f"{name}.at"].tolist(), arrays[name].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""One decision, looked up: what was shown and why, and what happened."""
+"""The history of one decision: the list, the explanation of each slot, and the feedback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rankloop.types import EMPTY
 
 @dataclass(frozen=True, slots=True)
 class ExplainedSlot:
-    """One slot of a list, and why this item stood there."""
+    """One slot of a list, and why the item was ranked there."""
 
     slot: int
     item: str | None
@@ -27,12 +27,12 @@ class ExplainedSlot:
     prior_share: float | None
     exploration_share: float | None
     features: list[float] | None
-    words: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionEvent:
-    """What happened to a list."""
+    """A feedback event or the withdrawal of a decision."""
 
     time: float
     kind: str  # feedback or withdrawn
@@ -43,7 +43,7 @@ class DecisionEvent:
 
 @dataclass(frozen=True, slots=True)
 class DecisionHistory:
-    """What was shown and why, and what happened."""
+    """A decision with explanations and feedback."""
 
     decision: str
     number: int
@@ -56,26 +56,26 @@ class DecisionHistory:
     seed: int
     state: str  # open, settled, withdrawn or closed
     context: list[float] | None
-    candidates: list[str] | None  # where the caller said which
+    candidates: list[str] | None  # if the request restricted them
     slots: list[ExplainedSlot]
-    proposed: list[str] | None  # what the policy would have shown instead
+    proposed: list[str] | None  # the policy's list, if the control ranking was shown instead
     events: list[DecisionEvent]
-    words: str
+    summary: str
     propensity: PropensityAnswer | None = None
-    position: int = 0  # in the log, of the state that it was made from
+    position: int = 0  # log position of the state from which the decision was made
     config: int = 0  # version of the configuration
-    numerics: str = ""  # what can change a last bit of it
+    numerics: str = ""  # versions of everything that can change the last bits
 
 
 class _ToEvent(EventFollower[DecisionEvent]):
-    """Makes an event of a record that says what happened to a list; of another, nothing."""
+    """Converts log events that concern a decision after it was made; others become None."""
 
     def on_feedback(self, record: FeedbackReceived) -> DecisionEvent:
-        """Feedback."""
+        """Return the feedback event."""
         return DecisionEvent(record.time, "feedback", record.event or None, record.outcome.tolist(), record.final)
 
     def on_withdrawn(self, record: Withdrawn) -> DecisionEvent:
-        """The list was never shown."""
+        """Return the withdrawal."""
         return DecisionEvent(record.time, "withdrawn")
 
 
@@ -120,7 +120,7 @@ def history(
         slots=_slots(shown, listed),
         proposed=None if shown.proposed is None else [ids[at] for at in shown.proposed.tolist() if at != EMPTY],
         events=events,
-        words=_words(shown, events, state),
+        summary=_summary(shown, events, state),
         propensity=None if shown.propensity is None else shown.propensity.answer(),
         position=shown.position,
         config=shown.config,
@@ -128,59 +128,65 @@ def history(
     )
 
 
-def _slots(shown: DecisionMade, places: Sequence[RankedItem]) -> list[ExplainedSlot]:
-    left = iter(places)
+def _slots(shown: DecisionMade, listed: Sequence[RankedItem]) -> list[ExplainedSlot]:
+    remaining = iter(listed)
     slots = []
     for slot, column in enumerate(shown.items.tolist()):
         if column == EMPTY:
-            slots.append(ExplainedSlot(slot, None, None, None, None, None, None, None, None, "Nothing stood here."))
+            slots.append(ExplainedSlot(slot, None, None, None, None, None, None, None, None, "The slot was empty."))
             continue
-        one = next(left)
+        one = next(remaining)
         features = None if shown.x is None else shown.x[slot].tolist()
-        slots.append(ExplainedSlot(slot, **asdict(one), features=features, words=reason(one)))
+        slots.append(ExplainedSlot(slot, **asdict(one), features=features, reason=explain_slot(one)))
     return slots
 
 
-def reason(one: RankedItem) -> str:
-    """Why an item stands where it stands, in a sentence."""
+def explain_slot(one: RankedItem) -> str:
+    """Return in one sentence why an item was ranked in its slot."""
     if one.rule == "control":
-        return "This visitor sees the control ranking: the caller's order, or the default order."
+        return (
+            "The visitor is in the control group and sees the control ranking: the caller's order or the default order."
+        )
     if one.rule == "pinned":
-        return "It was pinned to this slot."
+        return "The request pinned the item to this slot."
     if one.rule == "random":
-        return "It was drawn at random."
+        return "The item was drawn at random."
     if one.estimate is None:
-        return "It had the best score left." if one.score is None else f"Its score {one.score:.3g} was the best left."
-    words = f"It is believed to be worth {one.estimate:.3g}"
+        return (
+            "It had the best remaining score."
+            if one.score is None
+            else f"Its score {one.score:.3g} was the best remaining."
+        )
+    text = f"Its estimate is {one.estimate:.3g}"
     if one.uncertainty is not None:
-        words += f" ± {one.uncertainty:.2g}"
+        text += f" ± {one.uncertainty:.2g}"
     if one.score is None:
-        words += "; nobody had seen it, so it had to be tried"
+        text += "; it had never been shown, so it was explored first"
     elif one.exploration_share is not None:
         added = one.score - one.estimate
-        words += f"; exploring {'added' if added >= 0 else 'took'} {abs(added):.2g}, which made {one.score:.3g}"
-        words += ", the best score left"
+        text += f"; exploration {'added' if added >= 0 else 'subtracted'} {abs(added):.2g}, "
+        text += f"and its score {one.score:.3g} was the best remaining"
     if one.prior_share is not None:
-        words += (
-            f". {one.prior_share:.0%} of the uncertainty of the start is left"
+        text += (
+            f". {one.prior_share:.0%} of the prior uncertainty remains"
             if one.prior_share < 1
-            else (". Nothing is known of it but the prior")
+            else ". The estimate is still the prior"
         )
-    return f"{words}."
+    return f"{text}."
 
 
-def _words(shown: DecisionMade, events: Sequence[DecisionEvent], state: str) -> str:
+def _summary(shown: DecisionMade, events: Sequence[DecisionEvent], state: str) -> str:
     length = int((shown.items != EMPTY).sum())
-    who = "the control ranking" if shown.group == "control" else f"{shown.policy}"
-    words = f"Decision {shown.number}: {length} item{'' if length == 1 else 's'}, by {who}."
-    told = [event for event in events if event.outcome is not None]
-    if state == "open" and not told:
-        return f"{words} Its feedback may still come."
+    ranked_by = "the control ranking" if shown.group == "control" else shown.policy
+    text = f"Decision {shown.number}: {length} item{'' if length == 1 else 's'}, ranked by {ranked_by}."
+    feedback = [event for event in events if event.outcome is not None]
+    if state == "open" and not feedback:
+        return f"{text} The decision is open: no feedback yet."
     if state == "withdrawn":
-        return f"{words} It was withdrawn: never shown, and nothing was learned from it."
-    if not told:
-        return f"{words} No feedback came before its window closed."
-    clicked = [slot for slot, value in enumerate(told[0].outcome or ()) if value]
-    where = "nothing" if not clicked else "slot " + ", ".join(map(str, clicked))
-    lag = told[0].time - shown.time
-    return f"{words} {lag:.1f} s later the visitor clicked {where}."
+        return f"{text} It was withdrawn, and nothing was learned from it."
+    if not feedback:
+        return f"{text} Its window closed without feedback."
+    clicked = [slot for slot, value in enumerate(feedback[0].outcome or ()) if value]
+    slots = "nothing" if not clicked else "slot " + ", ".join(map(str, clicked))
+    delay = feedback[0].time - shown.time
+    return f"{text} {delay:.1f} s later the visitor clicked {slots}."

@@ -1,4 +1,4 @@
-"""What a report tells beyond an overview: whom exploring favours, what it costs, whether the click model fits."""
+"""The diagnosis of a ranker: items that gained or lost, the cost of exploration, and the fit of the click model."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.analytics.click_assumptions import ClickAssumptions
-from rankloop.analytics.click_model_fit import AssumptionCheck, ClickEvidence, SlotEffect, judge
+from rankloop.analytics.click_model_fit import AssumptionCheck, ClickEvidence, SlotEffect, check_click_model
 from rankloop.analytics.counters import CLICKED, LISTS, SETTLED
-from rankloop.analytics.estimates import believed
+from rankloop.analytics.estimates import slot_estimates
 from rankloop.analytics.intervals import Counted, stratified, wilson
 from rankloop.analytics.ranker_state import RankerState
 from rankloop.types import BoolArray, FloatArray
 
-TOLD = 8
-"""Items of each kind that are named."""
-SURE = 4.0
-"""Standard errors by which an item must stand in more lists of one group than of the other to be named."""
-MUCH = 1.5
-"""And so many times as often."""
-FIRM = 30
-"""Showings of an item from which on its estimate is taken for more than a guess."""
+MAX_NAMED_ITEMS = 8
+"""Items in each list of a diagnosis."""
+MIN_SHIFT_ERRORS = 4.0
+"""An item gained or lost if its shares of the lists of both groups differ by more than this many standard errors ..."""
+MIN_SHIFT_RATIO = 1.5
+"""... and by more than this factor."""
+MIN_SHOWN_FOR_VALUE = 30
+"""Times that each item of the best list must have been shown before `value_share` is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConcurrentComparison:
-    """The policy beside control in the hours in which both were shown: other hours may have had other visitors."""
+    """Treatment compared with control within the hours that have outcomes of both groups.
+
+    Visitors may differ from hour to hour, so hours with only one group are left out.
+    """
 
     hours: int
-    treatment: int  # settled lists in those hours
-    control: int
+    treatment_lists: int  # settled lists in these hours
+    control_lists: int
     difference: float
     low: float
     high: float
@@ -41,22 +44,22 @@ class ConcurrentComparison:
 
 @dataclass(frozen=True, slots=True)
 class ExplorationOutcome:
-    """Lists that exploring changed, where that was looked at, and all others of the policy."""
+    """Settled lists of the treatment group that exploration changed and those it did not, and how many were clicked."""
 
-    settled: int
-    clicked: int
-    others: int
-    others_clicked: int
+    changed: int
+    changed_clicked: int
+    unchanged: int
+    unchanged_clicked: int
 
 
 @dataclass(frozen=True, slots=True)
 class ItemSummary:
-    """An item: its share of each group's lists, its clicks there, and its estimate."""
+    """An item: its share of the lists of each A/B group, its clicks, and its estimate."""
 
     item: str
     treatment_share: float | None  # share of the treatment group's lists
     control_share: float | None
-    shown: int  # in lists of the policy
+    shown: int  # in the treatment group
     clicked: int
     click_through: float | None  # with a 95 % interval
     low: float | None
@@ -66,41 +69,41 @@ class ItemSummary:
     control_click_through: float | None
     control_low: float | None
     control_high: float | None
-    estimate: float | None  # of the policy, in the first slot, with a 95 % interval
+    estimate: float | None  # in slot 0, with a 95 % interval
     estimate_low: float | None
     estimate_high: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a report tells beyond an overview."""
+    """Findings about a ranker that go beyond its overview."""
 
     policy: str
-    reads: str  # how it reads clicks
-    since: float | None  # the first list
-    until: float | None  # the end of the last minute that had one
-    clicks: dict[str, list[int]]  # settled lists of each group with 0, 1, 2, 3 or more clicks
+    click_model: str  # that the policy assumes
+    since: float | None  # time of the first decision
+    until: float | None  # end of the last minute with a decision
+    lists_by_clicks: dict[str, list[int]]  # settled lists of each group with 0, 1, 2 and 3 or more clicks
     checks: list[AssumptionCheck]
     slots: list[SlotEffect]
     concurrent: ConcurrentComparison | None
-    explored: ExplorationOutcome | None
-    worth: float | None  # of all lists shown, as a share of the list believed best now, by what is believed now
-    gained: list[ItemSummary]
-    lost: list[ItemSummary]
-    shifted: tuple[int, int]  # how many gained and lost, of which those are the first
-    most: list[ItemSummary]
-    unseen: int  # enabled items that were never shown
-    unseen_items: list[str]
+    exploration: ExplorationOutcome | None
+    value_share: float | None  # value of all lists shown, as a share of that of the best list, by current estimates
+    gained: list[ItemSummary]  # shown far more often in treatment than in control, the largest shift first
+    lost: list[ItemSummary]  # shown far less often
+    moved_counts: tuple[int, int]  # number of all items that gained, and that lost
+    most_shown: list[ItemSummary]
+    never_shown: int  # number of enabled items that were never shown
+    never_shown_items: list[str]  # the first of them
 
 
 @dataclass(frozen=True)
 class DiagnosisInputs:
-    """A copy of what is needed of a state: whoever diagnoses holds up nobody."""
+    """A copy of the state that a diagnosis needs, so that it runs without the lock of the ranker."""
 
     assumes: ClickAssumptions
-    clicked: ClickEvidence
+    evidence: ClickEvidence
     lists: NDArray[np.int64]  # [group, 4] by number of clicks
-    explored: tuple[int, int]
+    explored: tuple[int, int]  # lists that exploration changed, and those of them with a click
     total: FloatArray  # [group, field]
     hours: FloatArray  # [hours, group, field]
     since: float | None
@@ -108,25 +111,23 @@ class DiagnosisInputs:
     ids: Sequence[str]
     enabled: BoolArray  # [n]
     shown: NDArray[np.int64]  # [group, n]
-    hits: NDArray[np.int64]  # [group, n]
-    places: NDArray[np.uint32]  # [n, P] showings of the policy
+    clicked: NDArray[np.int64]  # [group, n]
+    slot_shown: NDArray[np.uint32]  # [n, P] in the treatment group
     mean: FloatArray | None  # [n]
     half: FloatArray | None  # [n]
-    rates: bool  # estimates are click rates
+    estimates_rates: bool  # estimates are click probabilities
 
 
 def gather(state: RankerState, assumes: ClickAssumptions) -> DiagnosisInputs:
-    """Copy what a diagnosis needs, so that it can be made without the ranker's lock."""
+    """Copy the state that a diagnosis needs; the caller holds the lock of the ranker."""
     counters, table, learners = state.counters, state.items, state.learners
-    n = len(table.ids)
-    counters.clicks.catch_up()
-    tables = {name: counts[:n].copy() for name, counts in counters.clicks.tables.items()}
-    lists = counters.clicks.lists.copy()
-    explored = counters.clicks.explored.tolist()
-    mean, half, rates = _believed(state)
+    n, clicks = len(table.ids), counters.clicks
+    tables = {name: counts[:n].copy() for name, counts in clicks.tables.items()}
+    lists, explored = clicks.lists.copy(), clicks.explored.tolist()
+    mean, half, estimates_rates = _common_estimates(state)
     return DiagnosisInputs(
         assumes=assumes,
-        clicked=ClickEvidence(lists.sum(axis=0), tables, len(learners.segments)),
+        evidence=ClickEvidence(lists.sum(axis=0), tables, len(learners.segments)),
         lists=lists,
         explored=(explored[0], explored[1]),
         total=np.array(counters.total),
@@ -136,126 +137,132 @@ def gather(state: RankerState, assumes: ClickAssumptions) -> DiagnosisInputs:
         ids=list(table.ids),
         enabled=table.enabled[:n].copy(),
         shown=counters.shown[:, :n].sum(axis=2, dtype=np.int64),
-        hits=counters.clicked[:, :n].sum(axis=2, dtype=np.int64),
-        places=counters.shown[0, :n].copy(),
+        clicked=counters.clicked[:, :n].sum(axis=2, dtype=np.int64),
+        slot_shown=counters.shown[0, :n].copy(),
         mean=None if mean is None else mean[:n],
         half=None if half is None else half[:n],
-        rates=rates,
+        estimates_rates=estimates_rates,
     )
 
 
 def _hours(state: RankerState) -> FloatArray:
-    """Counts of every hour that is remembered, [hours, group, field]."""
+    """Return the counts of every hour that has counters, [hours, group, field]."""
     counters = state.counters
     at = np.array([*counters.hours, *(minute // 60 for minute in counters.minutes)], dtype=np.int64)
     if not len(at):
         return np.zeros((0, 2, 1 + max(SETTLED, CLICKED)))
     counts = np.array([*counters.hours.values(), *counters.minutes.values()])
-    which, where = np.unique(at, return_inverse=True)
-    sums = np.zeros((len(which), *counts.shape[1:]))
-    np.add.at(sums, where, counts)
+    hours, index = np.unique(at, return_inverse=True)
+    sums = np.zeros((len(hours), *counts.shape[1:]))
+    np.add.at(sums, index, counts)
     return sums
 
 
-def _believed(state: RankerState) -> tuple[FloatArray | None, FloatArray | None, bool]:
-    """Estimates in the first slot and half their intervals, [capacity]; whether they are click rates.
+def _common_estimates(state: RankerState) -> tuple[FloatArray | None, FloatArray | None, bool]:
+    """Return estimates in slot 0 and half of their 95 % intervals, [capacity], and whether they are click rates.
 
-    None where visitors differ by segments or contexts: no estimate is that of all of them.
+    With several segments or with contexts there is no estimate for all visitors, and both are None.
     """
     learners, config = state.learners, state.config
     if len(learners.segments) != 1 or config.context is not None:
         return None, None, False
     (segment,) = learners.segments
-    mean, half = believed(state, segment)
+    mean, half = slot_estimates(state, segment)
     if mean is None:
         return None, None, False
     return mean, half, learners.policy.estimates_rates and config.objective in ("any-click", "clicks")
 
 
-def diagnose(found: DiagnosisInputs) -> Diagnosis:
-    """Judge what was gathered."""
-    checks, slots = judge(found.assumes, found.clicked)
-    gained, lost = _shifted(found)
-    often = np.argsort(-found.shown.sum(axis=0), kind="stable")[:TOLD]
-    unseen = np.flatnonzero(found.enabled & (found.shown.sum(axis=0) == 0))
+def diagnose(inputs: DiagnosisInputs) -> Diagnosis:
+    """Return the diagnosis of a copied state."""
+    checks, slots = check_click_model(inputs.assumes, inputs.evidence)
+    gained, lost = _moved(inputs)
+    shown = inputs.shown.sum(axis=0)
+    most_shown = np.argsort(-shown, kind="stable")[:MAX_NAMED_ITEMS]
+    never_shown = np.flatnonzero(inputs.enabled & (shown == 0))
     return Diagnosis(
-        policy=found.assumes.policy,
-        reads=found.assumes.feedback,
-        since=found.since,
-        until=found.until,
-        clicks={"treatment": found.lists[0].tolist(), "control": found.lists[1].tolist()},
+        policy=inputs.assumes.policy,
+        click_model=inputs.assumes.feedback,
+        since=inputs.since,
+        until=inputs.until,
+        lists_by_clicks={"treatment": inputs.lists[0].tolist(), "control": inputs.lists[1].tolist()},
         checks=checks,
         slots=slots,
-        concurrent=_concurrent(found.hours),
-        explored=_explored(found),
-        worth=_worth(found),
-        gained=[_told(found, at) for at in gained[:TOLD]],
-        lost=[_told(found, at) for at in lost[:TOLD]],
-        shifted=(len(gained), len(lost)),
-        most=[_told(found, at) for at in often.tolist() if found.shown[:, at].any()],
-        unseen=len(unseen),
-        unseen_items=[found.ids[at] for at in unseen[:TOLD].tolist()],
+        concurrent=_concurrent(inputs.hours),
+        exploration=_exploration(inputs),
+        value_share=_value_share(inputs),
+        gained=[_item_summary(inputs, at) for at in gained[:MAX_NAMED_ITEMS]],
+        lost=[_item_summary(inputs, at) for at in lost[:MAX_NAMED_ITEMS]],
+        moved_counts=(len(gained), len(lost)),
+        most_shown=[_item_summary(inputs, at) for at in most_shown.tolist() if shown[at]],
+        never_shown=len(never_shown),
+        never_shown_items=[inputs.ids[at] for at in never_shown[:MAX_NAMED_ITEMS].tolist()],
     )
 
 
 def _concurrent(hours: FloatArray) -> ConcurrentComparison | None:
+    """Compare the groups hour by hour; None if no hour has outcomes of both."""
     n, clicks = hours[:, :, SETTLED], hours[:, :, CLICKED]
     groups: list[Counted] = [(clicks[:, group], n[:, group]) for group in (0, 1)]
-    found = stratified(*groups)
-    if found is None:
+    estimate = stratified(*groups)
+    if estimate is None:
         return None
     both = (n > 0).all(axis=1)
-    policy, control = n[both].sum(axis=0).tolist()
-    return ConcurrentComparison(int(both.sum()), int(policy), int(control), *found)
+    treatment, control = n[both].sum(axis=0).tolist()
+    return ConcurrentComparison(int(both.sum()), int(treatment), int(control), *estimate)
 
 
-def _explored(found: DiagnosisInputs) -> ExplorationOutcome | None:
-    settled, clicked = found.explored
-    if not settled:
+def _exploration(inputs: DiagnosisInputs) -> ExplorationOutcome | None:
+    changed, changed_clicked = inputs.explored
+    if not changed:
         return None
-    n, clicks = int(found.total[0, SETTLED]), int(found.total[0, CLICKED])
-    return ExplorationOutcome(settled, clicked, n - settled, clicks - clicked)
+    settled, clicked = int(inputs.total[0, SETTLED]), int(inputs.total[0, CLICKED])
+    return ExplorationOutcome(changed, changed_clicked, settled - changed, clicked - changed_clicked)
 
 
-def _worth(found: DiagnosisInputs) -> float | None:
-    """What is believed now of all that was shown, place by place, beside what is believed of the best now."""
-    if not found.rates or found.mean is None:
+def _value_share(inputs: DiagnosisInputs) -> float | None:
+    """Return the value of all lists shown as a share of showing the best list each time, by current estimates.
+
+    None if estimates are not click rates, or if an item of the best list was rarely shown.
+    """
+    if not inputs.estimates_rates or inputs.mean is None:
         return None
-    mean, slots = found.mean, found.places.shape[1]
-    best = np.flatnonzero(found.enabled)
+    mean, slots = inputs.mean, inputs.slot_shown.shape[1]
+    best = np.flatnonzero(inputs.enabled)
     best = best[np.argsort(-mean[best], kind="stable")][:slots]
-    if len(best) < slots or (found.shown[0, best] < FIRM).any() or not (mean[best] > 0).all():
+    if len(best) < slots or (inputs.shown[0, best] < MIN_SHOWN_FOR_VALUE).any() or not (mean[best] > 0).all():
         return None
-    bias = np.ones(slots) if found.assumes.bias is None else np.array(found.assumes.bias[:slots])
+    bias = np.ones(slots) if inputs.assumes.bias is None else np.array(inputs.assumes.bias[:slots])
     ideal = np.empty(slots)
     ideal[np.argsort(-bias, kind="stable")] = mean[best]
-    often = found.places.sum(axis=0, dtype=np.int64)
-    return float((found.places * mean[:, None] * bias).sum()) / float((often * ideal * bias).sum())
+    lists = inputs.slot_shown.sum(axis=0, dtype=np.int64)  # [P]
+    return float((inputs.slot_shown * mean[:, None] * bias).sum()) / float((lists * ideal * bias).sum())
 
 
-def _shifted(found: DiagnosisInputs) -> tuple[list[int], list[int]]:
-    """Items that stand in many more lists of the policy than of control, and in many fewer."""
-    lists = found.total[:, LISTS]
+def _moved(inputs: DiagnosisInputs) -> tuple[list[int], list[int]]:
+    """Return the items shown far more often in treatment than in control, and far less often; largest shift first."""
+    lists = inputs.total[:, LISTS]
     if not lists.all():
         return [], []
-    share = found.shown / lists[:, None]
+    share = inputs.shown / lists[:, None]
     error = np.sqrt(((share * (1.0 - np.minimum(share, 1.0)) + 1.0 / lists[:, None]) / lists[:, None]).sum(axis=0))
     more = share[0] - share[1]
     order = np.argsort(-more, kind="stable")
-    clear = found.enabled & (np.abs(more) > SURE * error) & (share.max(axis=0) > MUCH * share.min(axis=0))
-    up = [at for at in order.tolist() if clear[at] and more[at] > 0]
-    down = [at for at in order[::-1].tolist() if clear[at] and more[at] < 0]
-    return up, down
+    ratio = share.max(axis=0) > MIN_SHIFT_RATIO * share.min(axis=0)
+    clear = inputs.enabled & (np.abs(more) > MIN_SHIFT_ERRORS * error) & ratio
+    gained = [at for at in order.tolist() if clear[at] and more[at] > 0]
+    lost = [at for at in order[::-1].tolist() if clear[at] and more[at] < 0]
+    return gained, lost
 
 
-def _told(found: DiagnosisInputs, at: int) -> ItemSummary:
-    shown, clicked = found.shown[:, at].tolist(), found.hits[:, at].tolist()
-    share = [n / lists if lists else None for n, lists in zip(shown, found.total[:, LISTS].tolist(), strict=True)]
-    rate = [_rate(*of) for of in zip(clicked, shown, strict=True)]
-    middle = None if found.mean is None else _finite(found.mean[at])
-    half = None if middle is None or found.half is None else _finite(found.half[at])
+def _item_summary(inputs: DiagnosisInputs, at: int) -> ItemSummary:
+    shown, clicked = inputs.shown[:, at].tolist(), inputs.clicked[:, at].tolist()
+    share = [n / lists if lists else None for n, lists in zip(shown, inputs.total[:, LISTS].tolist(), strict=True)]
+    rate = [_rate(*counts) for counts in zip(clicked, shown, strict=True)]
+    mean = None if inputs.mean is None else _finite(inputs.mean[at])
+    half = None if mean is None or inputs.half is None else _finite(inputs.half[at])
     return ItemSummary(
-        item=found.ids[at],
+        item=inputs.ids[at],
         treatment_share=share[0],
         control_share=share[1],
         shown=shown[0],
@@ -268,14 +275,14 @@ def _told(found: DiagnosisInputs, at: int) -> ItemSummary:
         control_click_through=rate[1][0],
         control_low=rate[1][1],
         control_high=rate[1][2],
-        estimate=middle,
-        estimate_low=None if middle is None or half is None else middle - half,
-        estimate_high=None if middle is None or half is None else middle + half,
+        estimate=mean,
+        estimate_low=None if mean is None or half is None else mean - half,
+        estimate_high=None if mean is None or half is None else mean + half,
     )
 
 
 def _rate(clicked: int, shown: int) -> tuple[float | None, float | None, float | None]:
-    """The share of clicks of one group, with a 95 % interval."""
+    """Return a click-through rate with its 95 % interval."""
     bounds = wilson(clicked, shown)
     return (None, None, None) if bounds is None else (clicked / shown, *bounds)
 

@@ -1,4 +1,4 @@
-"""What a ranker believes of its items, as a table that can be sorted, searched and read page by page."""
+"""The estimates of a ranker's items, as a table that can be sorted, searched and paged."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rankloop.types import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class ItemEstimate:
-    """What is believed of an item in the first slot, with a 95 % interval, and how often it was shown and clicked.
+    """The estimated value of an item in slot 0 with a 95 % interval, and its counts in both A/B groups.
 
-    `shown`, `clicked` and `click_through` are of the policy's lists; control's have names of their own.
+    `shown`, `clicked` and `click_through` are those of the treatment group.
     """
 
     item: str
@@ -27,7 +27,7 @@ class ItemEstimate:
     high: float | None
     shown: int
     clicked: int
-    click_through: float | None  # clicked of shown
+    click_through: float | None  # clicked / shown
     control_shown: int
     control_clicked: int
     control_click_through: float | None
@@ -35,16 +35,16 @@ class ItemEstimate:
 
 @dataclass(frozen=True)
 class EstimateTable:
-    """A copy of the numbers of n items: whoever sorts and searches it holds up nobody.
+    """A copy of the numbers of n items, so that sorting and searching need no lock.
 
-    Only the rows that somebody reads become estimates; with ten thousand items that is most of the time.
+    Only the rows of the requested page become objects: with ten thousand items, building them takes most of the time.
     """
 
     ids: Sequence[str]
-    there: IntArray  # those that were not removed, in the order in which they were added
+    present: IntArray  # columns of the items that were not removed, in the order in which they were added
     enabled: BoolArray  # [n]
-    mean: FloatArray  # [n], NaN where nothing is believed
-    half: FloatArray  # [n], of a 95 % interval, NaN where there is none
+    mean: FloatArray  # [n], NaN without an estimate
+    half: FloatArray  # [n], half of the 95 % interval, NaN without one
     shown: IntArray  # [group, n]
     clicked: IntArray  # [group, n]
 
@@ -56,29 +56,29 @@ class EstimateTable:
         limit: int | None = None,
         skip: int = 0,
     ) -> tuple[list[ItemEstimate], int]:
-        """Some of the items whose id has these letters, and how many those are.
+        """Return one page of the items whose id contains a text, and the number of all such items.
 
         Args:
-            sort: a column, numbers of the policy's lists; items of which it says nothing come last.
-            order: ascending or descending; names go from a to z, numbers from the largest, unless this says so.
-            search: letters, large or small.
-            limit: at most so many.
-            skip: so many come before them.
+            sort: a column, counts being those of the treatment group; items without a value come last.
+            order: ascending or descending; the default is ascending for ids and descending for numbers.
+            search: text to find in the ids, ignoring case.
+            limit: maximum number of rows; None for all.
+            skip: number of rows to skip.
         """
-        found = self.there
+        columns = self.present
         if search:
-            letters = search.lower()
-            found = np.array([at for at in found.tolist() if letters in self.ids[at].lower()], dtype=np.int64)
-        found = self._sorted(found, sort, order)
-        page = found[skip:] if limit is None else found[skip : skip + limit]
-        return [self._row(at) for at in page.tolist()], len(found)
+            text = search.lower()
+            columns = np.array([at for at in columns.tolist() if text in self.ids[at].lower()], dtype=np.int64)
+        columns = self._sorted(columns, sort, order)
+        page = columns[skip:] if limit is None else columns[skip : skip + limit]
+        return [self._row(at) for at in page.tolist()], len(columns)
 
-    def _sorted(self, found: IntArray, sort: str, order: str | None) -> IntArray:
+    def _sorted(self, columns: IntArray, sort: str, order: str | None) -> IntArray:
         if sort == "item":
-            names = sorted(found.tolist(), key=self.ids.__getitem__, reverse=order == "descending")
-            return np.array(names, dtype=np.int64)
-        numbers = self._numbers(sort)[found]
-        return found[np.argsort(numbers if order == "ascending" else -numbers, kind="stable")]
+            by_id = sorted(columns.tolist(), key=self.ids.__getitem__, reverse=order == "descending")
+            return np.array(by_id, dtype=np.int64)
+        numbers = self._numbers(sort)[columns]
+        return columns[np.argsort(numbers if order == "ascending" else -numbers, kind="stable")]
 
     def _numbers(self, sort: str) -> FloatArray:
         match sort:
@@ -90,38 +90,41 @@ class EstimateTable:
                 return rate
             case "shown" | "clicked":
                 return np.asarray((self.shown if sort == "shown" else self.clicked)[0], dtype=float)
-        raise ValueError(f"nothing can be sorted by {sort}")
+        raise ValueError(f"sort is {sort!r}; accepted: item, estimate, shown, clicked, click_through")
 
     def _row(self, at: int) -> ItemEstimate:
-        middle, half = _finite(self.mean[at]), _finite(self.half[at])
-        low, high = (None, None) if middle is None or half is None else (middle - half, middle + half)
+        mean, half = _finite(self.mean[at]), _finite(self.half[at])
+        low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
         groups = zip(self.shown[:, at].tolist(), self.clicked[:, at].tolist(), strict=True)
-        policy, control = ((n, clicks, clicks / n if n else None) for n, clicks in groups)
-        return ItemEstimate(self.ids[at], bool(self.enabled[at]), middle, low, high, *policy, *control)
+        treatment, control = ((n, clicks, clicks / n if n else None) for n, clicks in groups)
+        return ItemEstimate(self.ids[at], bool(self.enabled[at]), mean, low, high, *treatment, *control)
 
 
 def estimate_table(state: RankerState, segment: str) -> EstimateTable:
-    """What the learner of a segment believes of every item now, and how often each was shown and clicked."""
+    """Return the current estimates of a segment's learner for all items, with the counts of all segments."""
     table, counters, n = state.items, state.counters, len(state.items.ids)
-    mean, half = (_or_nothing(numbers, n) for numbers in believed(state, segment))
+    mean, half = (_or_nan(numbers, n) for numbers in slot_estimates(state, segment))
     shown, clicked = (
         np.einsum("anp->an", counts[:, :n]).astype(np.int64) for counts in (counters.shown, counters.clicked)
     )
     return EstimateTable(list(table.ids), table.present, table.enabled[:n].copy(), mean, half, shown, clicked)
 
 
-def believed(state: RankerState, segment: str) -> tuple[FloatArray | None, FloatArray | None]:
-    """The estimate of every column in the first slot, and half of its interval, [capacity]; None without any."""
+def slot_estimates(state: RankerState, segment: str) -> tuple[FloatArray | None, FloatArray | None]:
+    """Return the estimates of all items in slot 0 and half of their 95 % intervals, [capacity] each.
+
+    Both are None if the policy has no estimates. A context of zeros stands for all contexts.
+    """
     learners = state.learners
     context = None if state.config.context is None else np.zeros((1, state.config.context))
-    found = learners.policy.estimates(learners.of(segment), learners.request(1, context))
-    if found is None:
+    estimates = learners.policy.estimates(learners.of(segment), learners.request(1, context))
+    if estimates is None:
         return None, None
-    mean, width = found
-    return mean[0], None if width is None else NORMAL_95 * width[0]
+    mean, deviation = estimates
+    return mean[0], None if deviation is None else NORMAL_95 * deviation[0]
 
 
-def _or_nothing(numbers: FloatArray | None, n: int) -> FloatArray:
+def _or_nan(numbers: FloatArray | None, n: int) -> FloatArray:
     return np.full(n, np.nan) if numbers is None else numbers[:n].copy()
 
 

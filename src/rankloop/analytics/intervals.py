@@ -1,4 +1,4 @@
-"""How sure a share of successes is."""
+"""Confidence intervals of proportions and of their differences."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from statistics import NormalDist
 from rankloop.types import FloatArray
 
 NORMAL_95 = 1.959964
-Counted = tuple[FloatArray, FloatArray]  # successes and n, [spans] each
+"""Quantile of the standard normal distribution for a two-sided 95 % interval."""
+TEST_POWER = 0.8
+"""Probability with which `required_lists` detect the difference."""
+Counted = tuple[FloatArray, FloatArray]  # successes and n, [strata] each
 
 
 def wilson(successes: float, n: float) -> tuple[float, float] | None:
-    """The 95 % interval of Wilson (1927) for a probability; None where nothing was seen."""
+    """Return the 95 % interval of Wilson (1927) for a proportion, or None if n is 0."""
     if n <= 0:
         return None
     p, z2 = successes / n, NORMAL_95**2
@@ -22,10 +25,14 @@ def wilson(successes: float, n: float) -> tuple[float, float] | None:
 
 
 def difference(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float, float, float] | None:
-    """Of two shares, given (successes, n): difference, its 95 % interval, and how probable it is that a is larger.
+    """Return the difference of two proportions, its 95 % interval (low, high), and the probability that a is larger.
 
-    The interval is Newcombe's (1998), which stays sensible for few successes; the probability is of the normal
-    approximation with one success and one failure added to each.
+    The interval is that of Newcombe (1998), which is reliable for few successes too. The probability is the normal
+    approximation with one success and one failure added to each proportion. None if one n is 0.
+
+    Args:
+        a: (successes, n) of the first proportion.
+        b: (successes, n) of the second.
     """
     first, second = wilson(*a), wilson(*b)
     if first is None or second is None:
@@ -39,37 +46,37 @@ def difference(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, f
 
 
 def stratified(a: Counted, b: Counted) -> tuple[float, float, float] | None:
-    """As `difference`, of shares that were counted in many spans of time: difference and its 95 % interval.
+    """Return the difference of two proportions that were counted in strata, and its 95 % interval (low, high).
 
-    Spans in which one of the two has nothing say nothing. The estimate is that of Mantel and Haenszel, its variance
-    that of Sato (1989), which holds for few large spans and for many small ones.
+    Strata in which one n is 0 are left out. The estimate is that of Mantel and Haenszel, its variance that of Sato
+    (1989), which holds for few large strata and for many small ones. None if no stratum has both.
 
     Args:
-        a: successes and n of each span, [spans] each.
-        b: the same of the other.
+        a: successes and n of the first proportion, [strata] each.
+        b: successes and n of the second, [strata] each.
     """
     both = (a[1] > 0) & (b[1] > 0)
     (x, n), (y, m) = ((one[0][both], one[1][both]) for one in (a, b))
-    whole = n + m
-    weight = float((n * m / whole).sum())
+    total = n + m
+    weight = float((n * m / total).sum())
     if weight <= 0:
         return None
-    gained = float(((x * m - y * n) / whole).sum()) / weight
-    p = float(((n**2 * y - m**2 * x + n * m * (m - n) / 2) / whole**2).sum())
-    q = float(((x * (m - y) + y * (n - x)) / (2 * whole)).sum())
-    half = NORMAL_95 * math.sqrt(max(0.0, gained * p + q)) / weight
-    return gained, gained - half, gained + half
+    estimate = float(((x * m - y * n) / total).sum()) / weight
+    p = float(((n**2 * y - m**2 * x + n * m * (m - n) / 2) / total**2).sum())
+    q = float(((x * (m - y) + y * (n - x)) / (2 * total)).sum())
+    half = NORMAL_95 * math.sqrt(max(0.0, estimate * p + q)) / weight
+    return estimate, estimate - half, estimate + half
 
 
-def needed(p: float, q: float, share: float = 0.5) -> float:
-    """Lists of two groups together that show a difference of p and q, with 80 % probability and 95 % confidence.
+def required_lists(p: float, q: float, share: float = 0.5) -> float:
+    """Return the number of lists with which an A/B test detects p - q, with 80 % power at 95 % confidence.
 
     Args:
         p: success rate of the first group.
-        q: of the second.
-        share: of the first group's lists.
+        q: success rate of the second group.
+        share: share of the first group in all lists.
     """
     if p == q or not 0.0 < share < 1.0:
         return math.inf
     variance = p * (1 - p) / share + q * (1 - q) / (1 - share)
-    return (NORMAL_95 + NormalDist().inv_cdf(0.8)) ** 2 * variance / (p - q) ** 2
+    return (NORMAL_95 + NormalDist().inv_cdf(TEST_POWER)) ** 2 * variance / (p - q) ** 2

@@ -1,4 +1,4 @@
-"""How a ranker does: against control, over time, item by item. Read from counts, never from the log."""
+"""The overview of a ranker: A/B groups, lift, time series and feedback delays, computed from counters."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 
 from rankloop.analytics.counters import (
     CLICKED,
+    EXPLORATION,
+    EXPLORATION_SLOTS,
     EXPLORED,
-    EXPLORING,
+    FEEDBACK_DELAY_BOUNDS,
     FIELDS,
     GROUPS,
-    KNOWN,
-    LAGS,
     LISTS,
     REGRET,
+    REGRET_LISTS,
     SETTLED,
-    SLOTS,
     VALUE,
     Counts,
 )
@@ -28,13 +28,13 @@ from rankloop.analytics.intervals import difference, wilson
 from rankloop.analytics.ranker_state import RankerState
 from rankloop.schema import GroupSummary, Lift
 
-SPANS = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)
-"""Minutes that are put together."""
+BUCKET_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)
+"""Lengths of a time bucket, in minutes; all divide a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeBucket:
-    """Lists decided in one span of time, and what became of them so far."""
+    """The decisions of one time span, with the outcomes known so far."""
 
     start: float
     seconds: float
@@ -44,15 +44,15 @@ class TimeBucket:
 
 @dataclass(frozen=True, slots=True)
 class FeedbackDelay:
-    """Lists whose feedback came within so many seconds, and not within the bound before."""
+    """Number of lists whose first feedback arrived within a bound, and after the bound before it."""
 
-    within: float | None  # None: later than all bounds
+    within: float | None  # seconds; None in the last bin, which has no upper bound
     lists: int
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigMarker:
-    """Something about the ranker changed: charts mark it."""
+    """A change of the settings or of the guardrail, which charts mark."""
 
     time: float
     label: str
@@ -60,13 +60,13 @@ class ConfigMarker:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A ranker at a glance."""
+    """The state and the results of a ranker."""
 
     policy: str
     mode: str
     traffic: float
-    guardrail_tripped: str | None  # why the guard fell back to the control order, if it did
-    since: float | None  # the first list
+    guardrail_tripped: str | None  # the reason, if the guardrail has tripped
+    since: float | None  # time of the first decision
     items: int
     segments: int
     decisions: int
@@ -78,15 +78,15 @@ class Overview:
     groups: dict[str, GroupSummary]
     lift: Lift | None
     feedback_delays: list[FeedbackDelay]
-    feedback_delay_seconds: float  # summed over them
+    feedback_delay_seconds: float  # sum over all lists with feedback
     times: list[TimeBucket]
-    changes: list[ConfigMarker]  # within those times, in their order
+    changes: list[ConfigMarker]  # within these times, in order
 
 
 def group_summary(counts: Sequence[float]) -> GroupSummary:
-    """Numbers of one group, from its counts."""
+    """Summarize one A/B group from its counts, one for each of `FIELDS`."""
     if len(counts) != len(FIELDS):
-        raise ValueError("counts are one for each field")
+        raise ValueError(f"counts has {len(counts)} values; accepted: {len(FIELDS)}, one for each field")
     bounds = wilson(counts[CLICKED], counts[SETTLED])
     return GroupSummary(
         lists=int(counts[LISTS]),
@@ -96,25 +96,25 @@ def group_summary(counts: Sequence[float]) -> GroupSummary:
         low=None if bounds is None else bounds[0],
         high=None if bounds is None else bounds[1],
         value=counts[VALUE],
-        regret=counts[REGRET] if counts[KNOWN] else None,
-        regret_lists=int(counts[KNOWN]),
-        exploration_share=_ratio(counts[EXPLORING], counts[SLOTS]),
+        regret=counts[REGRET] if counts[REGRET_LISTS] else None,
+        regret_lists=int(counts[REGRET_LISTS]),
+        exploration_share=_ratio(counts[EXPLORATION], counts[EXPLORATION_SLOTS]),
         explored=int(counts[EXPLORED]),
     )
 
 
 def lift(counts: Counts) -> Lift | None:
-    """The policy beside control; None where one of them has no outcome."""
-    (n, clicks), (m, own) = ((one[SETTLED], one[CLICKED]) for one in counts)
-    found = difference((clicks, n), (own, m))
-    if found is None:
+    """Return the lift of treatment over control, or None if one group has no outcomes."""
+    (n, clicks), (control_n, control_clicks) = ((fields[SETTLED], fields[CLICKED]) for fields in counts)
+    estimate = difference((clicks, n), (control_clicks, control_n))
+    if estimate is None:
         return None
-    gained, low, high, better = found
-    return Lift(gained, low, high, gained / (own / m) if own else None, better)
+    absolute, low, high, better = estimate
+    return Lift(absolute, low, high, absolute / (control_clicks / control_n) if control_clicks else None, better)
 
 
 def overview(state: RankerState, hours: float = 2.0, points: int = 120) -> Overview:
-    """A ranker at a glance, with the last hours in at most so many spans of time."""
+    """Return the overview of a ranker, with the last `hours` in at most about `points` time buckets."""
     counters, config, times = state.counters, state.config, _times(state, hours, points)
     return Overview(
         policy=config.policy,
@@ -129,7 +129,8 @@ def overview(state: RankerState, hours: float = 2.0, points: int = 120) -> Overv
         groups={name: group_summary(counts) for name, counts in zip(GROUPS, counters.total, strict=True)},
         lift=lift(counters.total),
         feedback_delays=[
-            FeedbackDelay(within, lists) for within, lists in zip((*LAGS, None), counters.feedback_delays, strict=True)
+            FeedbackDelay(within, lists)
+            for within, lists in zip((*FEEDBACK_DELAY_BOUNDS, None), counters.feedback_delays, strict=True)
         ],
         feedback_delay_seconds=counters.feedback_delay_seconds,
         times=times,
@@ -138,7 +139,7 @@ def overview(state: RankerState, hours: float = 2.0, points: int = 120) -> Overv
 
 
 def _changes(state: RankerState, times: Sequence[TimeBucket]) -> list[ConfigMarker]:
-    """Changes from the beginning of the first span of time to the end of the last."""
+    """Return the changes from the start of the first bucket to the end of the last."""
     if not times:
         return []
     start, end = times[0].start, times[-1].start + times[-1].seconds
@@ -146,35 +147,35 @@ def _changes(state: RankerState, times: Sequence[TimeBucket]) -> list[ConfigMark
 
 
 def _times(state: RankerState, hours: float, points: int) -> list[TimeBucket]:
-    """The last hours before the last list, minutes put together where they would be too many."""
+    """Return the buckets of the last hours before the last decision; minutes are merged to stay within `points`."""
     counters = state.counters
     if hours <= 0.0 or not counters.minutes:
         return []
     last = max(counters.minutes)
     first = last - int(60 * hours)
     old = [(60 * hour, counts) for hour, counts in counters.hours.items() if 60 * hour > first]
-    kept = old + [(minute, counts) for minute, counts in counters.minutes.items() if minute > first]
-    minutes = np.array([minute for minute, _ in kept])
-    together = _together(last - int(minutes.min()) + 1, points, 60 if old else 1)
-    at, where = np.unique(minutes // together, return_inverse=True)
+    periods = old + [(minute, counts) for minute, counts in counters.minutes.items() if minute > first]
+    minutes = np.array([minute for minute, _ in periods])
+    width = _bucket_minutes(last - int(minutes.min()) + 1, points, 60 if old else 1)
+    at, bucket = np.unique(minutes // width, return_inverse=True)
     sums = np.zeros((len(at), len(GROUPS), len(FIELDS)))
-    flat = chain.from_iterable(chain.from_iterable(counts) for _, counts in kept)
-    np.add.at(sums, where, np.fromiter(flat, np.float64, len(kept) * sums[0].size).reshape(-1, *sums.shape[1:]))
+    flat = chain.from_iterable(chain.from_iterable(counts) for _, counts in periods)
+    np.add.at(sums, bucket, np.fromiter(flat, np.float64, len(periods) * sums[0].size).reshape(-1, *sums.shape[1:]))
     return [
-        TimeBucket(60.0 * together * start, 60.0 * together, *(group_summary(own) for own in counts))
+        TimeBucket(60.0 * width * start, 60.0 * width, *(group_summary(fields) for fields in counts))
         for start, counts in zip(at.tolist(), sums.tolist(), strict=True)
     ]
 
 
-def _together(minutes: int, points: int, least: int) -> int:
-    """Minutes of a span, such that there are at most so many of them: a number that divides hours or days."""
-    needed = max(least, math.ceil(minutes / points))
-    return next((span for span in SPANS if span >= needed), 1440 * math.ceil(needed / 1440))
+def _bucket_minutes(minutes: int, points: int, shortest: int) -> int:
+    """Return a bucket length in minutes, so that `minutes` need at most `points` buckets; it divides days."""
+    needed = max(shortest, math.ceil(minutes / points))
+    return next((width for width in BUCKET_MINUTES if width >= needed), 1440 * math.ceil(needed / 1440))
 
 
 @dataclass(frozen=True, slots=True)
 class SlotCounts:
-    """How often an item stood in each slot of a group's lists, and was clicked there."""
+    """How often an item was shown and clicked in each slot, in one A/B group."""
 
     shown: list[int]
     clicked: list[int]
@@ -182,7 +183,7 @@ class SlotCounts:
 
 @dataclass(frozen=True, slots=True)
 class ItemSlotCounts:
-    """Where an item stood in lists of the policy, and in those of the control group."""
+    """The counts of an item by slot, in both A/B groups."""
 
     item: str
     treatment: SlotCounts
@@ -190,10 +191,10 @@ class ItemSlotCounts:
 
 
 def slot_counts(state: RankerState, limit: int) -> list[ItemSlotCounts]:
-    """The items shown most in either group; the last slot counts for all that follow it."""
+    """Return the counts of the `limit` most shown items; the last tracked slot counts all later slots too."""
     counters = state.counters
-    often = np.einsum("np->n", counters.shown[0] + counters.shown[1]).astype(np.int64)
-    most = [at for at in np.argsort(-often, kind="stable")[:limit].tolist() if often[at]]
+    totals = np.einsum("np->n", counters.shown[0] + counters.shown[1]).astype(np.int64)
+    most = [at for at in np.argsort(-totals, kind="stable")[:limit].tolist() if totals[at]]
     shown, clicked = counters.shown[:, most].tolist(), counters.clicked[:, most].tolist()
     return [
         ItemSlotCounts(

@@ -1,4 +1,4 @@
-"""What analytics read of a ranker. `rankloop.serving.replica` implements it; nothing here changes a ranker."""
+"""Protocols of the ranker state that analytics read; `rankloop.serving.replica` implements them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from rankloop.schema import RankerSettings
 from rankloop.types import BoolArray, FloatArray, IntArray, Request
 
 Witness = Callable[[DecisionMade, FloatArray], None]
-"""Sees a decision and its outcome [k] before the policy learns from them."""
+"""Called with a decision and its outcome [k] before the policy learns from them."""
 
 
 class ItemColumns(Protocol):
     """The items of a ranker by column."""
 
-    ids: list[str]  # of all columns, those of removed items too
+    ids: list[str]  # of all columns, including those of removed items
 
     @property
     def present(self) -> IntArray:
-        """Columns of the items that were not removed, in the order of arrival."""
+        """Columns of the items that were not removed, in the order in which they were added."""
 
     @property
     def enabled(self) -> BoolArray:
-        """Columns that may be listed, [capacity]."""
+        """Columns of items that may be ranked, [capacity]."""
 
 
 class SegmentLearners(Protocol):
@@ -67,18 +67,18 @@ class RankerState(Protocol):
 
     @property
     def guardrail_tripped(self) -> str | None:
-        """Why the guardrail fell back to the control ranking, if it did."""
+        """Why the guardrail tripped, or None."""
 
     @property
     def changes(self) -> Sequence[tuple[float, str]]:
-        """When the settings or the guardrail changed, and how."""
+        """Time and description of each change of the settings or the guardrail."""
 
     def counts(self) -> dict[str, int]:
         """Return the number of items, segments, decisions and open decisions, and the log position."""
 
 
 class ReplayedState(RankerState, Protocol):
-    """A state that follows a log and lets a witness see each outcome first."""
+    """A state that applies a log and calls a witness before each outcome is learned."""
 
     witness: Witness | None
 

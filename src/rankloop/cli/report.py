@@ -17,7 +17,7 @@ from rankloop.errors import InvalidInput
 from rankloop.files import replace_file
 
 if TYPE_CHECKING:
-    from rankloop.reports import Facts
+    from rankloop.reports import ReportData
 
 LONGEST = 24.0 * 90
 """Hours that a service remembers."""
@@ -62,9 +62,9 @@ def _file(given: str) -> Path:
     return path
 
 
-def ask(given: argparse.Namespace, hours: float | None) -> Facts:
+def ask(given: argparse.Namespace, hours: float | None) -> ReportData:
     """All that a report is made of."""
-    from rankloop.reports import Facts
+    from rankloop.reports import ReportData
 
     with client(given) as service:
         config = service.ranker(given.ranker).config
@@ -73,4 +73,4 @@ def ask(given: argparse.Namespace, hours: float | None) -> Facts:
             since, until = diagnosis["since"], diagnosis["until"]
             hours = 1.0 if since is None else min(LONGEST, max(0.1, (until - since) / 3600.0 + 1 / 60))
         overview = service.report(given.ranker, hours=hours, limit=1)["overview"]
-    return Facts.of(given.ranker, time.time(), config, overview, diagnosis)
+    return ReportData.of(given.ranker, time.time(), config, overview, diagnosis)

@@ -1,8 +1,8 @@
-"""Reports for people: what a ranker does, in plain words, on a terminal and as a page."""
+"""Reports about a ranker for people: as text for a terminal and as a self-contained HTML page."""
 
-from rankloop.reports.facts import Facts
 from rankloop.reports.page import page
+from rankloop.reports.report_data import ReportData
 from rankloop.reports.sections import Section, sections
 from rankloop.reports.text import text
 
-__all__ = ["Facts", "Section", "page", "sections", "text"]
+__all__ = ["ReportData", "Section", "page", "sections", "text"]

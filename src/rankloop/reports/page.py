@@ -1,99 +1,104 @@
-"""A report as one page: no script, nothing from elsewhere."""
+"""A report as one self-contained HTML page, without scripts and external resources."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape as escaped
+from html import escape as html_escape
 
 from rankloop.reports import charts
-from rankloop.reports.facts import Facts
-from rankloop.reports.number_format import count, digits, moment, percent, signed, span
+from rankloop.reports.ab_test_verdict import ABTestVerdict, verdict
+from rankloop.reports.click_model import MISMATCH
+from rankloop.reports.number_format import count, digits, duration, moment, percent, signed
+from rankloop.reports.report_data import ReportData
 from rankloop.reports.sections import sections
 from rankloop.reports.style import CSS
 from rankloop.reports.table import ReportTable, Section
-from rankloop.reports.time_spans import spans
-from rankloop.reports.verdict import ControlVerdict, verdict
+from rankloop.reports.time_buckets import merge_buckets
 from rankloop.version import __version__
 
-POINTS = 48
-"""Of a line over time."""
+CHART_POINTS = 48
 BADGES = {
-    "better": "Better", "worse": "Worse", "same": "As good", "early": "Too early to tell",
-    "none": "No control group", "shadow": "Shadow mode", "unsettled": "Too early to tell",
-}  # fmt: skip
+    "better": "Better",
+    "worse": "Worse",
+    "equivalent": "Equivalent",
+    "inconclusive": "Too early to tell",
+    "no-outcomes": "Too early to tell",
+    "no-control": "No control group",
+    "shadow": "Shadow mode",
+}
 
 
-def escape(words: str) -> str:
-    """Text for the page; a number stays with its sign."""
-    return escaped(words).replace(" %", "\u00a0%")
+def escape(text: str) -> str:
+    """Return text as HTML; a number and its % sign stay on one line."""
+    return html_escape(text).replace(" %", "\u00a0%")
 
 
-def page(facts: Facts) -> str:
-    """The whole page, as text that is also well-formed XML."""
-    found = verdict(facts)
-    first, *rest = sections(facts)
-    body = "\n".join([_header(facts), _hero(first, found), _tiles(facts, found), *(_section(facts, s) for s in rest)])
-    title = escape(f"{facts.ranker}: report")
+def page(data: ReportData) -> str:
+    """Return the whole page, which is also well-formed XML."""
+    result = verdict(data)
+    first, *rest = sections(data)
+    body = "\n".join([_header(data), _hero(first, result), _tiles(data, result), *(_section(data, s) for s in rest)])
+    title = escape(f"{data.ranker}: report")
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"/>\n<title>{title}</title>\n'
-        f"<style>{CSS}</style>\n</head>\n<body>\n<main>\n{body}\n{_footer(facts)}\n</main>\n</body>\n</html>\n"
+        f"<style>{CSS}</style>\n</head>\n<body>\n<main>\n{body}\n{_footer()}\n</main>\n</body>\n</html>\n"
     )
 
 
-def _header(facts: Facts) -> str:
-    seen = facts.diagnosis
-    lasted = "" if seen.since is None or seen.until is None else f", over {span(seen.until - seen.since)}"
-    lists = count(facts.policy.lists + facts.control.lists, "list")
-    sub = f"Policy {seen.policy}. {lists}{lasted}. As of {moment(facts.made)}."
+def _header(data: ReportData) -> str:
+    since, until = data.diagnosis.since, data.diagnosis.until
+    span = "" if since is None or until is None else f" in {duration(until - since)}"
+    lists = count(data.treatment.lists + data.control.lists, "list")
+    sub = f"Policy {data.diagnosis.policy}. {lists}{span}. As of {moment(data.time)}."
     return (
-        f'<header><div class="brand">rankloop report</div><h1>{escape(facts.ranker)}</h1>'
+        f'<header><div class="brand">rankloop report</div><h1>{escape(data.ranker)}</h1>'
         f'<p class="sub">{escape(sub)}</p></header>'
     )
 
 
-def _hero(section: Section, found: ControlVerdict) -> str:
-    compared = found.state in ("better", "worse", "same", "early")
-    words = f'<div><span class="badge">{escape(BADGES[found.state])}</span>{_words(section)}</div>'
-    chart = f"<div>{charts.lift(found)}</div>" if compared else ""
-    return f'<section class="hero {section.tone}{"" if compared else " alone"}">{words}{chart}</section>'
+def _hero(section: Section, result: ABTestVerdict) -> str:
+    content = f'<div><span class="badge">{escape(BADGES[result.state])}</span>{_content(section)}</div>'
+    chart = f"<div>{charts.lift(result)}</div>" if result.compared else ""
+    return f'<section class="hero {section.tone}{"" if result.compared else " alone"}">{content}{chart}</section>'
 
 
-def _tiles(facts: Facts, found: ControlVerdict) -> str:
-    tiles = [_rate(facts, "treatment")] + ([_rate(facts, "control")] if facts.control.settled else [])
-    if found.share is not None and found.state in ("better", "worse", "same", "early"):
-        d = digits(found.control)
-        interval = f"[{signed(found.low, d)}, {signed(found.high, d)}] points"
-        tiles.append(_tile("", "difference", f"{signed(found.share, 1)} %", interval))
-    if facts.policy.exploration_share is not None:
-        tiles.append(_tile("", "exploring", percent(facts.policy.exploration_share), "of the scores"))
-    if facts.policy.regret is not None and facts.policy.regret_lists:
-        tiles.append(_tile("", "regret", f"{facts.policy.regret / facts.policy.regret_lists:.3g}", "a list"))
+def _tiles(data: ReportData, result: ABTestVerdict) -> str:
+    tiles = [_rate_tile(data, "treatment")] + ([_rate_tile(data, "control")] if data.control.settled else [])
+    if result.lift is not None and result.compared:
+        d = digits(result.control)
+        interval = f"{signed(result.low, d)} to {signed(result.high, d)} percentage points"
+        tiles.append(_tile("", "lift over control", f"{signed(result.lift, 1)} %", interval))
+    group = data.treatment
+    if group.exploration_share is not None:
+        tiles.append(_tile("", "exploration share", percent(group.exploration_share), "of the scores"))
+    if group.regret is not None and group.regret_lists:
+        tiles.append(_tile("", "regret", f"{group.regret / group.regret_lists:.3g}", "per list"))
     return f'<div class="tiles">{"".join(tiles)}</div>'
 
 
-def _rate(facts: Facts, name: str) -> str:
-    group = facts.overview.groups[name]
-    what = f"{name}, {count(group.settled, 'list')}"
+def _rate_tile(data: ReportData, name: str) -> str:
+    group = data.overview.groups[name]
+    label = f"click-through rate, {name}"
     if group.click_through is None or group.low is None or group.high is None:
-        return _tile(name, what, "–", "no outcome yet")
+        return _tile(name, label, "–", "no feedback yet")
     d = digits(group.click_through)
-    more = f"clicked [{100 * group.low:.{d}f}, {100 * group.high:.{d}f}]"
-    return _tile(name, what, percent(group.click_through, d), more)
+    detail = f"{100 * group.low:.{d}f} to {100 * group.high:.{d}f} %, {count(group.settled, 'list')}"
+    return _tile(name, label, percent(group.click_through, d), detail)
 
 
-def _tile(class_: str, what: str, value: str, more: str) -> str:
+def _tile(class_: str, label: str, value: str, detail: str) -> str:
     return (
-        f'<div class="tile {class_}"><div class="what">{escape(what)}</div><b>{escape(value)}</b>'
-        f'<div class="more">{escape(more)}</div></div>'
+        f'<div class="tile {class_}"><div class="label">{escape(label)}</div><b>{escape(value)}</b>'
+        f'<div class="detail">{escape(detail)}</div></div>'
     )
 
 
-def _section(facts: Facts, section: Section) -> str:
-    return f'<section class="{section.tone}">{_words(section, _chart(facts, section.key))}</section>'
+def _section(data: ReportData, section: Section) -> str:
+    return f'<section class="{section.tone}">{_content(section, _chart(data, section.key))}</section>'
 
 
-def _words(section: Section, chart: str = "") -> str:
+def _content(section: Section, chart: str = "") -> str:
     parts = [f"<h2>{escape(section.title)}</h2>", f'<p class="headline">{escape(section.headline)}</p>']
     parts += [f"<figure>{chart}</figure>"] if chart else []
     parts += [f"<p>{escape(line)}</p>" for line in section.lines]
@@ -102,17 +107,17 @@ def _words(section: Section, chart: str = "") -> str:
     return "".join(parts)
 
 
-def _chart(facts: Facts, key: str) -> str:
-    found = facts.diagnosis
+def _chart(data: ReportData, key: str) -> str:
+    diagnosis = data.diagnosis
     if key in ("time", "exploration"):
-        over = spans(facts.overview.times, POINTS)
+        buckets = merge_buckets(data.overview.times, CHART_POINTS)
         if key == "time":
-            return charts.over_time(over) if len(over) > 1 else ""
-        known = [one for one in over if one.policy.share is not None]
-        return charts.exploring(over) if len(known) > 1 else ""
-    if key == "items" and (found.gained or found.lost):
-        return charts.shares(found.gained, found.lost)
-    return charts.slot_effects(found.slots) if key == "visitors" and found.slots else ""
+            return charts.click_through(buckets) if len(buckets) > 1 else ""
+        known = [one for one in buckets if one.treatment.exploration_share is not None]
+        return charts.exploration(buckets) if len(known) > 1 else ""
+    if key == "items" and (diagnosis.gained or diagnosis.lost):
+        return charts.list_shares(diagnosis.gained, diagnosis.lost)
+    return charts.slot_effects(diagnosis.slots) if key == "click_model" and diagnosis.slots else ""
 
 
 def _table(table: ReportTable) -> str:
@@ -124,13 +129,14 @@ def _table(table: ReportTable) -> str:
 
 def _cells(row: Sequence[str]) -> str:
     return "".join(
-        f'<td class="off">{escape(cell)}</td>' if cell == "off" else f"<td>{escape(cell)}</td>" for cell in row
+        f'<td class="{MISMATCH}">{escape(cell)}</td>' if cell == MISMATCH else f"<td>{escape(cell)}</td>"
+        for cell in row
     )
 
 
-def _footer(facts: Facts) -> str:
-    words = (
-        "Intervals are of 95 %. Click-through is the share of lists with a click, among those whose outcome is known. "
-        f"Written by rankloop {__version__}."
+def _footer() -> str:
+    text = (
+        "All intervals are 95 % confidence intervals. The click-through rate is the share of lists with a click among "
+        f"the lists with a known outcome. Created by rankloop {__version__}."
     )
-    return f"<footer><p>{escape(words)}</p></footer>"
+    return f"<footer><p>{escape(text)}</p></footer>"

@@ -1,102 +1,101 @@
-"""The state of the rollout: who sees the policy's lists, and what comes back."""
+"""The report section on the rollout: mode, traffic share, guardrail and feedback."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from rankloop.analytics.overview import FeedbackDelay
-from rankloop.reports.facts import Facts
-from rankloop.reports.number_format import count, moment, number, percent, span
+from rankloop.reports.number_format import count, duration, moment, number, percent
+from rankloop.reports.report_data import ReportData
 from rankloop.reports.table import Section
 
-LATE = 0.05
-"""Share of the feedback that may be late before it is said why."""
+MAX_LATE_SHARE = 0.05
+"""Share of late feedback above which the report suggests `aggregate: sum`."""
 
 
-def rollout(facts: Facts) -> Section:
-    """Mode, traffic, guard, feedback, log."""
-    overview = facts.overview
-    section = Section("rollout", "Rollout and feedback", "plain", _headline(facts))
+def rollout(data: ReportData) -> Section:
+    """Return the section on mode, traffic share, guardrail, feedback and log."""
+    overview = data.overview
+    section = Section("rollout", "Rollout and feedback", "plain", _headline(data))
     if overview.guardrail_tripped is not None:
         section.tone = "bad"
-        section.lines.append(f"Why: {overview.guardrail_tripped}.")
-        section.commands.append(f"rankloop rankers release {facts.ranker}")
-    section.lines += [_guard(facts), *_feedback(facts), _log(facts)]
+        section.lines.append(f"Reason: {overview.guardrail_tripped}.")
+        section.commands.append(f"rankloop rankers reset-guardrail {data.ranker}")
+    section.lines += [_guardrail(data), *_feedback(data), _log(data)]
     section.lines = [line for line in section.lines if line]
     return section
 
 
-def _headline(facts: Facts) -> str:
-    overview = facts.overview
+def _headline(data: ReportData) -> str:
+    overview = data.overview
     if overview.guardrail_tripped is not None:
-        return "The guard has fallen back: everybody sees your own order."
+        return "The guardrail tripped: all visitors see the control ranking."
     if overview.mode == "shadow":
-        return "Shadow mode: your own order is shown and learned from."
+        return "Shadow mode: all visitors see the control ranking, and the policy learns from it."
     if overview.traffic >= 1.0:
-        return "Live: every visitor sees the policy's lists."
-    return f"Live: {percent(overview.traffic, 0)} of the visitors see the policy's lists, the others your own order."
+        return "Live: all visitors see the policy's lists."
+    return f"Live: {percent(overview.traffic, 0)} of visitors see the policy's lists, the others the control ranking."
 
 
-def _guard(facts: Facts) -> str:
-    guard = facts.config.get("guardrail")
-    if not guard:
-        return "No guard is set: nothing would fall back by itself."
-    if facts.overview.guardrail_tripped is not None:
+def _guardrail(data: ReportData) -> str:
+    guardrail = data.config.get("guardrail")
+    if not guardrail:
+        return "No guardrail is configured."
+    if data.overview.guardrail_tripped is not None:
         return ""
-    drop = percent(guard["drop"], 0)
-    return f"The guard stands: it falls back if click-through is credibly more than {drop} below control's."
+    drop = percent(guardrail["drop"], 0)
+    return (
+        f"The guardrail is active: it trips if the click-through rate is significantly more than {drop} below control."
+    )
 
 
-def _feedback(facts: Facts) -> list[str]:
-    overview = facts.overview
-    told = sum(lag.lists for lag in overview.feedback_delays)
-    lists = facts.policy.lists + facts.control.lists - overview.withdrawn
+def _feedback(data: ReportData) -> list[str]:
+    overview = data.overview
+    received = sum(delay.lists for delay in overview.feedback_delays)
+    lists = data.treatment.lists + data.control.lists - overview.withdrawn
     if not lists:
         return []
-    lines = [
-        f"Feedback came for {count(told)} of {count(lists, 'list')}"
-        f"{_lag(overview.feedback_delays, overview.feedback_delay_seconds)}."
+    delays = _delays(overview.feedback_delays, overview.feedback_delay_seconds)
+    lines = [f"Feedback received for {count(received)} of {count(lists, 'list')}{delays}."]
+    others = [
+        (overview.open_decisions, "open"),
+        (overview.closed, "settled when the window closed"),
+        (overview.withdrawn, "withdrawn"),
     ]
-    rest = [
-        (overview.open_decisions, "still wait for it"),
-        (overview.closed, "were settled as their window closed"),
-        (overview.withdrawn, "were withdrawn"),
-    ]
-    lines.append("; ".join(f"{count(n)} {what}" for n, what in rest if n))
-    lines[-1] += "." if lines[-1] else ""
+    parts = [f"{count(n)} {state}" for n, state in others if n]
+    lines += [f"Other decisions: {', '.join(parts)}."] if parts else []
     if overview.late:
-        words = f"{count(overview.late, 'event')} came too late to be learned from"
-        if overview.late > LATE * max(told, 1) and facts.config.get("aggregate") == "earliest":
-            words += " (if each click of a list is told by itself, aggregate: sum counts them all)"
-        lines.append(f"{words}.")
+        late = f"{count(overview.late, 'feedback event')} arrived too late to be learned"
+        if overview.late > MAX_LATE_SHARE * max(received, 1) and data.config.get("aggregate") == "earliest":
+            late += " (if you send one event per click, set aggregate: sum)"
+        lines.append(f"{late}.")
     return lines
 
 
-def _lag(feedback_delays: Sequence[FeedbackDelay], seconds: float) -> str:
-    """Half of it, and nine tenths, came within so long."""
-    told = sum(lag.lists for lag in feedback_delays)
-    if not told:
+def _delays(delays: Sequence[FeedbackDelay], seconds: float) -> str:
+    """Return the median, the 90th percentile (both as upper bounds of their bins) and the mean delay."""
+    total = sum(delay.lists for delay in delays)
+    if not total:
         return ""
     bounds = []
     for share in (0.5, 0.9):
-        so_far = 0
-        for lag in feedback_delays:
-            so_far += lag.lists
-            if so_far >= share * told:
-                bounds.append("later than a day" if lag.within is None else f"within {_bound(lag.within)}")
+        received = 0
+        for delay in delays:
+            received += delay.lists
+            if received >= share * total:
+                bounds.append("more than a day" if delay.within is None else f"at most {_seconds(delay.within)}")
                 break
-    parts = f"half of it {bounds[0]}, nine tenths {bounds[1]}" if bounds[0] != bounds[1] else f"most of it {bounds[0]}"
-    return f": {parts}, {_bound(seconds / told)} on average"
+    return f" (delay: median {bounds[0]}, 90th percentile {bounds[1]}, mean {_seconds(seconds / total)})"
 
 
-def _bound(seconds: float) -> str:
-    return span(seconds) if seconds >= 1.0 else f"{number(1000.0 * seconds)} ms"
+def _seconds(seconds: float) -> str:
+    return duration(seconds) if seconds >= 1.0 else f"{number(1000.0 * seconds)} ms"
 
 
-def _log(facts: Facts) -> str:
-    overview = facts.overview
-    since = "" if overview.since is None else f", the first list on {moment(overview.since)}"
+def _log(data: ReportData) -> str:
+    overview = data.overview
+    since = "" if overview.since is None else f"; first decision on {moment(overview.since)}"
     return (
         f"{count(overview.decisions, 'decision')}, {count(overview.items, 'item')}, "
-        f"{count(overview.segments, 'segment')}; the log stands at position {overview.position:,}{since}."
+        f"{count(overview.segments, 'segment')}; log position {overview.position:,}{since}."
     )

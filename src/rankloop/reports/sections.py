@@ -1,4 +1,4 @@
-"""What a report says, section by section, in plain words."""
+"""The sections of a report, as sentences and tables."""
 
 from __future__ import annotations
 
@@ -6,171 +6,175 @@ from collections.abc import Callable, Sequence
 
 from rankloop.analytics.diagnosis import ItemSummary
 from rankloop.analytics.intervals import difference
-from rankloop.reports.click_behaviour import visitors
-from rankloop.reports.facts import Facts
+from rankloop.reports.ab_test import ab_test
+from rankloop.reports.click_model import click_model
 from rankloop.reports.number_format import count, digits, number, percent, signed
+from rankloop.reports.report_data import ReportData
 from rankloop.reports.rollout import rollout
-from rankloop.reports.sentences import comparison
 from rankloop.reports.table import ReportTable, Section
-from rankloop.reports.time_spans import ends
+from rankloop.reports.time_buckets import first_and_last_third
 
 __all__ = ["ReportTable", "Section", "sections"]
 
-ALARMS = ("visitors", "rollout")
-"""Sections that come first where something is wrong."""
+PROMOTED_IF_BAD = ("click_model", "rollout")
+"""Sections that move to the top if something is wrong."""
 
 
-def sections(facts: Facts) -> list[Section]:
-    """All that is to be said, the most important first."""
-    made: Sequence[Callable[[Facts], Section | None]] = (
-        comparison,
+def sections(data: ReportData) -> list[Section]:
+    """Return all sections, the most important first."""
+    builders: Sequence[Callable[[ReportData], Section | None]] = (
+        ab_test,
         over_time,
         items,
         exploration,
         regret,
-        visitors,
+        click_model,
         rollout,
     )
-    first, *rest = [section for one in made if (section := one(facts)) is not None]
-    return [first, *sorted(rest, key=lambda section: section.key not in ALARMS or section.tone != "bad")]
+    first, *rest = [section for build in builders if (section := build(data)) is not None]
+    return [first, *sorted(rest, key=lambda section: section.key not in PROMOTED_IF_BAD or section.tone != "bad")]
 
 
-def over_time(facts: Facts) -> Section:
-    """Click-through: has it risen?"""
-    title, times = "Click-through over time", facts.overview.times
-    parts = ends(times)
-    if parts is None:
-        return Section("time", title, "open", "Too little time has passed to see a trend.")
-    first, last = parts
-    found = difference((last.clicked, last.settled), (first.clicked, first.settled))
-    if found is None or first.rate is None or last.rate is None:
-        return Section("time", title, "open", "Too few outcomes are known to see a trend.")
-    gained, low, high, _ = found
-    d = digits(last.rate)
-    words = f"from {percent(first.rate, d)} at first to {percent(last.rate, d)} lately"
-    interval = f"The change is {signed(gained, d)} points [{signed(low, d)}, {signed(high, d)}]."
+def over_time(data: ReportData) -> Section:
+    """Return the section on the trend of the click-through rate."""
+    title, thirds = "Click-through rate over time", first_and_last_third(data.overview.times)
+    if thirds is None:
+        return Section("time", title, "open", "The time range is too short to see a trend.")
+    first, last = thirds
+    change = difference((last.clicked, last.settled), (first.clicked, first.settled))
+    if change is None or first.click_through is None or last.click_through is None:
+        return Section("time", title, "open", "Not enough feedback to see a trend.")
+    estimate, low, high, _ = change
+    d = digits(last.click_through)
+    rates = f"from {percent(first.click_through, d)} (first third of the lists) to {percent(last.click_through, d)}"
+    rates = f"{rates} (last third)"
+    interval = (
+        f"Change: {signed(estimate, d)} percentage points "
+        f"(95 % confidence interval {signed(low, d)} to {signed(high, d)})."
+    )
     if low > 0:
-        return Section("time", title, "good", f"Click-through rose {words}.", [interval])
+        return Section("time", title, "good", f"The click-through rate rose {rates}.", [interval])
     if high < 0:
-        return Section("time", title, "bad", f"Click-through fell {words}.", [interval])
-    return Section("time", title, "plain", "No trend beyond noise.", [f"It went {words}. {interval}"])
+        return Section("time", title, "bad", f"The click-through rate fell {rates}.", [interval])
+    return Section("time", title, "plain", "No significant trend.", [f"The click-through rate went {rates}.", interval])
 
 
-def items(facts: Facts) -> Section:
-    """Which items gained, and which nobody sees."""
-    found, title = facts.diagnosis, "Items"
-    section = Section("items", title, "plain", "")
-    if found.gained or found.lost:
-        up, down = found.shifted
+def items(data: ReportData) -> Section:
+    """Return the section on items that gained, lost or were never shown."""
+    diagnosis = data.diagnosis
+    section = Section("items", "Items", "plain", "")
+    if diagnosis.gained or diagnosis.lost:
+        gained, lost = diagnosis.moved_counts
         section.headline = (
-            f"{count(up, 'item')} {'stands' if up == 1 else 'stand'} in many more lists of the policy than of control, "
-            f"{count(down)} in many fewer."
+            f"Compared with control, the policy shows {count(gained, 'item')} much more often and "
+            f"{count(lost, 'item')} much less often."
         )
-        section.tables += [_told(name, told) for name, told in (("Gained", found.gained), ("Lost", found.lost)) if told]
-    elif found.most and facts.control.lists and facts.policy.lists:
-        section.headline = "No item stands in clearly more lists of the policy than of control."
-        section.tables.append(_told("Shown most", found.most))
-    elif found.most:
-        section.headline = "Without lists of both, nobody can say who gained; these are shown most."
-        section.tables.append(_told("Shown most", found.most))
+        moved = (("Gained", diagnosis.gained), ("Lost", diagnosis.lost))
+        section.tables += [_item_table(name, rows) for name, rows in moved if rows]
+    elif diagnosis.most_shown:
+        both = data.control.lists and data.treatment.lists
+        section.headline = (
+            "The policy shows no item significantly more or less often than control."
+            if both
+            else "Gains and losses are unknown without a control group. The most shown items are listed."
+        )
+        section.tables.append(_item_table("Most shown", diagnosis.most_shown))
     else:
-        section.headline = "Nothing was shown yet."
-    if found.unseen:
-        more = found.unseen - len(found.unseen_items)
-        names = ", ".join(found.unseen_items) + (f" and {count(more)} more" if more else "")
-        section.lines.append(f"Nobody has seen {count(found.unseen, 'item')}: {names}.")
-    elif found.most:
-        section.lines.append("Every item that may be listed has been seen.")
+        section.headline = "No item has been shown yet."
+    if diagnosis.never_shown:
+        more = diagnosis.never_shown - len(diagnosis.never_shown_items)
+        names = ", ".join(diagnosis.never_shown_items) + (f" and {count(more)} more" if more else "")
+        section.lines.append(f"Never shown: {count(diagnosis.never_shown, 'item')} ({names}).")
+    elif diagnosis.most_shown:
+        section.lines.append("Every enabled item has been shown.")
     return section
 
 
-def _told(name: str, told: Sequence[ItemSummary]) -> ReportTable:
-    """Items with the share of each group's lists that they stand in, clicks there, and beliefs."""
-    believed, both = any(one.estimate is not None for one in told), any(one.control_share is not None for one in told)
-    head = ["item", "policy: in lists", "clicked of shown", "click-through"]
-    head += ["control: in lists", "clicked of shown", "click-through"] if both else []
-    head += ["believed"] if believed else []
+def _item_table(name: str, items: Sequence[ItemSummary]) -> ReportTable:
+    """Return a table of items: share of the lists, clicks and click-through rate (CTR) by group, and estimates."""
+    estimated = any(one.estimate is not None for one in items)
+    both = any(one.control_share is not None for one in items)
+    head = ["item", "treatment lists", "clicked / shown", "CTR"]
+    head += ["control lists", "clicked / shown", "CTR"] if both else []
+    head += ["estimate"] if estimated else []
     rows = []
-    for one in told:
-        row = [one.item, percent(one.treatment_share, 1), f"{one.clicked:,} of {one.shown:,}"]
-        row.append(_interval(one.click_through, one.low, one.high, shares=True))
+    for one in items:
+        row = [one.item, percent(one.treatment_share, 1), f"{one.clicked:,} / {one.shown:,}"]
+        row.append(_interval(one.click_through, one.low, one.high, rate=True))
         if both:
-            row += [percent(one.control_share, 1), f"{one.control_clicked:,} of {one.control_shown:,}"]
-            row.append(_interval(one.control_click_through, one.control_low, one.control_high, shares=True))
-        if believed:
-            row.append(_interval(one.estimate, one.estimate_low, one.estimate_high, shares=False))
+            row += [percent(one.control_share, 1), f"{one.control_clicked:,} / {one.control_shown:,}"]
+            row.append(_interval(one.control_click_through, one.control_low, one.control_high, rate=True))
+        if estimated:
+            row.append(_interval(one.estimate, one.estimate_low, one.estimate_high, rate=False))
         rows.append(row)
     return ReportTable(name, head, rows)
 
 
-def _interval(middle: float | None, low: float | None, high: float | None, *, shares: bool) -> str:
-    if middle is None:
+def _interval(estimate: float | None, low: float | None, high: float | None, *, rate: bool) -> str:
+    if estimate is None:
         return "–"
     if low is None or high is None:
-        return percent(middle) if shares else number(middle)
-    if shares:
-        d = digits(middle)
-        return f"{percent(middle, d)} [{100 * low:.{d}f}, {100 * high:.{d}f}]"
-    return f"{number(middle)} [{number(low)}, {number(high)}]"
+        return percent(estimate) if rate else number(estimate)
+    if rate:
+        d = digits(high)
+        return f"{percent(estimate, d)} [{100 * low:.{d}f}, {100 * high:.{d}f}]"
+    return f"{number(estimate)} [{number(low)}, {number(high)}]"
 
 
-def exploration(facts: Facts) -> Section:
-    """How much was spent on exploring."""
-    found, group = facts.diagnosis, facts.policy
+def exploration(data: ReportData) -> Section:
+    """Return the section on the amount and the cost of exploration."""
+    diagnosis, group = data.diagnosis, data.treatment
     section = Section("exploration", "Exploration", "plain", "")
     if not group.lists:
-        section.headline = "The policy has shown no lists."
+        section.headline = "The treatment group has no lists yet."
         return section
     if group.exploration_share is None:
-        section.headline = f"{found.policy} has no estimates beside its scores: how much it explores is not known."
+        section.headline = f"{diagnosis.policy} reports no estimates, so its exploration share is unknown."
     else:
-        section.headline = f"Exploring made up {percent(group.exploration_share)} of the scores of what was shown."
-        parts = ends(facts.overview.times, "lists")
-        if parts is not None and parts[0].share is not None and parts[1].share is not None:
-            first, last = (percent(part.share) for part in parts)
-            section.lines.append(f"At first it was {first}, lately {last}.")
-    section.lines += _cost(facts)
+        section.headline = f"Exploration made up {percent(group.exploration_share)} of the scores of the shown items."
+        thirds = first_and_last_third(data.overview.times, "lists")
+        if thirds is not None and thirds[0].exploration_share is not None and thirds[1].exploration_share is not None:
+            first, last = (percent(third.exploration_share) for third in thirds)
+            section.lines.append(f"It went from {first} (first third of the lists) to {last} (last third).")
+    section.lines += _exploration_cost(data)
     return section
 
 
-def _cost(facts: Facts) -> list[str]:
-    found, lines = facts.diagnosis, []
-    changed = found.explored
-    if changed is not None:
-        apart = difference((changed.clicked, changed.settled), (changed.others_clicked, changed.others))
-        words = f"Exploring changed {count(changed.settled, 'list')} of {count(changed.settled + changed.others)}"
-        if apart is not None:
-            d = digits(changed.clicked / changed.settled)
-            words += (
-                f"; {percent(changed.clicked / changed.settled, d)} of them were clicked, "
-                f"{percent(changed.others_clicked / changed.others, d)} of the others "
-                f"({signed(apart[0], d)} points [{signed(apart[1], d)}, {signed(apart[2], d)}])"
+def _exploration_cost(data: ReportData) -> list[str]:
+    outcome, value_share, lines = data.diagnosis.exploration, data.diagnosis.value_share, []
+    if outcome is not None:
+        changed, unchanged = (outcome.changed_clicked, outcome.changed), (outcome.unchanged_clicked, outcome.unchanged)
+        gap = difference(changed, unchanged)
+        text = f"Exploration changed {outcome.changed:,} of {count(outcome.changed + outcome.unchanged, 'list')}"
+        if gap is not None:
+            rates = outcome.changed_clicked / outcome.changed, outcome.unchanged_clicked / outcome.unchanged
+            d = digits(rates[0])
+            text += (
+                f". Their click-through rate is {percent(rates[0], d)}, that of the others {percent(rates[1], d)} "
+                f"(difference {signed(gap[0], d)} percentage points [{signed(gap[1], d)}, {signed(gap[2], d)}])"
             )
-        lines.append(f"{words}.")
+        lines.append(f"{text}.")
     else:
+        lines.append("To count the lists that exploration changed, set explore_from or explore_daily.")
+    if value_share is not None:
         lines.append(
-            "How many lists exploring changed is counted only with explore_from or explore_daily: "
-            "only then the list that it believes best is made too."
-        )
-    if found.worth is not None:
-        lines.append(
-            f"By what it believes today, all lists that it showed were worth {percent(found.worth, 1)} of the list "
-            "that it believes best: the rest was spent on learning, or on lists that had to be others."
+            f"By current estimates, the lists shown had {percent(value_share, 1)} of the value of the best list. "
+            "Exploration and restrictions such as pinned or excluded items cost the rest."
         )
     return lines
 
 
-def regret(facts: Facts) -> Section | None:
-    """What was lost against the best list, where somebody knows."""
-    group, other = facts.policy, facts.control
+def regret(data: ReportData) -> Section | None:
+    """Return the section on regret, or None if no feedback reported it."""
+    group, control = data.treatment, data.control
     if group.regret is None or not group.regret_lists:
         return None
-    a_list = group.regret / group.regret_lists
-    headline = f"Against the best list, {number(a_list)} was lost with each list of the policy"
-    if other.regret is not None and other.regret_lists:
-        headline += f", and {number(other.regret / other.regret_lists)} with each of control"
-    lines = [f"In all {number(group.regret)}, over the {count(group.regret_lists, 'list')} of which the teller knew."]
-    parts = ends(facts.overview.times)
-    if parts is not None and parts[0].loss is not None and parts[1].loss is not None:
-        lines.append(f"At first it was {number(parts[0].loss)} with each, lately {number(parts[1].loss)}.")
+    headline = f"Regret per list: {number(group.regret / group.regret_lists)} in treatment"
+    if control.regret is not None and control.regret_lists:
+        headline += f", {number(control.regret / control.regret_lists)} in control"
+    lines = [f"Total: {number(group.regret)} over {count(group.regret_lists, 'list')} whose feedback reported regret."]
+    thirds = first_and_last_third(data.overview.times)
+    if thirds is not None and thirds[0].mean_regret is not None and thirds[1].mean_regret is not None:
+        first, last = (number(third.mean_regret or 0.0) for third in thirds)
+        lines.append(f"It went from {first} per list (first third) to {last} (last third).")
     return Section("regret", "Regret", "plain", f"{headline}.", lines)

@@ -1,4 +1,4 @@
-"""The parts of a report."""
+"""The parts of a report: sections and tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """Rows under a head; the first column is a name, the others are numbers."""
+    """A table whose first column holds names and whose other columns hold numbers."""
 
     name: str
     head: Sequence[str]
@@ -17,12 +17,12 @@ class ReportTable:
 
 @dataclass(slots=True)
 class Section:
-    """One question, its answer in a sentence, and what stands behind it."""
+    """A question, the answer in one sentence, and the details."""
 
-    key: str  # for those who add charts
+    key: str  # identifies the section, for example to add a chart
     title: str
-    tone: str  # good, bad, open (too early) or plain
+    tone: str  # good, bad, open (inconclusive) or plain
     headline: str
     lines: list[str] = field(default_factory=list)
     tables: list[ReportTable] = field(default_factory=list)
-    commands: list[str] = field(default_factory=list)  # to type
+    commands: list[str] = field(default_factory=list)  # shell commands to run

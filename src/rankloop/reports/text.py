@@ -1,34 +1,35 @@
-"""A report on a terminal."""
+"""A report as text for a terminal."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
 
-from rankloop.reports.facts import Facts
 from rankloop.reports.number_format import moment, percent
+from rankloop.reports.report_data import ReportData
 from rankloop.reports.sections import sections
 from rankloop.reports.table import ReportTable, Section
-from rankloop.reports.time_spans import spans
+from rankloop.reports.time_buckets import merge_buckets
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-COLUMNS = 40
-"""Of a sparkline."""
+SPARKLINE_COLUMNS = 40
+LABEL_COLUMNS = 10
 
 
-def text(facts: Facts, width: int = 100) -> str:
-    """The whole report."""
-    head = f"{facts.ranker} · {facts.diagnosis.policy} · {moment(facts.made)}"
+def text(data: ReportData, width: int = 100) -> str:
+    """Return the whole report, wrapped to `width` columns."""
+    head = f"{data.ranker} · {data.diagnosis.policy} · {moment(data.time)}"
     parts = [f"{head}\n{'=' * len(head)}"]
-    for section in sections(facts):
-        charts = _lines(facts) if section.key == "time" else _exploring(facts) if section.key == "exploration" else []
-        parts.append(_section(section, charts, width))
+    charts = {"time": _click_through, "exploration": _exploration}
+    for section in sections(data):
+        chart = charts[section.key](data) if section.key in charts else []
+        parts.append(_section(section, chart, width))
     return "\n\n".join(parts) + "\n"
 
 
-def _section(section: Section, charts: Sequence[str], width: int) -> str:
+def _section(section: Section, chart: Sequence[str], width: int) -> str:
     lines = [section.title, "-" * len(section.title), *_wrapped(section.headline, width, "")]
-    lines += [f"  {line}" for line in charts]
+    lines += [f"  {line}" for line in chart]
     for line in section.lines:
         lines += _wrapped(line, width, "  ")
     lines += [f"  $ {command}" for command in section.commands]
@@ -37,53 +38,58 @@ def _section(section: Section, charts: Sequence[str], width: int) -> str:
     return "\n".join(lines)
 
 
-def _wrapped(words: str, width: int, indent: str) -> list[str]:
-    """Lines that are not too long; a number stays with its sign."""
-    held = words.replace(" %", "\u00a0%")
-    lines = textwrap.wrap(held, width, initial_indent=indent, subsequent_indent=indent)
+def _wrapped(sentence: str, width: int, indent: str) -> list[str]:
+    """Return wrapped lines that never separate a number from its % sign."""
+    bound = sentence.replace(" %", "\u00a0%")
+    lines = textwrap.wrap(bound, width, initial_indent=indent, subsequent_indent=indent)
     return [line.replace("\u00a0", " ") for line in lines]
 
 
 def _table(table: ReportTable) -> list[str]:
     rows = [table.head, *table.rows]
     widths = [max(len(row[c]) for row in rows) for c in range(len(table.head))]
-    made = []
+    lines = []
     for row in rows:
         cells = [
             cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=True))
         ]
-        made.append(("  " + "  ".join(cells)).rstrip())
-    return [f"  {table.name}:", *made]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return [f"  {table.name}:", *lines]
 
 
 def sparkline(values: Sequence[float | None], low: float, high: float) -> str:
-    """A bar for each value, a space where there is none."""
+    """Return a bar for each value between low and high, and a space for None."""
     step = (high - low) or 1.0
     bars = [" " if v is None else BLOCKS[min(7, max(0, int(8 * (v - low) / step)))] for v in values]
     return "".join(bars)
 
 
-def _lines(facts: Facts) -> list[str]:
-    """Click-through of both groups, on one scale."""
-    found = spans(facts.overview.times, COLUMNS)
-    groups = {"policy": [one.policy.rate for one in found], "control": [one.control.rate for one in found]}
+def _click_through(data: ReportData) -> list[str]:
+    """Return sparklines of the click-through rates of both groups, on one scale."""
+    buckets = merge_buckets(data.overview.times, SPARKLINE_COLUMNS)
+    groups = {
+        "treatment": [one.treatment.click_through for one in buckets],
+        "control": [one.control.click_through for one in buckets],
+    }
     known = [rate for rates in groups.values() for rate in rates if rate is not None]
-    if len(found) < 2 or not known:
+    if len(buckets) < 2 or not known:
         return []
     low, high = min(known), max(known)
-    made = []
+    lines = []
     for name, rates in groups.items():
-        own = [rate for rate in rates if rate is not None]
-        if own:
-            between = f"{percent(own[0])} → {percent(own[-1])}"
-            made.append(f"{name:8}{sparkline(rates, low, high)}  {between}")
-    return [*made, f"{'':8}bars from {percent(low)} to {percent(high)}"]
+        defined = [rate for rate in rates if rate is not None]
+        if defined:
+            ends = f"{percent(defined[0])} → {percent(defined[-1])}"
+            lines.append(f"{name:{LABEL_COLUMNS}}{sparkline(rates, low, high)}  {ends}")
+    return [*lines, f"{'':{LABEL_COLUMNS}}scale: {percent(low)} to {percent(high)}"]
 
 
-def _exploring(facts: Facts) -> list[str]:
-    found = spans(facts.overview.times, COLUMNS)
-    shares = [one.policy.share for one in found]
-    own = [share for share in shares if share is not None]
-    if len(found) < 2 or not own:
+def _exploration(data: ReportData) -> list[str]:
+    """Return a sparkline of the exploration share."""
+    buckets = merge_buckets(data.overview.times, SPARKLINE_COLUMNS)
+    shares = [one.treatment.exploration_share for one in buckets]
+    known = [share for share in shares if share is not None]
+    if len(buckets) < 2 or not known:
         return []
-    return [f"{'share':8}{sparkline(shares, 0.0, max(own))}  {percent(own[0])} → {percent(own[-1])}"]
+    line = sparkline(shares, 0.0, max(known))
+    return [f"{'share':{LABEL_COLUMNS}}{line}  {percent(known[0])} → {percent(known[-1])}"]

@@ -131,7 +131,7 @@ class Replica(EventFollower[Receipt]):
         self.learners.row(event.segment)
         scored = self.learners.scored(event) if self.is_foreign(event) else event
         self.open_decisions[event.id] = OpenDecision(scored)
-        self.counters.listed(event)
+        self.counters.count_decision(event)
 
     def on_feedback(self, event: FeedbackReceived) -> Receipt:
         """Add the outcome to its decision, and settle the decision if nothing more can come."""
@@ -140,7 +140,7 @@ class Replica(EventFollower[Receipt]):
             self.counters.late += 1
             return Receipt(event.decision, "late")
         if decision.outcome is None:
-            self.counters.told(decision.event, event.time)
+            self.counters.count_feedback(decision.event, event.time)
         aggregate = self.config.aggregate
         decision.outcome = event.combined(decision.outcome, aggregate)
         decision.regret = event.regret if decision.regret is None else decision.regret
@@ -170,7 +170,7 @@ class Replica(EventFollower[Receipt]):
         event = decision.event
         outcome = np.zeros(len(event.items)) if decision.outcome is None else decision.outcome
         outcome = self.learners.outcome(outcome)
-        clicked = self.counters.settled(event, outcome, decision.regret)
+        clicked = self.counters.count_outcome(event, outcome, decision.regret)
         control = event.group == "control"
         counts = self.guardrail_counts[1 if control else 0]
         counts[0] += 1.0

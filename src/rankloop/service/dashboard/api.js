@@ -1,51 +1,51 @@
-// Questions to the service. An answer, or a problem with the service's own sentence.
-import { key } from "./key.js";
+// Requests to the service: JSON on success, an ApiError with the service's message otherwise.
+import { currentKey } from "./api_key.js";
 
-const PATIENCE = 10000;
+const TIMEOUT_MS = 10000;
 const BASE = new URL("../v1/", document.baseURI);
 
-/** What the service refused, or that it did not answer at all (status 0). */
-export class Problem extends Error {
+/** A refused request, or one without a response (status 0). */
+export class ApiError extends Error {
   constructor(detail, status) {
     super(detail);
     this.status = status;
   }
 
-  /** A key is needed, or another one. */
-  get locked() {
+  /** Whether the request needs a key, or one with another role. */
+  get unauthorized() {
     return this.status === 401 || this.status === 403;
   }
 
-  /** There is no such thing; asking again will hardly help. */
-  get missing() {
+  /** Whether the requested object does not exist. */
+  get notFound() {
     return this.status === 404;
   }
 }
 
-function address(steps, query) {
-  const url = new URL(steps.map(encodeURIComponent).join("/"), BASE);
+function address(segments, query) {
+  const url = new URL(segments.map(encodeURIComponent).join("/"), BASE);
   for (const [name, value] of Object.entries(query)) if (value !== "" && value !== null) url.searchParams.set(name, value);
   return url;
 }
 
-async function refusal(response) {
-  const told = await response.json().catch(() => ({}));
-  const detail = typeof told.detail === "string" ? told.detail : `the service answered with status ${response.status}.`;
-  return new Problem(detail.charAt(0).toUpperCase() + detail.slice(1), response.status);
+async function errorOf(response) {
+  const problem = await response.json().catch(() => ({}));
+  const detail = typeof problem.detail === "string" ? problem.detail : `the service answered with status ${response.status}.`;
+  return new ApiError(detail.charAt(0).toUpperCase() + detail.slice(1), response.status);
 }
 
-/** Ask for what is at the steps of a path; `signal` ends the question. */
-export async function get(steps, query = {}, signal = undefined) {
+/** GET the path below /v1/ given by its segments; `signal` aborts the request. */
+export async function get(segments, query = {}, signal = undefined) {
   const headers = { Accept: "application/json" };
-  if (key() !== null) headers.Authorization = `Bearer ${key()}`;
-  const ends = [AbortSignal.timeout(PATIENCE), ...(signal ? [signal] : [])];
+  if (currentKey() !== null) headers.Authorization = `Bearer ${currentKey()}`;
+  const signals = [AbortSignal.timeout(TIMEOUT_MS), ...(signal ? [signal] : [])];
   let response;
   try {
-    response = await fetch(address(steps, query), { headers, cache: "no-store", signal: AbortSignal.any(ends) });
+    response = await fetch(address(segments, query), { headers, cache: "no-store", signal: AbortSignal.any(signals) });
     if (response.ok) return await response.json();
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Problem("The service does not answer.", 0);
+    throw new ApiError("The service does not respond.", 0);
   }
-  throw await refusal(response);
+  throw await errorOf(response);
 }

@@ -1,28 +1,28 @@
-// The page around the views: which one is shown, whether the service answers, who may see it.
+// The page frame: selects the view, shows the connection status, asks for an API key.
+import { currentKey, forgetKey } from "./api_key.js";
 import { el, fill, say } from "./dom.js";
 import { decisionView } from "./decision.js";
 import { second } from "./format.js";
-import { forget, key } from "./key.js";
-import { lock } from "./lock.js";
+import { keyForm } from "./key_form.js";
 import { Poll } from "./poll.js";
 import { rankerView } from "./ranker.js";
 import { rankersView } from "./rankers.js";
-import { read, toRanker } from "./route.js";
+import { parseRoute, toRanker } from "./route.js";
 import { themeButton } from "./theme.js";
 
 const [main, notice, status, trail] = ["main", "notice", "status", "trail"].map((id) => document.getElementById(id));
-const forgetting = document.getElementById("forget");
-let showing = null; // view, poll and when it was last answered
+const forgetButton = document.getElementById("forget");
+let active = null; // the view, its poll and the time of its last answer
 
 function viewOf(route) {
   if (route.view === "rankers") return rankersView();
   if (route.view === "ranker") return rankerView(route.name, route.span);
   if (route.view === "decision") return decisionView(route.name, route.decision);
-  return { title: "Nothing here", element: empty("There is nothing at this address.", back()) };
+  return { title: "Page not found", element: empty("Page not found", back()) };
 }
 
 const back = () => el("p", {}, el("a", { href: "#/" }, "All rankers"));
-const empty = (title, ...more) => el("div", { class: "empty" }, el("h1", { tabindex: -1 }, title), more);
+const empty = (title, ...details) => el("div", { class: "empty" }, el("h1", { tabindex: -1 }, title), details);
 
 function crumbs(route) {
   if (route.name === undefined) return [];
@@ -33,86 +33,86 @@ function crumbs(route) {
   return [el("ol", {}, home, ranker, el("li", {}, last("Decision")))];
 }
 
-function tell(sentence) {
+function showNotice(sentence) {
   notice.hidden = sentence === null;
   say(notice, sentence ?? "");
 }
 
-function light(state, words) {
+function setStatus(state, label) {
   status.dataset.state = state;
-  say(status, words);
+  say(status, label);
 }
 
 function show() {
-  const first = showing === null;
-  showing?.poll?.stop();
-  showing?.view.stop?.();
-  const route = read(location.hash);
+  const first = active === null;
+  active?.poll?.stop();
+  active?.view.stop?.();
+  const route = parseRoute(location.hash);
   const view = viewOf(route);
   document.title = view.title === "" ? "rankloop" : `${view.title} · rankloop`;
   fill(trail, crumbs(route));
   fill(main, view.element);
-  forgetting.hidden = key() === null;
-  tell(null);
-  light("idle", "");
+  forgetButton.hidden = currentKey() === null;
+  showNotice(null);
+  setStatus("idle", "");
   const now = { view, poll: null, at: null };
-  showing = now;
-  if (view.ask) {
-    light("waiting", "Connecting");
-    now.poll = new Poll((signal) => view.ask(signal), {
+  active = now;
+  if (view.request) {
+    setStatus("waiting", "Connecting");
+    now.poll = new Poll((signal) => view.request(signal), {
       answer: (answer) => answered(now, answer),
       failed: (error) => failed(now, error),
-      paused: () => light("paused", "Paused"),
+      paused: () => setStatus("paused", "Paused"),
     });
-    view.again = () => now.poll.soon();
+    view.refresh = () => now.poll.now();
   }
-  if (!first) arrive();
+  if (!first) focusHeading();
 }
 
-/** Somebody came here by a link: reading goes on at the new heading, from the top. */
-function arrive() {
+/** After a navigation: scroll to the top and move the focus to the new heading. */
+function focusHeading() {
   window.scrollTo(0, 0);
   (main.querySelector("h1") ?? main).focus({ preventScroll: true });
 }
 
 function answered(now, answer) {
-  if (now !== showing) return;
-  if (!now.view.element.isConnected) fill(main, now.view.element); // what was missing is there
+  if (now !== active) return;
+  if (!now.view.element.isConnected) fill(main, now.view.element); // the object was not found before and exists now
   now.at = Date.now() / 1000;
   now.view.show(answer);
-  tell(null);
-  light("live", "Live");
+  showNotice(null);
+  setStatus("live", "Live");
 }
 
 function failed(now, error) {
-  if (now !== showing) return;
-  if (error.locked) {
+  if (now !== active) return;
+  if (error.unauthorized) {
     now.poll.stop();
-    tell(null);
-    light("idle", "");
-    forgetting.hidden = true;
-    fill(main, lock(error.message, key() !== null, show));
+    showNotice(null);
+    setStatus("idle", "");
+    forgetButton.hidden = true;
+    fill(main, keyForm(error.message, currentKey() !== null, show));
     return;
   }
-  if (error.missing) {
-    tell(null);
-    light("waiting", "Not found");
+  if (error.notFound) {
+    showNotice(null);
+    setStatus("waiting", "Not found");
     if (now.view.element.isConnected) fill(main, empty("Not found", el("p", {}, error.message), back()));
     return;
   }
-  if (error.status === undefined) console.error(error); // a fault of this page
-  const old = now.at === null ? "" : ` The numbers below are from ${second(now.at)}.`;
-  tell(`${error.status === undefined ? "The page failed to show an answer." : error.message}${old} Trying again until it does.`);
-  light("down", "Not connected");
+  if (error.status === undefined) console.error(error); // a bug of this page
+  const age = now.at === null ? "" : ` The numbers below are from ${second(now.at)}.`;
+  showNotice(`${error.status === undefined ? "The page cannot display the response." : error.message}${age} Retrying.`);
+  setStatus("down", "Disconnected");
 }
 
 themeButton(document.getElementById("theme"));
-forgetting.addEventListener("click", () => {
-  forget();
+forgetButton.addEventListener("click", () => {
+  forgetKey();
   show();
 });
 document.getElementById("skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the part behind # says which view is shown
+  event.preventDefault(); // the fragment selects the view
   main.focus();
 });
 window.addEventListener("hashchange", show);

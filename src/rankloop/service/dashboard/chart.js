@@ -1,17 +1,18 @@
-// Lines over time with a band around them, drawn as SVG, with a table for those who would rather read.
-import { el, fill, fresh, svg } from "./dom.js";
+// A line chart over time with interval bands, drawn as SVG, with the same data as a table.
+import { el, fill, fresh, svg, tableRegion } from "./dom.js";
 import { clock, day, moment } from "./format.js";
 import { linear, ticks, timeTicks } from "./scale.js";
-import { sentence } from "./words.js";
+import { sentence } from "./text.js";
 
+// All in pixels.
 const TOP = 10;
 const BOTTOM = 24;
 const RIGHT = 8;
-const LOW = 90; // without data
-const CHARACTER = 6.6; // of a label, in pixels
-const NEAR = 6; // pixels from a change within which the pointer is at it
+const EMPTY_HEIGHT = 90;
+const LABEL_CHARACTER = 6.6;
+const CHANGE_HOVER = 6; // distance from a change marker at which the tooltip names it
 
-/** A chart. Options: title, format, height, floor (the least that the axis shows), empty (what is said without data). */
+/** A chart. Options: title, format, height, floor (a value that the axis must include), empty (text without data). */
 export class LineChart {
   #options;
   #data = null;
@@ -21,16 +22,16 @@ export class LineChart {
   #plot;
   #table;
   #details;
-  #hover = null; // where the pointer is, if it is here
+  #hover = null; // x of the pointer, or null
 
   constructor(options) {
-    this.#options = { height: 220, floor: null, empty: "Nothing to show yet.", ...options };
+    this.#options = { height: 220, floor: null, empty: "No data yet.", ...options };
     this.#svg = svg("svg", { class: "chart", role: "img" });
     this.#tip = el("div", { class: "tip", hidden: true });
     const over = el("div", { class: "over", onpointermove: (event) => this.#point(event.offsetX),
       onpointerleave: () => this.#point(null) });
     this.#plot = el("div", { class: "plot" }, this.#svg, over, this.#tip);
-    this.#table = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${options.title}, as a table` });
+    this.#table = tableRegion(`${options.title}, as a table`);
     this.#details = el("details", { class: "numbers", ontoggle: () => this.#list() },
       el("summary", {}, "As a table"), this.#table);
     this.element = el("figure", { class: "figure" }, this.#plot, this.#details);
@@ -38,17 +39,17 @@ export class LineChart {
   }
 
   /**
-   * Show series: [{name, kind, points: [{x, y, low, high, seconds}]}], and a sentence that says the same. Points
-   * without y take part in the axis of time, so that charts of the same times stand below each other. Marks
-   * [{time, label}] are changes of the ranker: thin vertical lines.
+   * Show series [{name, kind, points: [{x, y, low, high, seconds}]}] with a description for screen readers. Points
+   * whose y is null still extend the time axis, so that charts of the same buckets align. Markers [{time, label}]
+   * are changes of the ranker, drawn as thin vertical lines.
    */
-  update(series, words, marks = []) {
+  update(series, description, markers = []) {
     const all = series.flatMap((one) => one.points);
     const points = all.filter((point) => point.y !== null);
     const from = Math.min(...all.map((point) => point.x - point.seconds / 2));
     const to = Math.max(...all.map((point) => point.x + point.seconds / 2));
-    const changes = marks.filter((mark) => mark.time >= from && mark.time <= to);
-    this.#data = { series, words: [words, ...changes.map(changed)].join(" "), points, from, to, changes };
+    const changes = markers.filter((marker) => marker.time >= from && marker.time <= to);
+    this.#data = { series, description: [description, ...changes.map(changeText)].join(" "), points, from, to, changes };
     this.#details.hidden = points.length === 0;
     this.#draw();
     this.#list();
@@ -57,23 +58,23 @@ export class LineChart {
   #draw() {
     const width = Math.floor(this.#plot.clientWidth);
     if (this.#data === null || width === 0) return;
-    const { series, words, points, from, to, changes } = this.#data;
+    const { series, description, points, from, to, changes } = this.#data;
     const { format, title } = this.#options;
-    const height = points.length === 0 ? LOW : this.#options.height;
+    const height = points.length === 0 ? EMPTY_HEIGHT : this.#options.height;
     this.#svg.setAttribute("width", width);
     this.#svg.setAttribute("height", height);
     this.#svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const [name, desc] = [fresh("title"), fresh("desc")];
     this.#svg.setAttribute("aria-labelledby", `${name} ${desc}`);
-    const told = [svg("title", { id: name }, title), svg("desc", { id: desc }, words)];
+    const texts = [svg("title", { id: name }, title), svg("desc", { id: desc }, description)];
     if (points.length === 0) {
       this.#scales = null;
       const empty = svg("text", { class: "nothing", x: width / 2, y: height / 2 }, this.#options.empty);
-      fill(this.#svg, told, empty);
+      fill(this.#svg, texts, empty);
       return;
     }
     const marks = ticks(...this.#range(points), height < 180 ? 3 : 4);
-    const left = 12 + CHARACTER * Math.max(...marks.map((mark) => format(mark).length));
+    const left = 12 + LABEL_CHARACTER * Math.max(...marks.map((mark) => format(mark).length));
     const x = linear([from, to], [left, width - RIGHT]);
     const y = linear([marks[0], marks.at(-1)], [height - BOTTOM, TOP]);
     this.#scales = { x, y, left, width };
@@ -84,15 +85,15 @@ export class LineChart {
       series.map((one) => band(one, x, y)), series.map((one) => line(one, x, y)));
     const cross = svg("line", { class: "cross", y1: TOP, y2: height - BOTTOM, visibility: "hidden" });
     const lines = changes.map((one) => svg("line", { class: "change", x1: x(one.time), x2: x(one.time), y1: TOP, y2: height - BOTTOM },
-      svg("title", {}, changed(one))));
-    fill(this.#svg, told, clip, this.#grid(marks, y, left, width), this.#times(from, to, x, left, width), lines, drawn, cross);
+      svg("title", {}, changeText(one))));
+    fill(this.#svg, texts, clip, this.#grid(marks, y, left, width), this.#times(from, to, x, left, width), lines, drawn, cross);
     this.#point(this.#hover);
   }
 
-  /** What the axis must show: all lines, and bands but for those of the few that hardly anybody was part of. */
+  /** The range of the value axis: all lines, and the bands except those of buckets with very few decisions. */
   #range(points) {
-    const heavy = points.map((point) => point.weight ?? 1).sort((a, b) => a - b);
-    const enough = 0.3 * heavy[Math.floor(heavy.length / 2)];
+    const weights = points.map((point) => point.weight ?? 1).sort((a, b) => a - b);
+    const enough = 0.3 * weights[Math.floor(weights.length / 2)];
     const banded = points.filter((point) => (point.weight ?? 1) >= enough && point.low !== undefined && point.low !== null);
     const values = [...points.map((point) => point.y), ...banded.flatMap((point) => [point.low, point.high])];
     const floor = this.#options.floor;
@@ -113,12 +114,12 @@ export class LineChart {
     const bottom = this.#options.height - 6;
     return svg("g", { class: "grid", "aria-hidden": "true" }, at.map((time) => {
       const midnight = clock(time) === "00:00";
-      const place = Math.min(Math.max(x(time), left + 14), width - RIGHT - 16);
-      return svg("text", { x: place, y: bottom, class: "time" }, days || midnight ? day(time) : clock(time));
+      const centre = Math.min(Math.max(x(time), left + 14), width - RIGHT - 16);
+      return svg("text", { x: centre, y: bottom, class: "time" }, days || midnight ? day(time) : clock(time));
     }));
   }
 
-  /** Show the numbers at a place, or none. */
+  /** Show the tooltip for the bucket nearest to an x, or hide it (null). */
   #point(at) {
     this.#hover = at;
     if (at === null || this.#scales === null) {
@@ -127,8 +128,8 @@ export class LineChart {
       return;
     }
     const { x, width } = this.#scales;
-    const places = [...new Set(this.#data.points.map((point) => point.x))];
-    const near = places.reduce((best, one) => (Math.abs(x(one) - at) < Math.abs(x(best) - at) ? one : best));
+    const times = [...new Set(this.#data.points.map((point) => point.x))];
+    const near = times.reduce((best, one) => (Math.abs(x(one) - at) < Math.abs(x(best) - at) ? one : best));
     const cross = this.#svg.querySelector(".cross");
     for (const side of ["x1", "x2"]) cross.setAttribute(side, x(near));
     cross.setAttribute("visibility", "visible");
@@ -138,54 +139,54 @@ export class LineChart {
       return el("div", {}, el("span", { class: `dot ${one.kind}` }), `${one.name} `, el("b", {}, this.#options.format(point.y, true)));
     });
     const point = this.#data.points.find((one) => one.x === near);
-    const nearby = this.#data.changes.filter((one) => Math.abs(one.time - near) <= point.seconds / 2 || Math.abs(x(one.time) - at) < NEAR);
-    fill(this.#tip, el("div", { class: "when" }, when(point)), rows, nearby.map((one) => el("div", { class: "note" }, changed(one))));
+    const nearby = this.#data.changes.filter((one) => Math.abs(one.time - near) <= point.seconds / 2 || Math.abs(x(one.time) - at) < CHANGE_HOVER);
+    fill(this.#tip, el("div", { class: "when" }, bucketText(point)), rows, nearby.map((one) => el("div", { class: "note" }, changeText(one))));
     this.#tip.hidden = false;
     const wide = this.#tip.offsetWidth;
     this.#tip.style.left = `${Math.round(x(near) + 12 + wide > width ? x(near) - 12 - wide : x(near) + 12)}px`;
   }
 
-  /** The same as a table, while somebody looks at it. */
+  /** Fill the table, if it is open. */
   #list() {
     if (!this.#details.open || this.#data === null) return;
     const { series, changes } = this.#data;
-    const places = [...new Set(this.#data.points.map((point) => point.x))].sort((a, b) => b - a);
-    const cell = (one, place) => {
-      const point = one.points.find((candidate) => candidate.x === place);
+    const times = [...new Set(this.#data.points.map((point) => point.x))].sort((a, b) => b - a);
+    const cell = (one, time) => {
+      const point = one.points.find((candidate) => candidate.x === time);
       if (point === undefined || point.y === null) return el("td", {}, "–");
       const { format } = this.#options;
-      const sure = point.low === undefined || point.low === null ? "" : ` (${format(point.low, true)} to ${format(point.high, true)})`;
-      return el("td", {}, `${format(point.y, true)}${sure}`);
+      const interval = point.low === undefined || point.low === null ? "" : ` (${format(point.low, true)} to ${format(point.high, true)})`;
+      return el("td", {}, `${format(point.y, true)}${interval}`);
     };
-    const at = (place) => this.#data.points.find((point) => point.x === place);
+    const at = (time) => this.#data.points.find((point) => point.x === time);
     fill(this.#table, el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Time"), series.map((one) => el("th", { scope: "col" }, one.name)))),
-      el("tbody", {}, places.map((place) => el("tr", {}, el("th", { scope: "row" }, when(at(place))), series.map((one) => cell(one, place)))))),
-    changes.length === 0 ? null : el("ul", { class: "changes", "aria-label": "Changes" }, changes.map((one) => el("li", {}, changed(one)))));
+      el("tbody", {}, times.map((time) => el("tr", {}, el("th", { scope: "row" }, bucketText(at(time))), series.map((one) => cell(one, time)))))),
+    changes.length === 0 ? null : el("ul", { class: "changes", "aria-label": "Changes" }, changes.map((one) => el("li", {}, changeText(one)))));
   }
 }
 
 /** A change of the ranker, as a sentence. */
-const changed = (mark) => sentence(`${moment(mark.time)}: ${mark.label}`);
+const changeText = (marker) => sentence(`${moment(marker.time)}: ${marker.label}`);
 
-/** The span of time that a point stands for. */
-function when(point) {
+/** The time bucket of a point. */
+function bucketText(point) {
   const start = point.x - point.seconds / 2;
   if (point.seconds >= 86400) return day(start);
   return `${day(start)}, ${clock(start)}${point.seconds > 60 ? `–${clock(start + point.seconds)}` : ""}`;
 }
 
-/** Points without a hole between them. */
+/** Points grouped into runs without gaps. */
 function runs(points) {
-  const found = [];
+  const groups = [];
   let before = null;
   for (const point of points) {
     if (point.y === null) continue;
-    if (before !== null && point.x - before.x <= 3.5 * point.seconds) found.at(-1).push(point);
-    else found.push([point]);
+    if (before !== null && point.x - before.x <= 3.5 * point.seconds) groups.at(-1).push(point);
+    else groups.push([point]);
     before = point;
   }
-  return found;
+  return groups;
 }
 
 const path = (points, x, at) => points.map((point, i) => `${i ? "L" : "M"}${x(point.x).toFixed(1)} ${at(point).toFixed(1)}`).join("");
@@ -197,14 +198,14 @@ function line(series, x, y) {
 }
 
 function band(series, x, y) {
-  const sure = series.points.filter((point) => point.low !== undefined && point.low !== null);
-  return svg("g", { class: `band ${series.kind}` }, runs(sure).map((run) => {
+  const bounded = series.points.filter((point) => point.low !== undefined && point.low !== null);
+  return svg("g", { class: `band ${series.kind}` }, runs(bounded).map((run) => {
     if (run.length === 1) {
       const [one] = run;
       return svg("line", { x1: x(one.x), x2: x(one.x), y1: y(one.low), y2: y(one.high) });
     }
-    const there = path(run, x, (point) => y(point.high));
+    const forth = path(run, x, (point) => y(point.high));
     const back = path([...run].reverse(), x, (point) => y(point.low)).replace("M", "L");
-    return svg("path", { d: `${there}${back}Z` });
+    return svg("path", { d: `${forth}${back}Z` });
   }));
 }

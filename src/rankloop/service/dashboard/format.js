@@ -1,19 +1,19 @@
-// Numbers and times as people read them.
+// Format numbers and times.
 const THIN = "\u202f";
 export const NONE = "–";
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const compactly = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
 const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
 
 /** 12,345 */
 export const count = (value) => (known(value) ? whole.format(value) : NONE);
 
-/** 12.3K, where there is little room. */
-export const compact = (value) => (known(value) ? compactly.format(value) : NONE);
+/** 12.3K, for narrow cells. */
+export const compact = (value) => (known(value) ? short.format(value) : NONE);
 
-/** 12,345 or 123.4K: as it fits where a large number stands. */
+/** 12,345 or 123.4K, for tiles. */
 export const large = (value) => (value < 100_000 ? count(value) : compact(value));
 
 /** 12.3 % */
@@ -21,19 +21,19 @@ export function percent(share, digits = 1) {
   return known(share) ? `${(100 * share).toFixed(digits)}${THIN}%` : NONE;
 }
 
-/** +1.2: a difference of percentages, in points. */
+/** +1.2: a difference of rates in percentage points. */
 export function points(difference) {
   if (!known(difference)) return NONE;
   return `${signed(100 * difference, 1)}`;
 }
 
-/** +1.2 or −1.2, with a real minus. */
+/** +1.2 or −1.2, with a minus sign instead of a hyphen. */
 export function signed(value, digits) {
   const text = Math.abs(value).toFixed(digits);
   return Number(text) === 0 ? text : `${value < 0 ? "−" : "+"}${text}`;
 }
 
-/** 0.123, with as many digits as matter. */
+/** 0.123, with about three significant digits. */
 export function number(value) {
   if (!known(value)) return NONE;
   const size = Math.abs(value);
@@ -42,8 +42,8 @@ export function number(value) {
   return value.toFixed(digits).replace("-", "−");
 }
 
-/** A probability that is never quite 0 or 1. */
-export function chance(value) {
+/** A probability; never exactly 0 or 1. */
+export function probability(value) {
   if (!known(value)) return NONE;
   if (value > 0.999) return `over ${percent(0.999)}`;
   if (value < 0.001) return `under ${percent(0.001)}`;
@@ -52,7 +52,7 @@ export function chance(value) {
 
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
-/** 30 min: a length of time. */
+/** 30 min: a duration. */
 export function duration(seconds) {
   if (!known(seconds)) return NONE;
   const [size, unit] = UNITS.find(([length]) => seconds >= length) ?? [0.001, "ms"];
@@ -60,21 +60,21 @@ export function duration(seconds) {
   return `${value >= 10 || Number.isInteger(value) ? Math.round(value) : value.toFixed(1)}${THIN}${unit}`;
 }
 
-const inADay = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
-const exactly = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const ofADay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const minuteFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const secondFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-/** 14:05, of a time in seconds. */
-export const clock = (seconds) => inADay.format(new Date(1000 * seconds));
+/** 14:05, from a Unix time in seconds. */
+export const clock = (seconds) => minuteFormat.format(new Date(1000 * seconds));
 
 /** 14:05:09 */
-export const second = (seconds) => exactly.format(new Date(1000 * seconds));
+export const second = (seconds) => secondFormat.format(new Date(1000 * seconds));
 
 /** 3 Nov */
-export const day = (seconds) => ofADay.format(new Date(1000 * seconds));
+export const day = (seconds) => dayFormat.format(new Date(1000 * seconds));
 
 /** 3 Nov, 14:05:09 */
 export const moment = (seconds) => `${day(seconds)}, ${second(seconds)}`;
 
-/** One list, two lists. */
+/** 1 decision, 2 decisions. */
 export const many = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;

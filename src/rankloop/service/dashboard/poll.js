@@ -1,71 +1,71 @@
-// Ask, show, wait, ask again: not while the tab is hidden, and less and less often while it fails.
-const EVERY = 2000;
-const SLOWEST = 30000;
-const TIMES = 10; // waiting so many times as long as an answer took spares a service that is slow
-const CALMEST = 10000;
+// Poll the service: not while the tab is hidden, with exponential back-off while requests fail.
+const INTERVAL_MS = 2000;
+const MAX_BACKOFF_MS = 30000;
+const LATENCY_FACTOR = 10; // wait at least this many times the latency, to spare a slow service
+const MAX_INTERVAL_MS = 10000;
 
-/** How long to wait after an answer that took so long, and after so many failures in a row. */
-export function pause(took, failures) {
-  if (failures > 0) return Math.min(SLOWEST, EVERY * 2 ** (failures - 1));
-  return Math.max(EVERY, Math.min(CALMEST, TIMES * took));
+/** Milliseconds to wait after a request of this latency and this many failures in a row. */
+export function delay(latency, failures) {
+  if (failures > 0) return Math.min(MAX_BACKOFF_MS, INTERVAL_MS * 2 ** (failures - 1));
+  return Math.max(INTERVAL_MS, Math.min(MAX_INTERVAL_MS, LATENCY_FACTOR * latency));
 }
 
-/** Asks until it is stopped. `ask(signal)` gives an answer; `told` hears `answer`, `failed` and `paused`. */
+/** Calls `request(signal)` until stopped and passes results to `handlers`: `answer`, `failed` and `paused`. */
 export class Poll {
-  #ask;
-  #told;
+  #request;
+  #handlers;
   #timer = null;
-  #asking = null;
+  #running = null;
   #failures = 0;
   #stopped = false;
 
-  constructor(ask, told) {
-    this.#ask = ask;
-    this.#told = told;
-    document.addEventListener("visibilitychange", this.#seen);
-    this.soon();
+  constructor(request, handlers) {
+    this.#request = request;
+    this.#handlers = handlers;
+    document.addEventListener("visibilitychange", this.#onVisibility);
+    this.now();
   }
 
-  /** Ask now, whatever was being waited for. */
-  soon() {
+  /** Request now instead of waiting for the timer. */
+  now() {
     clearTimeout(this.#timer);
-    this.#asking?.abort();
+    this.#running?.abort();
     if (!this.#stopped && !document.hidden) this.#once();
   }
 
   stop() {
     this.#stopped = true;
     clearTimeout(this.#timer);
-    this.#asking?.abort();
-    document.removeEventListener("visibilitychange", this.#seen);
+    this.#running?.abort();
+    document.removeEventListener("visibilitychange", this.#onVisibility);
   }
 
-  #seen = () => {
+  #onVisibility = () => {
     if (document.hidden) {
       clearTimeout(this.#timer);
-      this.#asking?.abort(); // an answer on its way would say that it is live
-      this.#told.paused();
+      this.#running?.abort(); // a response on its way would set the status to live
+      this.#handlers.paused();
     } else {
-      this.soon();
+      this.now();
     }
   };
 
   async #once() {
-    const asking = new AbortController();
-    this.#asking = asking;
+    const running = new AbortController();
+    this.#running = running;
     const start = performance.now();
     try {
-      const answer = await this.#ask(asking.signal);
-      if (asking.signal.aborted) return;
+      const answer = await this.#request(running.signal);
+      if (running.signal.aborted) return;
       this.#failures = 0;
-      this.#told.answer(answer);
+      this.#handlers.answer(answer);
     } catch (error) {
-      if (asking.signal.aborted) return;
+      if (running.signal.aborted) return;
       this.#failures += 1;
-      this.#told.failed(error);
+      this.#handlers.failed(error);
     }
     if (!this.#stopped && !document.hidden) {
-      this.#timer = setTimeout(() => this.#once(), pause(performance.now() - start, this.#failures));
+      this.#timer = setTimeout(() => this.#once(), delay(performance.now() - start, this.#failures));
     }
   }
 }

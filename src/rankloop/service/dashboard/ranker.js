@@ -1,33 +1,35 @@
-// One ranker: numbers at a glance, charts, items, places, feedback, and the way to a decision.
+// One ranker: summary tiles, charts, items, slots, feedback, and the decision form.
 import { get } from "./api.js";
 import { LineChart } from "./chart.js";
+import { decisionForm } from "./decision.js";
 import { card, el, fill, say } from "./dom.js";
 import { Feedback } from "./feedback.js";
-import { count, duration, many, number, percent } from "./format.js";
-import { Heat } from "./heat.js";
-import { Items } from "./items.js";
-import { finder } from "./decision.js";
-import { SPANS, toRanker } from "./route.js";
-import { AGE, Seldom } from "./seldom.js";
-import { clickThrough, exploring, regret } from "./series.js";
+import { duration, many, number, percent } from "./format.js";
+import { ItemTable } from "./item_table.js";
+import { LazyPoll, MAX_AGE_SECONDS } from "./lazy_poll.js";
+import { SPAN_HOURS, toRanker } from "./route.js";
+import { SlotHeatmap } from "./slot_heatmap.js";
+import { badge, groupsText, quarantineText, rollout, sentence } from "./text.js";
 import { Tiles } from "./tiles.js";
-import { armWords, badge, quarantined, rollout, sentence } from "./words.js";
+import { clickThroughSeries, explorationSeries, regretSeries } from "./time_series.js";
 
-const [FEW, MANY] = [30, 60]; // points of a chart, on a phone and on a desk
-const LABELS = { "1h": "1 h", "24h": "24 h", "7d": "7 d", all: "All" };
+const [PHONE_POINTS, DESKTOP_POINTS] = [30, 60]; // time buckets of a chart
+const PHONE_WIDTH = 600; // pixels
+const HEATMAP_ITEMS = 20;
+const SPAN_LABELS = { "1h": "1 h", "24h": "24 h", "7d": "7 d", all: "All" };
 const plain = (value, exact = false) => (exact ? number(value) : Number(value.toPrecision(6)).toLocaleString("en"));
 const share = (value, exact = false) => (exact ? percent(value) : `${Number((100 * value).toFixed(2))}\u202f%`);
 
 /** The view of one ranker. */
 export function rankerView(name, span) {
-  const page = new Page(name, span, () => view.again());
+  const page = new Page(name, span, () => view.refresh());
   const view = {
     title: name,
     element: page.element,
-    ask: (signal) => page.ask(signal),
+    request: (signal) => page.request(signal),
     show: (answer) => page.show(answer),
     stop: () => page.items.stop(),
-    again: () => {},
+    refresh: () => {},
   };
   return view;
 }
@@ -35,166 +37,168 @@ export function rankerView(name, span) {
 class Page {
   #name;
   #span;
-  #seldom;
-  #position = null;
+  #lazy;
+  #decisions = null;
   #config = null;
-  #again;
+  #refresh;
 
-  constructor(name, span, again) {
+  constructor(name, span, refresh) {
     this.#name = name;
     this.#span = span;
-    this.#again = again;
-    this.items = new Items(name);
-    this.heat = new Heat();
+    this.#refresh = refresh;
+    this.items = new ItemTable(name);
+    this.heatmap = new SlotHeatmap();
     this.feedback = new Feedback();
-    this.#seldom = { items: new Seldom(this.items.element, again), places: new Seldom(this.heat.element, again) };
+    this.#lazy = { items: new LazyPoll(this.items.element, refresh), slots: new LazyPoll(this.heatmap.element, refresh) };
     this.tiles = new Tiles();
     this.facts = el("p", { class: "facts" });
-    this.guard = el("div", { class: "guard", hidden: true });
+    this.guardrail = el("div", { class: "guardrail", role: "status", hidden: true });
     this.quarantine = el("div", { class: "quarantine", role: "status", hidden: true });
-    this.clicks = new LineChart({ title: "Click-through over time", format: share, height: 260, empty: "No outcome yet." });
-    this.explored = new LineChart({ title: "Exploration share over time", format: share, height: 190, floor: 0, empty: "This policy has no share of exploring." });
-    this.lost = new LineChart({ title: "Cumulative regret", format: plain, height: 190, floor: 0 });
-    this.regretCard = card("Cumulative regret", { hint: "What its lists lost against the best ones." });
+    this.clicks = new LineChart({ title: "Click-through rate over time", format: share, height: 260, empty: "No feedback yet." });
+    this.exploration = new LineChart({ title: "Exploration share over time", format: share, height: 190, floor: 0, empty: "This policy does not report an exploration share." });
+    this.regret = new LineChart({ title: "Cumulative regret", format: plain, height: 190, floor: 0 });
+    this.regretCard = card("Cumulative regret", { hint: "Value lost compared with the best list." });
     this.head = el("div", { class: "title" },
-      el("div", {}, el("h1", { tabindex: -1 }, name), this.facts), this.#spans());
+      el("div", {}, el("h1", { tabindex: -1 }, name), this.facts), this.#spanField());
     this.body = el("div", { class: "stack", "aria-busy": "true" }, el("p", { class: "loading" }, "Loading…"));
-    this.element = el("div", { class: "stack" }, this.head, this.quarantine, this.guard, this.body);
+    this.element = el("div", { class: "stack" }, this.head, this.quarantine, this.guardrail, this.body);
   }
 
-  #spans() {
+  #spanField() {
     const choose = (event) => {
       this.#span = event.target.value;
       history.replaceState(null, "", toRanker(this.#name, this.#span));
-      this.#again();
+      this.#refresh();
     };
-    const one = (span) => el("label", {},
+    const option = (span) => el("label", {},
       el("input", { type: "radio", name: "span", value: span, checked: span === this.#span, onchange: choose }),
-      el("span", {}, LABELS[span]));
-    return el("fieldset", { class: "segments" }, el("legend", { class: "hidden" }, "Time shown"), Object.keys(SPANS).map(one));
+      el("span", {}, SPAN_LABELS[span]));
+    return el("fieldset", { class: "segments" }, el("legend", { class: "hidden" }, "Time range"), Object.keys(SPAN_HOURS).map(option));
   }
 
-  /** One question in most polls; items and places come along now and then, the settings once. */
-  async ask(signal) {
-    const at = ["rankers", this.#name];
-    const points = window.innerWidth < 600 ? FEW : MANY;
-    const { items, places } = this.#seldom;
-    // Whether it is quarantined is asked as seldom as its items are.
-    const asked = this.#config === null || items.due ? get(at, {}, signal) : null;
+  /** Most polls request the overview only; items and slots are requested rarely, the settings once. */
+  async request(signal) {
+    const path = ["rankers", this.#name];
+    const points = window.innerWidth < PHONE_WIDTH ? PHONE_POINTS : DESKTOP_POINTS;
+    const { items, slots } = this.#lazy;
+    // The quarantine state comes with the settings and is refreshed as rarely as the items.
+    const settings = this.#config === null || items.due ? get(path, {}, signal) : null;
     try {
-      const [told, shown, listed, ranker] = await Promise.all([
-        get([...at, "overview"], { hours: SPANS[this.#span], points }, signal),
-        places.due ? get([...at, "slots"], { limit: 20, age: AGE }, signal) : null,
-        items.due ? this.items.ask(signal) : null,
-        asked,
+      const [summary, slotCounts, itemPage, ranker] = await Promise.all([
+        get([...path, "overview"], { hours: SPAN_HOURS[this.#span], points }, signal),
+        slots.due ? get([...path, "slots"], { limit: HEATMAP_ITEMS, age: MAX_AGE_SECONDS }, signal) : null,
+        items.due ? this.items.request(signal) : null,
+        settings,
       ]);
-      return { overview: told.overview, places: shown?.items, items: listed, ranker };
+      return { overview: summary.overview, slots: slotCounts?.items, items: itemPage, ranker };
     } catch (error) {
-      const ranker = await asked?.catch(() => null);
+      const ranker = await settings?.catch(() => null);
       if (!ranker?.quarantine) throw error;
-      return { overview: null, ranker }; // a quarantined ranker may have nothing else to say
+      return { overview: null, ranker }; // a quarantined ranker may have no overview
     }
   }
 
-  show({ overview, places, items, ranker }) {
+  show({ overview, slots, items, ranker }) {
     if (ranker) {
       this.#config = ranker.config;
       this.quarantine.hidden = !ranker.quarantine;
-      if (ranker.quarantine) fill(this.quarantine, el("h2", {}, "Quarantined"), el("p", {}, quarantined(ranker.quarantine)));
+      if (ranker.quarantine) fill(this.quarantine, el("h2", {}, "Quarantined"), el("p", {}, quarantineText(ranker.quarantine)));
     }
     if (overview === null) {
-      this.#config = null; // ask again
-      this.#position = null;
+      this.#config = null; // request the settings again
+      this.#decisions = null;
       this.body.removeAttribute("aria-busy");
       fill(this.body);
       return;
     }
-    if (this.#config.policy !== overview.policy) this.#config = null; // it was replaced a moment ago
-    if (places) {
-      this.heat.update(places, this.#config?.slots ?? 1);
-      this.#seldom.places.done();
+    if (this.#config.policy !== overview.policy) this.#config = null; // a challenger has just been promoted
+    if (slots) {
+      this.heatmap.update(slots, this.#config?.slots ?? 1);
+      this.#lazy.slots.done();
     }
     if (items) {
       this.items.show(items);
-      this.#seldom.items.done();
+      this.#lazy.items.done();
     }
-    if (this.#position === null || (this.#position === 0) !== (overview.decisions === 0)) this.#lay(overview);
-    this.#position = overview.decisions;
-    this.#told(overview);
+    if (this.#decisions === null || (this.#decisions === 0) !== (overview.decisions === 0)) this.#layout(overview);
+    this.#decisions = overview.decisions;
+    this.#showState(overview);
     this.tiles.update(overview);
-    this.items.follow(overview);
-    this.feedback.update(overview, this.#config?.window ?? null);
+    this.items.updateSegments(overview);
+    this.feedback.update(overview);
     this.#draw(overview);
   }
 
-  /** What the page is made of, with and without lists. */
-  #lay(overview) {
+  /** Build the page, with or without decisions. */
+  #layout(overview) {
     this.body.removeAttribute("aria-busy");
-    const items = card("Items", { class: "wide", tools: this.items.tools, hint: "What it believes of each item in the first place, with a 95 % interval; how often its lists showed the item, and clicks on it there." }, this.items.element);
+    const hint = "Estimated value in slot 0 with a 95 % interval, and how often the treatment group saw and clicked the item.";
+    const items = card("Items", { class: "wide", tools: this.items.tools, hint }, this.items.element);
     if (overview.decisions === 0) {
-      fill(this.body, empty(this.#name, overview.items), overview.items > 0 ? items : null);
+      fill(this.body, emptyState(this.#name, overview.items), overview.items > 0 ? items : null);
       return;
     }
     const legend = el("ul", { class: "legend" },
-      el("li", {}, el("span", { class: "dot policy" }), "Policy"), el("li", {}, el("span", { class: "dot control" }), "Control"),
+      el("li", {}, el("span", { class: "dot treatment" }), "Treatment"), el("li", {}, el("span", { class: "dot control" }), "Control"),
       el("li", {}, el("span", { class: "dot between" }), "95 % interval"));
     fill(this.body, this.tiles.element,
-      card("Click-through", { tools: legend }, this.clicks.element),
+      card("Click-through rate", { tools: legend }, this.clicks.element),
       el("div", { class: "pair" },
-        card("Exploring", { hint: "How much of the scores of its lists is curiosity rather than belief." }, this.explored.element),
+        card("Exploration", { hint: "Share of the scores that comes from exploration." }, this.exploration.element),
         this.regretCard),
       items,
       el("div", { class: "pair" },
-        card("Places", { tools: this.heat.switch, hint: "How often the items shown most stood where; the stronger the colour, the more often." }, this.heat.element),
+        card("Slots", { tools: this.heatmap.switch, hint: "How often the most shown items appeared in each slot. Slot 0 is the top." }, this.heatmap.element),
         el("div", { class: "stack" },
-          card("Feedback", { hint: "How long after a list its first feedback came." }, this.feedback.element),
-          card("Look up a decision", { hint: "Why a list was as it was, and what became of it." }, finder(this.#name)))));
+          card("Feedback", { hint: "Time from a decision to its first feedback." }, this.feedback.element),
+          card("Look up a decision", { hint: "Shows why each item was ranked where it was, and the feedback." }, decisionForm(this.#name)))));
   }
 
-  #told(overview) {
+  #showState(overview) {
     const config = this.#config;
     const facts = [overview.policy, config && many(config.slots, "slot"), many(overview.items, "item"),
-      overview.segments > 1 ? many(overview.segments, "segment") : null, config && `waits ${duration(config.window)} for feedback`];
+      overview.segments > 1 ? many(overview.segments, "segment") : null, config && `feedback window ${duration(config.window)}`];
     const line = facts.filter(Boolean).join(" · ");
-    if (this.facts.dataset.line !== `${line}${overview.mode}${overview.traffic}${overview.guardrail_tripped}`) {
-      this.facts.dataset.line = `${line}${overview.mode}${overview.traffic}${overview.guardrail_tripped}`;
+    const content = `${line}${overview.mode}${overview.traffic}${overview.guardrail_tripped}`;
+    if (this.facts.dataset.content !== content) {
+      this.facts.dataset.content = content;
       fill(this.facts, badge(rollout(overview.mode, overview.traffic, overview.guardrail_tripped)), " ", line);
     }
-    this.guard.hidden = overview.guardrail_tripped === null;
-    if (overview.guardrail_tripped !== null && this.guard.dataset.why !== overview.guardrail_tripped) {
-      this.guard.dataset.why = overview.guardrail_tripped;
-      fill(this.guard, el("h2", {}, "The guard fell back to the control order"), el("p", {}, sentence(overview.guardrail_tripped)));
+    this.guardrail.hidden = overview.guardrail_tripped === null;
+    if (overview.guardrail_tripped !== null && this.guardrail.dataset.reason !== overview.guardrail_tripped) {
+      this.guardrail.dataset.reason = overview.guardrail_tripped;
+      fill(this.guardrail, el("h2", {}, "Guardrail tripped: all visitors see the control ranking"), el("p", {}, sentence(overview.guardrail_tripped)));
     }
   }
 
   #draw(overview) {
     const changes = overview.changes ?? [];
-    this.clicks.update(clickThrough(overview.times), armWords(overview.groups), changes);
+    this.clicks.update(clickThroughSeries(overview.times), groupsText(overview.groups), changes);
     const group = overview.groups.treatment;
-    this.explored.update(exploring(overview.times), `Exploration share: ${percent(group.exploration_share)} over all lists.`, changes);
+    this.exploration.update(explorationSeries(overview.times), `Exploration share: ${percent(group.exploration_share)} over all decisions.`, changes);
     const known = group.regret !== null;
     if (this.regretCard.dataset.known !== String(known)) {
       this.regretCard.dataset.known = String(known);
       const [head, hint] = this.regretCard.children;
-      fill(this.regretCard, head, hint, known ? this.lost.element : el("p", { class: "nothing-known" },
-        "Nobody can tell: the best list is known only to simulated visitors, whose feedback says what a list lost."));
+      fill(this.regretCard, head, hint, known ? this.regret.element : el("p", { class: "nothing-known" },
+        "Regret is not known. Only simulated visitors know the best list and report regret with their feedback."));
     }
     if (known) {
-      const per = group.regret / group.regret_lists;
-      const words = `${number(group.regret)} over ${many(group.regret_lists, "list")}, ${number(per)} a list.`;
-      say(this.regretCard.children[1], `What its lists lost against the best ones: ${words}`);
-      this.lost.update(regret(overview.times, group.regret), `Cumulative regret: ${words}`, changes);
+      const mean = group.regret / group.regret_lists;
+      const text = `${number(group.regret)} over ${many(group.regret_lists, "decision")}, ${number(mean)} per decision.`;
+      say(this.regretCard.children[1], `Value lost compared with the best list: ${text}`);
+      this.regret.update(regretSeries(overview.times, group.regret), `Cumulative regret: ${text}`, changes);
     }
   }
 }
 
-function empty(name, items) {
+function emptyState(name, items) {
   const path = `localhost:8080/v1/rankers/${name}`;
   const put = `curl -X PUT --json '{"items": [{"id": "tea"}, {"id": "coffee"}]}' ${path}/items`;
   const rank = `curl --json '{}' ${path}/rank`;
   return el("div", { class: "empty card" },
-    el("h2", {}, "No lists yet"),
-    el("p", {}, items === 0 ? "It has no items. Give it some, and ask for a list:" : `${count(items)} items wait to be ranked. Ask for a list:`),
+    el("h2", {}, "No decisions yet"),
+    el("p", {}, items === 0 ? "This ranker has no items. Add items and request a ranking:" : `This ranker has ${many(items, "item")}. Request a ranking:`),
     el("pre", { tabindex: 0 }, el("code", {}, items === 0 ? `${put}\n${rank}` : rank)),
-    el("p", { class: "hint" }, "This page shows it as soon as it is there."));
+    el("p", { class: "hint" }, "This page updates when the first decision is made."));
 }

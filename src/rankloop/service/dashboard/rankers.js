@@ -1,60 +1,66 @@
-// All rankers at a glance.
+// The start page: a card for each ranker.
 import { get } from "./api.js";
 import { el, fill } from "./dom.js";
-import { count, large, many, percent } from "./format.js";
+import { large, many, percent } from "./format.js";
 import { toRanker } from "./route.js";
-import { badge, between, lifted, quarantined, rollout, sentence } from "./words.js";
+import { badge, intervalText, liftText, quarantineText, rollout, sentence } from "./text.js";
 
-/** The first view: a card for each ranker. */
+/** The view of all rankers. */
 export function rankersView() {
   const body = el("div", { "aria-busy": "true" }, el("p", { class: "loading" }, "Loading…"));
   const total = el("p", { class: "lead" });
   const element = el("div", {}, el("div", { class: "title" }, el("h1", { tabindex: -1 }, "Rankers"), total), body);
-  let before = "";
+  let shown = "";
   return {
     title: "",
     element,
-    ask: async (signal) => (await get(["rankers"], {}, signal)).rankers,
+    request: async (signal) => (await get(["rankers"], {}, signal)).rankers,
     show(rankers) {
-      const now = JSON.stringify(rankers);
-      if (now === before) return; // a focus stays where it is
+      const content = JSON.stringify(rankers);
+      if (content === shown) return; // redrawing would move the focus
       const focused = body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-      before = now;
+      shown = content;
       body.removeAttribute("aria-busy");
-      total.textContent = rankers.length === 0 ? "" : `${many(rankers.length, "ranker")}, ${many(sum(rankers, "decisions"), "list")} so far`;
-      fill(body, rankers.length === 0 ? nobody() : el("ul", { class: "cards" }, rankers.map((one) => el("li", {}, glance(one)))));
+      total.textContent = rankers.length === 0 ? "" : `${many(rankers.length, "ranker")}, ${many(sum(rankers, "decisions"), "decision")}`;
+      fill(body, rankers.length === 0 ? emptyState() : el("ul", { class: "cards" }, rankers.map((one) => el("li", {}, rankerCard(one)))));
       if (focused !== null) [...body.querySelectorAll("a")].find((a) => a.getAttribute("href") === focused)?.focus();
     },
   };
 }
 
-const STOPPED = { word: "Quarantined", kind: "warn", sentence: "An entry of its log cannot be applied." };
+const QUARANTINED = { label: "Quarantined", kind: "warn", sentence: "An event of its log cannot be applied." };
 const sum = (rankers, field) => rankers.reduce((all, one) => all + one[field], 0);
 
-function glance(ranker) {
+function rankerCard(ranker) {
   const { treatment, control } = ranker.groups;
-  const { mode = "live", traffic = 1, guard = null } = ranker.config;
-  const lift = lifted(ranker.lift);
-  return el("a", { class: "card glance", href: toRanker(ranker.name) },
-    el("div", { class: "glance-head" }, el("h2", {}, ranker.name), badge(ranker.quarantine ? STOPPED : rollout(mode, traffic, ranker.guardrail_tripped))),
+  const { mode = "live", traffic = 1 } = ranker.config;
+  const lift = liftText(ranker.lift);
+  const state = ranker.quarantine ? QUARANTINED : rollout(mode, traffic, ranker.guardrail_tripped);
+  return el("a", { class: "card ranker-card", href: toRanker(ranker.name) },
+    el("div", { class: "ranker-card-head" }, el("h2", {}, ranker.name), badge(state)),
     el("p", { class: "policy-id" }, ranker.config.policy),
-    ranker.quarantine ? el("p", { class: "quarantine" }, quarantined(ranker.quarantine)) : null,
+    ranker.quarantine ? el("p", { class: "quarantine" }, quarantineText(ranker.quarantine)) : null,
     el("dl", { class: "figures" },
-      figure("Click-through", percent(treatment.click_through), treatment.settled ? between(treatment.low, treatment.high) : control.settled ? "not shown" : "no outcome yet"),
+      figure("Click-through rate", percent(treatment.click_through), treatment.settled ? intervalText(treatment.low, treatment.high) : "no outcomes yet"),
       figure("Lift", lift.value, control.settled ? `control ${percent(control.click_through)}` : "no control", lift.kind),
-      figure("Lists", large(ranker.decisions), many(ranker.items, "item"))),
-    el("p", { class: "hint" }, guard === null ? "No guard" : ranker.guardrail_tripped ? sentence(ranker.guardrail_tripped) : `Guarded: may lose ${percent(guard.drop, 0)} of control's click-through`,
-      ranker.open_decisions > 0 ? ` · ${count(ranker.open_decisions)} waiting for feedback` : ""));
+      figure("Decisions", large(ranker.decisions), many(ranker.items, "item"))),
+    el("p", { class: "hint" }, guardrailText(ranker), ranker.open_decisions > 0 ? ` · ${many(ranker.open_decisions, "open decision")}` : ""));
 }
 
-function figure(name, value, more, kind = "") {
-  return el("div", {}, el("dt", {}, name), el("dd", { class: `big ${kind}` }, value), el("dd", { class: "small" }, more));
+function guardrailText({ config: { guardrail = null }, guardrail_tripped: tripped }) {
+  if (tripped) return sentence(tripped).replace(/\.$/, "");
+  if (guardrail === null) return "No guardrail";
+  return `Guardrail: trips if the click-through rate is ${percent(guardrail.drop, 0)} below control`;
 }
 
-function nobody() {
+function figure(name, value, detail, kind = "") {
+  return el("div", {}, el("dt", {}, name), el("dd", { class: `big ${kind}` }, value), el("dd", { class: "small" }, detail));
+}
+
+function emptyState() {
   const command = "curl -X PUT --json '{\"policy\": \"gts\", \"slots\": 3}' localhost:8080/v1/rankers/shop";
   return el("div", { class: "empty card" },
     el("h2", {}, "No rankers yet"),
-    el("p", {}, "The service is up, and nobody has told it what to rank. A first one:"),
+    el("p", {}, "The service is running. Create your first ranker:"),
     el("pre", { tabindex: 0 }, el("code", {}, command)));
 }

@@ -1,14 +1,14 @@
-// From numbers to places on a chart, and the numbers worth a line.
+// Axes: linear scales and round tick values.
 
-/** A function from [a, b] to [from, to]. */
+/** A linear function that maps [a, b] to [from, to]. */
 export function linear([a, b], [from, to]) {
   const slope = b === a ? 0 : (to - from) / (b - a);
   return (value) => from + slope * (value - a);
 }
 
-/** Round numbers that cover [low, high], about so many. */
-export function ticks(low, high, about) {
-  const raw = (high - low) / about || 1;
+/** About `target` round numbers that cover [low, high]. */
+export function ticks(low, high, target) {
+  const raw = (high - low) / target || 1;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = power * [1, 2, 5, 10].find((nice) => nice * power >= raw * 0.999);
   const first = Math.floor(low / step + 1e-9);
@@ -21,9 +21,9 @@ const DAY = 86400;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720].map((minutes) => minutes * MINUTE)
   .concat([1, 2, 7, 14, 30, 60].map((days) => days * DAY));
 
-/** Times worth a line, at most so many, and whether they are days. Days begin where the reader is. */
-export function timeTicks(from, to, most) {
-  const step = STEPS.find((one) => (to - from) / one <= most) ?? STEPS.at(-1);
+/** At most `limit` tick times, and whether they are days. Days begin at local midnight. */
+export function timeTicks(from, to, limit) {
+  const step = STEPS.find((one) => (to - from) / one <= limit) ?? STEPS.at(-1);
   const offset = -60 * new Date(1000 * from).getTimezoneOffset();
   const first = Math.ceil((from + offset) / step) * step - offset;
   const at = [];

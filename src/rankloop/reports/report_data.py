@@ -1,4 +1,4 @@
-"""All that a report is made of."""
+"""The data that a report is built from."""
 
 from __future__ import annotations
 
@@ -15,37 +15,39 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """A ranker as its service told of it."""
+class ReportData:
+    """A ranker with its settings, overview and diagnosis at one time."""
 
     ranker: str
-    made: float  # when this was asked
+    time: float  # of the data
     config: Mapping[str, Any]
     overview: Overview
     diagnosis: Diagnosis
 
     @property
-    def policy(self) -> GroupSummary:
-        """Lists of the policy."""
+    def treatment(self) -> GroupSummary:
+        """The treatment group."""
         return self.overview.groups["treatment"]
 
     @property
     def control(self) -> GroupSummary:
-        """Lists of the control group."""
+        """The control group."""
         return self.overview.groups["control"]
 
     @classmethod
-    def of(cls, ranker: str, made: float, config: Mapping[str, object], overview: object, diagnosis: object) -> Facts:
-        """Of answers as JSON gives them."""
-        return cls(ranker, made, config, _typed(overview, Overview), _typed(diagnosis, Diagnosis))
+    def of(
+        cls, ranker: str, time: float, config: Mapping[str, object], overview: object, diagnosis: object
+    ) -> ReportData:
+        """Build from JSON answers of the service; refuse those of an incompatible version."""
+        return cls(ranker, time, config, _typed(overview, Overview), _typed(diagnosis, Diagnosis))
 
 
-def _typed(told: object, type: type[T]) -> T:
+def _typed(answer: object, type: type[T]) -> T:
     try:
         import msgspec
     except ModuleNotFoundError:  # pragma: no cover
         raise MissingExtra("a report", "serve") from None
     try:
-        return msgspec.convert(told, type)
+        return msgspec.convert(answer, type)
     except msgspec.ValidationError as error:
-        raise RankloopError(f"the service is of another version than this command ({error}).") from None
+        raise RankloopError(f"the service has another version than this command ({error}).") from None
