@@ -30,7 +30,7 @@ def assignment(N: int, K: int, repeats: int = 15) -> None:
     state.belief.theta[...] = rng.standard_normal(state.belief.theta.shape)
     nothing = np.empty((1, 0), dtype=np.int64)
     times = np.zeros((3, repeats))
-    plans = (Assignment(AnyClick(), max_full_items=N), Assignment(AnyClick(), whole=0))
+    plans = (Assignment(AnyClick(), max_full_items=N), Assignment(AnyClick(), max_full_items=0))
     for r in range(repeats):
         started = time.perf_counter()
         score = inner.explore(state.belief, state.t, rng)
