@@ -200,7 +200,7 @@ def test_serve_makes_keys(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "rl_" in printed
     assert '"roles": ["feedback", "rank"]' in printed
-    with pytest.raises(InvalidInput, match="roles among"):
+    with pytest.raises(InvalidInput, match="one or more of the roles"):
         command("serve", "--new-key", "shop:king")
 
 

@@ -23,7 +23,7 @@ from rankloop.client import Client
 from rankloop.connection.local import Local
 from rankloop.errors import ConflictingDecision, UnknownDecision
 from rankloop.schema import FeedbackEvent, Guardrail, Prior, RankerSettings, RankRequest
-from rankloop.schema.base import defaults
+from rankloop.schema.base import field_defaults
 from rankloop.schema.ranker_fields import RankerFields
 from rankloop.schema.service_settings import ServiceSettings
 
@@ -78,7 +78,7 @@ everywhere = pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize(("name", "kind"), [("rank", RankRequest), ("feedback", FeedbackEvent)])
 def test_the_options_of_the_interface_are_those_of_the_schema(name: str, kind: Any) -> None:
     options = list(inspect.signature(getattr(Connection, name)).parameters.values())[2:]
-    usual = {option: value for option, value in defaults(kind).items() if value != "missing"}
+    usual = {option: value for option, value in field_defaults(kind).items() if value != "missing"}
     assert [option.name for option in options] == list(kind.__struct_fields__)
     assert {option.name: option.default for option in options if option.default is not option.empty} == usual
 
@@ -105,7 +105,7 @@ def test_a_ranker_is_created_adjusted_and_deleted(open_: Open) -> None:
         assert made.config["guardrail"]["drop"] == 0.2
         again = shop.put_ranker("shop", RankerSettings(policy="gts", slots=2), window=60.0)
         assert (again.config["traffic"], again.config["window"], again.version) == (0.5, 60.0, 2)
-        with pytest.raises(Conflict, match="slots: this setting decides what was learned"):
+        with pytest.raises(Conflict, match="slots: this setting determines what was learned"):
             shop.put_ranker("shop", policy="gts", slots=3)
         shop.put_ranker("other", {"policy": "random", "slots": 1})
         assert [one.name for one in shop.rankers()] == ["shop", "other"]
@@ -152,7 +152,7 @@ def test_what_is_not_there_is_not_found(shop: Connection) -> None:
         with pytest.raises(NotFound, match="ranker 'none' does not exist"):
             call()
     for call in (lambda: shop.item("shop", "none"), lambda: shop.remove_item("shop", "none")):
-        with pytest.raises(NotFound, match="item 'none' is not one of this ranker's"):
+        with pytest.raises(NotFound, match="item 'none' does not exist in this ranker"):
             call()
     for call in (lambda: shop.feedback("shop", "none", clicked=[]), lambda: shop.withdraw("shop", "none")):
         with pytest.raises(UnknownDecision, match="'none' is not one that this ranker made"):

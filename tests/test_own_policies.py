@@ -382,7 +382,7 @@ def test_the_service_replays_it_and_sets_aside_what_is_not_loaded(serve: Callabl
     served.stop()
     done = command(served.folder, "log", "verify", served.log)
     assert done.returncode == 2
-    assert "own: its policy 'fading-gts' is not loaded; give --policy module:name for it." in done.stdout
+    assert "own: its policy 'fading-gts' is not loaded; load it with --policy MODULE:NAME." in done.stdout
     assert "counts: 3 of 3 lists decided again" in done.stdout
     assert (served.folder / "imported").read_text() == imports, "a log does not decide what is imported"
 

@@ -410,7 +410,7 @@ def test_a_ranker_whose_log_is_damaged_waits_in_quarantine_alone(site: Site, cap
 
     site.served.stop()
     because = "damaged by hand"
-    status = command("log", "skip", "hurt", position, "--because", because, "--log", site.served.log)
+    status = command("log", "skip", "hurt", position, "--reason", because, "--log", site.served.log)
     assert status == 0, capsys.readouterr().err
     site.served.start()
     assert quarantines() == {}

@@ -32,8 +32,8 @@ from rankloop.schema import (
     RankRequest,
     SegmentPrior,
 )
-from rankloop.schema.base import defaults, readers
-from rankloop.schema.field_descriptions import described
+from rankloop.schema.base import field_defaults, field_readers
+from rankloop.schema.field_descriptions import describe_fields
 from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings, SnapshotSettings
 from rankloop.serving import Ranker, RankerConfig
 
@@ -62,7 +62,7 @@ PAYLOADS = (
 )
 def test_a_signature_has_the_names_defaults_and_order_of_its_payload(call: Callable[..., Any], kind: Any) -> None:
     options = [p for p in inspect.signature(call).parameters.values() if p.name not in ("self", "ranker")]
-    usual = {name: value for name, value in defaults(kind).items() if value != "missing"}
+    usual = {name: value for name, value in field_defaults(kind).items() if value != "missing"}
     assert [p.name for p in options] == list(kind.__struct_fields__)
     assert {p.name: p.default for p in options if p.default is not p.empty} == usual
 
@@ -268,9 +268,9 @@ def test_python_and_c_accept_the_same(kind: Any, data: st.DataObject) -> None:
         expected = msgspec.json.decode(json.dumps(value).encode(), type=field.type)
     except msgspec.ValidationError:
         with pytest.raises(InvalidInput):
-            readers(kind)[name].read(name, json.loads(body)[name])
+            field_readers(kind)[name].read(name, json.loads(body)[name])
         return
-    found = readers(kind)[name].read(name, json.loads(body)[name])
+    found = field_readers(kind)[name].read(name, json.loads(body)[name])
     assert msgspec.convert(found, field.type) == expected
 
 
@@ -279,7 +279,7 @@ def test_python_and_c_accept_the_same(kind: Any, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", PAYLOADS)
 def test_every_field_is_described(kind: Any) -> None:
-    rows = described(kind)
+    rows = describe_fields(kind)
     assert [row.name for row in rows] == list(kind.__struct_fields__)
     assert all(row.description and row.accepted and row.type for row in rows)
     page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")

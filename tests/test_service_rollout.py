@@ -57,7 +57,7 @@ def test_shadow_and_traffic_change_while_it_runs(http: Http) -> None:  # noqa: F
 
 
 def test_another_policy_is_rebuilt_compared_and_switched_to_and_back(start: Start, http: Http) -> None:  # noqa: F811
-    problem(http("GET", "/v1/rankers/r/challenger"), 404, "no other policy")
+    problem(http("GET", "/v1/rankers/r/challenger"), 404, "has no challenger")
     problem(http("POST", "/v1/rankers/r/promote"), 404)
     visit(http, 40)
     other = LINEAR | {"policy": "cascade-ucb1"}
@@ -96,7 +96,7 @@ def test_a_guard_that_fell_back_is_said_and_released(http: Http) -> None:  # noq
     for v in range(300):
         ranking = hosted.rank(order=ORDER[::-1], visitor=f"v{v}", k=1)
         hosted.feedback(ranking.id, clicked=[0] if ranking.group == "control" else [])
-    http.service.scheduler.once()
+    http.service.scheduler.run_once()
     overview = http("GET", "/v1/rankers/g/report").json()["overview"]
     assert "below control" in overview["guardrail_tripped"]
     assert http("POST", "/v1/rankers/g/guardrail/reset").status_code == 200
@@ -170,21 +170,21 @@ def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
 ) -> None:
     visit(http, 60)
     monkeypatch.setattr("rankloop.analytics.comparison.EVERY", 50)
-    monkeypatch.setattr("rankloop.hosting.challenger_rebuild.PAUSE", 1.0)  # it is not ready before the end
+    monkeypatch.setattr("rankloop.hosting.challenger_rebuild.PAUSE_SECONDS", 1.0)  # it is not ready before the end
     assert http("PUT", "/v1/rankers/r/challenger", LINEAR | {"policy": "cascade-ucb1"}).status_code == 202
     assert http("GET", "/v1/rankers/r/challenger").json()["state"] == "rebuilding"
     if end == "deleted":
         assert http("DELETE", "/v1/rankers/r").status_code == 204
     else:
         assert http("PATCH", "/v1/rankers/r", {"policy": "gts", "reset": True}).status_code == 200
-        problem(http("GET", "/v1/rankers/r/challenger"), 404, "no other policy")
+        problem(http("GET", "/v1/rankers/r/challenger"), 404, "has no challenger")
     again = start()
     if end == "deleted":
         problem(again("GET", "/v1/rankers/r"), 404)
     else:
         found = again("GET", "/v1/rankers/r").json()
         assert (found["config"]["policy"], found["decisions"]) == ("gts", 0)
-        problem(again("GET", "/v1/rankers/r/challenger"), 404, "no other policy")
+        problem(again("GET", "/v1/rankers/r/challenger"), 404, "has no challenger")
 
 
 def test_a_successor_has_the_items_with_all_that_is_known_of_them(start: Start) -> None:  # noqa: F811

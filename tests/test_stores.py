@@ -392,7 +392,7 @@ def test_a_log_in_a_database_is_exported_imported_and_verified(
     assert pq.read_table(tmp_path / "one.parquet").equals(pq.read_table(tmp_path / "two.parquet"))
     with pytest.raises(NothingToVerify):
         command("verify", database)
-    assert "does not say its settings" in capsys.readouterr().out
+    assert "does not contain the ranker's settings" in capsys.readouterr().out
 
 
 def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

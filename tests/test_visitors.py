@@ -511,7 +511,7 @@ def test_a_service_that_stays_away_is_given_up_in_one_sentence(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    said = Command(f"http://127.0.0.1:{port}", capsys).refused("--patience", 0.2, "--quiet")
+    said = Command(f"http://127.0.0.1:{port}", capsys).refused("--retry-seconds", 0.2, "--quiet")
     assert f"gave up after 0.2 seconds: no answer from 127.0.0.1:{port}" in said
     with over(log) as url:
         who = audience(EASY)
@@ -677,7 +677,9 @@ def test_an_interrupted_run_says_what_was_shown_and_told(log: Path, tmp_path: Pa
                 child.kill()
         assert child.returncode == 130, err
     told = json.loads(out)
-    assert err == f"rankloop: interrupted, {told['lists']:,} lists were shown and {told['told']:,} told.\n"
+    assert (
+        err == f"rankloop: interrupted, {told['lists']:,} lists were shown and {told['told']:,} feedback events sent.\n"
+    )
     entries = kept(log)
     assert told["lists"] <= len(entries["decision"]) <= told["lists"] + 8  # those under way, one for each caller
     assert told["told"] <= len(entries["feedback"]) <= told["told"] + 8

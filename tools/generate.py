@@ -15,7 +15,7 @@ from rankloop import catalogue
 from rankloop.catalogue.setting_use import EVERYTHING
 from rankloop.cli.catalogue import describe
 from rankloop.schema import FeedbackEvent, Guardrail, Item, Payload, Prior, RankerSettings, RankRequest, SegmentPrior
-from rankloop.schema.field_descriptions import described
+from rankloop.schema.field_descriptions import describe_fields
 from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings, SnapshotSettings
 from rankloop.worlds import KINDS
 
@@ -88,7 +88,7 @@ def settings_page() -> str:
     for title, where, kind in SETTINGS:
         parts += [f"## {title}", "", (inspect.getdoc(kind) or "").split("\n")[0] + " " + where, ""]
         parts += ["| field | type | default | accepted | meaning |", "|---|---|---|---|---|"]
-        for one in described(kind):
+        for one in describe_fields(kind):
             cells = (f"`{one.name}`", one.type, f"`{one.default}`", one.accepted, one.description)
             parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         parts.append("")

@@ -25,7 +25,7 @@ MEASURED = "import time, numpy, numba; start = time.process_time(); {}; print(ti
 def import_seconds(statement: str, runs: int) -> float:
     """Return the CPU seconds of a statement after `import numpy, numba`."""
     program = [sys.executable, "-c", MEASURED.format(statement)]
-    return statistics.median(float(subprocess.check_output(program, text=True)) for _ in range(runs))  # noqa: S603
+    return statistics.median(float(subprocess.check_output(program, text=True)) for _ in range(runs))
 
 
 def command_seconds(arguments: tuple[str, ...], runs: int) -> float:
@@ -35,7 +35,7 @@ def command_seconds(arguments: tuple[str, ...], runs: int) -> float:
 
 def _children_seconds(arguments: list[str]) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 

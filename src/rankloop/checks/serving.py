@@ -57,7 +57,7 @@ def configured(make: Make, **settings: object) -> RankerConfig:
     class Own(RankerConfig, frozen=True):
         """The settings of a ranker with a policy that is in no catalogue."""
 
-        def settle(self) -> None:
+        def check_consistency(self) -> None:
             """It need not be there."""
 
         def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:

@@ -82,7 +82,7 @@ def _config(make: Make, settings: dict[str, object]) -> RankerConfig:
     class Own(RankerConfig, frozen=True):
         """The settings of a ranker with a policy that is in no catalogue."""
 
-        def settle(self) -> None:
+        def check_consistency(self) -> None:
             """It need not be there."""
 
         def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:

@@ -22,7 +22,7 @@ from rankloop.schema import (
     Receipt,
 )
 from rankloop.schema.answers import BulkAnswer, BulkAnswers, RankersAnswer
-from rankloop.schema.ranker_fields import RankerFields, named
+from rankloop.schema.ranker_fields import RankerFields, merge_settings
 from rankloop.schema.request_bodies import ItemPage
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ class Calls:
             strict=strict,
             decision=decision,
         )
-        return Call("POST", _at(ranker, "rank"), _ranking, asked.given())
+        return Call("POST", _at(ranker, "rank"), _ranking, asked.non_default_fields())
 
     @staticmethod
     def feedback(
@@ -122,12 +122,12 @@ class Calls:
     ) -> Call[Receipt]:
         """Tell what happened to a list; `schema.FeedbackEvent` says what each of the options is."""
         told = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
-        return Call("POST", _at(ranker, "feedback"), _receipt, told.given())
+        return Call("POST", _at(ranker, "feedback"), _receipt, told.non_default_fields())
 
     @staticmethod
     def feedback_bulk(ranker: str, events: Sequence[FeedbackEvent | Mapping[str, object]]) -> Call[list[BulkAnswer]]:
         """What happened to many lists; each event is taken or refused by itself."""
-        body = {"events": [one.given() if isinstance(one, FeedbackEvent) else one for one in events]}
+        body = {"events": [one.non_default_fields() if isinstance(one, FeedbackEvent) else one for one in events]}
         return Call("POST", _at(ranker, "feedback", "bulk"), lambda told: _bulk(told).results, body)
 
     @staticmethod
@@ -204,7 +204,7 @@ class Calls:
         **fields: Unpack[RankerFields],
     ) -> Call[RankerAnswer]:
         """Create a ranker, or adjust it: settings that are not named stay, and those that decide what is learned."""
-        return Call("PUT", _at(ranker), _ranker, named(config, fields))
+        return Call("PUT", _at(ranker), _ranker, merge_settings(config, fields))
 
     @staticmethod
     def patch_ranker(ranker: str, settings: Mapping[str, object], *, reset: bool = False) -> Call[RankerAnswer]:

@@ -20,8 +20,8 @@ from rankloop.schema import (
     RankRequest,
     Receipt,
 )
-from rankloop.schema.accepted_values import whole
-from rankloop.schema.ranker_fields import RankerFields, named
+from rankloop.schema.accepted_values import integer_range
+from rankloop.schema.ranker_fields import RankerFields, merge_settings
 from rankloop.schema.service_settings import ServiceSettings
 
 MEMORY = ":memory:"
@@ -77,7 +77,7 @@ class Local:
         **fields: Unpack[RankerFields],
     ) -> RankerAnswer:
         """Create a ranker, or adjust it; see `Connection.put_ranker`."""
-        self._rankers.put(ranker, named(config, fields))
+        self._rankers.put(ranker, merge_settings(config, fields))
         return self.ranker(ranker)
 
     def ranker(self, ranker: str) -> RankerAnswer:
@@ -100,7 +100,7 @@ class Local:
         """Items in the order in which they were added."""
         for field, value, low, high in (("limit", limit, 1, MAX_PAGE), ("offset", offset, 0, MAX_OFFSET)):
             if not low <= value <= high:
-                raise InvalidInput(field, value, whole(low, high, value))
+                raise InvalidInput(field, value, integer_range(low, high, value))
         return self._rankers.find(ranker).ranker.items()[offset : offset + limit]
 
     def item(self, ranker: str, id: str) -> Item:

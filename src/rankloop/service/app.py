@@ -57,12 +57,12 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
     )
     app.state.service = service
     often: dict[str, endpoints.Endpoint] = {}
-    for path, answer in zip(openapi.HOT, (endpoints.rank, endpoints.feedback), strict=True):
+    for path, answer in zip(openapi.FREQUENT_ROUTES, (endpoints.rank, endpoints.feedback), strict=True):
         endpoint: Any = endpoints.Endpoint(service, path, answer)
         often[answer.__name__] = endpoint
         app.router.routes.append(Route(path, endpoint, methods=["POST"], name=answer.__name__))
-    for router in (routes.of_rankers, routes.of_replacing, routes.of_items, routes.of_decisions, routes.of_health):
-        app.include_router(router(service))
+    for router in routes.routers(service):
+        app.include_router(router)
     app.router.routes.extend(dashboard.routes())
     _tell_problems(app)
     app.add_middleware(RequestMiddleware, metrics=service.metrics, often=often)

@@ -19,7 +19,9 @@ LOCK_STRIPES = 64
 
 def fingerprint(asked: RankRequest) -> str:
     """16 hexadecimal digits that equal requests have in common, their decision ids apart."""
-    told = {option: value for option, value in asked.given().items() if option != "decision" and value != {}}
+    told = {
+        option: value for option, value in asked.non_default_fields().items() if option != "decision" and value != {}
+    }
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.schema import RankRequest
-from rankloop.schema.accepted_values import whole
+from rankloop.schema.accepted_values import integer_range
 from rankloop.schema.identifiers import printable
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import ItemTable
@@ -35,7 +35,7 @@ def read(config: RankerConfig, table: ItemTable, learners: Learners, asked: Rank
     """The question for a policy that a valid request asks, or InvalidInput where this ranker cannot answer it."""
     size = config.slots if asked.k is None else asked.k
     if size > config.slots:
-        raise InvalidInput("k", size, whole(0, config.slots))
+        raise InvalidInput("k", size, integer_range(0, config.slots))
     if asked.budget is not None:
         size = min(size, asked.budget)
     ids = _Ids(table, asked.strict)
@@ -105,7 +105,7 @@ def _pins(table: ItemTable, k: int, pin: Mapping[int, str], allowed: BoolArray) 
     pinned = np.full(k, EMPTY, dtype=np.int64)
     for slot, id in pin.items():
         if slot >= k:
-            raise InvalidInput("pin", slot, whole(0, k - 1))
+            raise InvalidInput("pin", slot, integer_range(0, k - 1))
         pinned[slot] = table.known(f"pin.{slot}", id)
         if not allowed[pinned[slot]]:
             raise InvalidInput(f"pin.{slot}", id, "an enabled item that is not excluded")
