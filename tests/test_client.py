@@ -90,7 +90,7 @@ def test_the_same_without_waiting(served: tuple[str, dict[str, str]]) -> None:
             told = await asyncio.gather(
                 *(service.feedback("async", r.id, item_values={r.ids[0]: 1.0}) for r in rankings)
             )
-            with pytest.raises(NotFound, match="'x' is not one of"):
+            with pytest.raises(NotFound, match="item 'x' does not exist"):
                 await service.item("async", "x")
             await service.delete_ranker("async")
             return [receipt.status for receipt in told]

@@ -20,7 +20,7 @@ import rankloop
 from postgres_server import Server, database, server  # noqa: F401
 from rankloop import Conflict, Connection, InvalidInput, Item, NotFound, RankloopError, Unavailable, Unsupported
 from rankloop.client import Client
-from rankloop.connection.local import Local
+from rankloop.connection.local import LocalConnection
 from rankloop.errors import ConflictingDecision, UnknownDecision
 from rankloop.schema import FeedbackEvent, Guardrail, Prior, RankerSettings, RankRequest
 from rankloop.schema.base import field_defaults
@@ -89,7 +89,7 @@ def test_the_keywords_of_a_ranker_are_its_settings() -> None:
 
 def test_both_implementations_have_all_of_it() -> None:
     wanted = {name for name in vars(Connection) if not name.startswith("_")} | {"__enter__", "__exit__"}
-    for kind in (Local, Client):
+    for kind in (LocalConnection, Client):
         assert wanted <= set(dir(kind))
 
 

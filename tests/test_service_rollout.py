@@ -136,9 +136,9 @@ def test_replacing_is_one_command(
     main(["rankers", "challenger", "shop", "--policy", "gts"])
     capsys.readouterr()
     main(["rankers", "promote", "shop"])
-    assert "decided by gts now" in capsys.readouterr().out
+    assert "The active policy of shop is now gts" in capsys.readouterr().out
     main(["rankers", "challenger", "shop", "--policy", "ts-cascade", "--promote"])
-    assert "decided by ts-cascade now" in capsys.readouterr().out
+    assert "The active policy of shop is now ts-cascade" in capsys.readouterr().out
 
 
 def test_whose_lists_are_shown_is_the_rankers_affair_whichever_policy_makes_them(start: Start, http: Http) -> None:  # noqa: F811
