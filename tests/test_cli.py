@@ -637,7 +637,7 @@ def test_ctrl_c_ends_everything_quietly(sent: signal.Signals, whole_group: bool,
         out, err = process.communicate(timeout=120)
         assert process.returncode == 130
         assert out == ""
-        assert err == "rankloop: interrupted, nothing written.\n"
+        assert err == "rankloop: interrupted, nothing was written.\n"
         assert wait_for(lambda: not alive(set(workers)), 10), "no worker is left"
         assert sorted(path.name for path in tmp_path.rglob("*")) == ["long.yaml", "scratch"]
     finally:

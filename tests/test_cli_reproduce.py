@@ -224,7 +224,7 @@ def test_a_pattern_leaves_out_what_has_no_data(capsys: Capture, place: Path, tin
     assert "prior/films: left out, since data set movielens-1m is not in " in out
     assert [path.name for path in (place / "results" / "prior").iterdir()] == ["tiny"]
     assert reproduce("prior/f*", "--quick", "--jobs", 1) == 2
-    assert capsys.readouterr().err == "rankloop: nothing ran: no experiment chosen has its data.\n"
+    assert capsys.readouterr().err == "rankloop: nothing ran: the data of every selected experiment is missing.\n"
 
 
 def test_data_are_part_of_a_result(place: Path, tiny: None) -> None:

@@ -418,7 +418,7 @@ def test_a_policy_is_shown_with_formula_reference_parameters_and_needs(id: str, 
     assert "Reference: " in out
     for param in entry.params:
         assert re.search(rf"^  {param.name} = .+: .+$", out, re.MULTILINE)
-    assert out.splitlines()[-1] == f"Needs of the world: {', '.join(entry.needs)}."
+    assert out.splitlines()[-1] == f"Requires of the world: {', '.join(entry.needs)}."
 
 
 @pytest.mark.parametrize(

@@ -296,7 +296,9 @@ def test_lists_made_before_a_switch_are_checked_by_the_policy_that_made_them() -
 def test_settings_that_nobody_would_use_are_refused(tmp_path: Path) -> None:
     with opened(tmp_path / "log.db") as rankers:
         rankers.put("r", GTS)
-        with pytest.raises(InvalidInput, match=r"ranker.window is 5; accepted: 3600.0, as the ranker has it"):
+        with pytest.raises(
+            InvalidInput, match=r"ranker.window is 5; accepted: 3600.0, the ranker's setting for either policy"
+        ):
             rankers.put_challenger("r", GTS | {"policy": "ts-cascade", "window": 5})
         with pytest.raises(InvalidInput, match=r"ranker\.nonsense"):
             rankers.patch("r", {"nonsense": None})

@@ -405,7 +405,7 @@ def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.Cap
     command("verify", tmp_path / "log.db")
     out = capsys.readouterr().out
     assert re.search(rf"ranker: (\d+) of \1 lists decided again, bit for bit; the log ends at position {end}\.", out)
-    assert f"the snapshot at {position} and the rest of the log equal a replay of all of it" in out
+    assert f"the snapshot at {position} and the rest of the log equal a replay of the whole log" in out
     ranker = Ranker.open(tmp_path / "log.db", config("cascade-ucb1", objective="clicks"))
     ranker.feedback(ranker.rank().id, clicked=[0])
     ranker.close()

@@ -185,7 +185,7 @@ def test_a_damaged_log_says_where_and_goes_on_without_that_event(
     assert again.counts()["open_decisions"] == 1, "the list whose feedback was excluded is open again"
     again.close()
     assert main(["log", "verify", path]) == 0
-    assert "2 lists were made before an event was excluded" in capsys.readouterr().out
+    assert "2 lists depend on an event that was excluded" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,11 @@ COMMANDS = (simulate, matrix, reproduce, datasets, catalogue, serve, demo, ranke
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser that reports a wrong argument in one line."""
+    """A parser that reports a wrong argument in one line, and whose help texts are all sentences."""
+
+    def format_help(self) -> str:
+        """Return the help, with argparse's own text in the form of the others."""
+        return super().format_help().replace("show this help message and exit", "Show this help and exit.")
 
     def error(self, message: str) -> NoReturn:
         """Exit with the message, without the usage, which --help prints."""
@@ -33,7 +37,9 @@ def parser() -> argparse.ArgumentParser:
         description="Online learning to rank: simulate ranking policies, serve them over HTTP, learn from every click.",
     )
     main_parser.set_defaults(on_interrupt="nothing was written")
-    main_parser.add_argument("--version", action="version", version=f"rankloop {__version__}")
+    main_parser.add_argument(
+        "--version", action="version", version=f"rankloop {__version__}", help="Show the version and exit."
+    )
     commands = main_parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in COMMANDS:
         module.add_to(commands)

@@ -43,19 +43,19 @@ class HostedRanker:
         """Return the error of every request to a quarantined ranker."""
         return (self.quarantine or Quarantine(0, "it could not be opened")).error()
 
-    def admit(self, asked: RankRequest, limits: ServiceLimits) -> None:
+    def admit(self, request: RankRequest, limits: ServiceLimits) -> None:
         """Refuse a rank request that exceeds a limit, or names a new segment beyond the maximum number."""
-        for name, ids in (("candidates", asked.candidates), ("exclude", asked.exclude), ("order", asked.order)):
+        for name, ids in (("candidates", request.candidates), ("exclude", request.exclude), ("order", request.order)):
             if ids is not None and len(ids) > limits.list:
                 raise InvalidInput(name, Words(f"a list of {len(ids)}"), f"a list of at most {limits.list}")
-        if asked.propensity > limits.draws:
-            raise InvalidInput("propensity", asked.propensity, f"at most {limits.draws} draws")
-        if self.ranker.has_segment(asked.segment):
+        if request.propensity > limits.draws:
+            raise InvalidInput("propensity", request.propensity, f"at most {limits.draws} draws")
+        if self.ranker.has_segment(request.segment):
             return
         segments = self.ranker.segments()
-        if asked.segment not in segments and len(segments) >= limits.segments:
+        if request.segment not in segments and len(segments) >= limits.segments:
             accepted = f"one of the {limits.segments} segments that this ranker has"
-            raise InvalidInput("segment", asked.segment, accepted)
+            raise InvalidInput("segment", request.segment, accepted)
 
     def answer(self) -> RankerAnswer:
         """Return the ranker's settings, counts and results."""

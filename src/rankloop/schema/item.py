@@ -93,11 +93,11 @@ class Item(ItemBody, frozen=True):
         rows = {
             name: None if row is None else tuple(row) for name, row in (("features", features), ("coverage", coverage))
         }
-        made = construct_unchecked(
+        item = construct_unchecked(
             cls, id="-", price=price, enabled=enabled, prior=prior, default_position=default_position, **rows
         )
-        force_setattr(made, "id", id)  # the constructor would check it
-        return made
+        force_setattr(item, "id", id)  # the constructor would check it
+        return item
 
     def as_mapping(self) -> dict[str, object]:
         """Return the fields that are not None, in the form that `of` accepts."""
