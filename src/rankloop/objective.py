@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from rankloop.arrays import FloatArray, IntArray
-from rankloop.math.special import expit
+from rankloop.special_functions import expit
 
 
 class Objective(Protocol):

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.belief.base import Summarising, SummaryState
 from rankloop.belief.counts import Additive
-from rankloop.math.special import betaincinv
+from rankloop.special_functions import betaincinv
 from rankloop.types import BetaPrior, Evidence, FloatArray, Rows, Score
 
 

@@ -53,7 +53,7 @@ def open_ranker(name: str, entry: RegistryEntry, store: Store, writer: Writer) -
     return HostedRanker(name, entry.log, settings, ranker)
 
 
-def _restore_challenger(name: str, ranker: Ranker, challenger: Mapping[str, Any], store: Store) -> None:
+def _restore_challenger(name: str, ranker: Ranker, challenger: Mapping[str, object], store: Store) -> None:
     try:
         config = LoggedConfig.of(learning_of(challenger)).adjusted_as(ranker.config.plain())
         ranker.add_challenger(snapshots.start(config, store, ranker.name, challenger=True))
@@ -61,7 +61,7 @@ def _restore_challenger(name: str, ranker: Ranker, challenger: Mapping[str, Any]
         log.error("the challenger of ranker %s cannot be rebuilt and is discarded: %s", name, error)
 
 
-def _quarantined(name: str, log_name: str, settings: Mapping[str, Any], reason: Quarantine) -> HostedRanker:
+def _quarantined(name: str, log_name: str, settings: Mapping[str, object], reason: Quarantine) -> HostedRanker:
     log.error("ranker %s is quarantined at log position %d: %s", name, reason.position, reason.reason)
     return HostedRanker(name, log_name, settings, None, reason)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.math.special import rel_entr, xlogy
+from rankloop.special_functions import rel_entr, xlogy
 from rankloop.types import FloatArray
 
 

@@ -112,22 +112,29 @@ def _json(kind: type) -> dict[str, dict[str, dict[str, str]]]:
 
 
 FREQUENT_ROUTES = {
-    "/v1/rankers/{name}/rank": ("rank", "Decide a list", RankRequest, RankAnswer, (404, 409)),
-    "/v1/rankers/{name}/feedback": ("feedback", "Report feedback", FeedbackEvent, Receipt, (404,)),
+    "/v1/rankers/{name}/rank": ("rank", "Decide a list.", RankRequest, RankAnswer, (404, 409)),
+    "/v1/rankers/{name}/feedback": ("feedback", "Report feedback for a decision.", FeedbackEvent, Receipt, (404,)),
 }
-"""Operation id, summary, body, answer and error codes of the routes that bypass FastAPI."""
+"""Operation id, description, body, answer and error codes of the routes that bypass FastAPI."""
 
 
 def document(app: FastAPI) -> dict[str, object]:
     """Return the whole document."""
-    openapi = get_openapi(title="rankloop", version=__version__, openapi_version="3.1.0", routes=app.routes)
+    openapi = get_openapi(
+        title="rankloop",
+        version=__version__,
+        openapi_version="3.1.0",
+        description="Rank items, report feedback, and administer rankers that learn from every click.",
+        routes=app.routes,
+    )
     paths: dict[str, object] = {}
-    for path, (id, summary, body, answer, statuses) in FREQUENT_ROUTES.items():
-        description = describe_route(*statuses, body=body, answer=answer)
-        responses = {str(code): response for code, response in description["responses"].items()}
+    for path, (id, purpose, body, answer, statuses) in FREQUENT_ROUTES.items():
+        route = describe_route(*statuses, body=body, answer=answer)
+        responses = {str(code): response for code, response in route["responses"].items()}
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-        operation = {"operationId": id, "summary": summary, "tags": ["decisions"], "parameters": [name]}
-        paths[path] = {"post": operation | description["openapi_extra"] | {"responses": responses}}
+        texts = {"operationId": id, "summary": id.capitalize(), "description": purpose}
+        operation = texts | {"tags": ["decisions"], "parameters": [name]}
+        paths[path] = {"post": operation | route["openapi_extra"] | {"responses": responses}}
     openapi["paths"] = paths | openapi["paths"]
     openapi["tags"] = [{"name": name, "description": description} for name, description in TAGS.items()]
     _, components = msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=SCHEMA_PREFIX + "{name}")

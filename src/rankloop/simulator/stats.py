@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.math.special import stdtrit
+from rankloop.special_functions import stdtrit
 from rankloop.types import BoolArray, FloatArray
 
 
