@@ -87,7 +87,7 @@ def test_the_keywords_of_a_ranker_are_its_settings() -> None:
     assert tuple(typing.get_type_hints(RankerFields)) == RankerSettings.__struct_fields__
 
 
-def test_both_implementations_have_all_of_it() -> None:
+def test_both_implementations_have_every_method() -> None:
     wanted = {name for name in vars(Connection) if not name.startswith("_")} | {"__enter__", "__exit__"}
     for kind in (LocalConnection, Client):
         assert wanted <= set(dir(kind))
@@ -114,7 +114,7 @@ def test_a_ranker_is_created_adjusted_and_deleted(open_: Open) -> None:
 
 
 @everywhere
-def test_wrong_settings_are_refused_alike(open_: Open) -> None:
+def test_invalid_settings_raise_the_same_error_everywhere(open_: Open) -> None:
     shop = open_()
     wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
         (
@@ -138,7 +138,7 @@ def test_wrong_settings_are_refused_alike(open_: Open) -> None:
 
 
 @everywhere
-def test_what_is_not_there_is_not_found(shop: Connection) -> None:
+def test_unknown_names_raise_not_found(shop: Connection) -> None:
     calls: list[Callable[[], object]] = [
         lambda: shop.ranker("none"),
         lambda: shop.rank("none"),
@@ -163,7 +163,7 @@ def test_what_is_not_there_is_not_found(shop: Connection) -> None:
 
 
 @everywhere
-def test_items_are_what_was_put(open_: Open) -> None:
+def test_items_are_returned_as_they_were_put(open_: Open) -> None:
     shop = open_()
     shop.put_ranker("shop", policy="cascade-lin-ts", slots=2, dim=2)
     apple = Item("apple", features=(0.5, 1.0), price=2.0, prior=Prior(0.2, 5.0), default_position=3.0)
@@ -192,7 +192,7 @@ def test_items_are_what_was_put(open_: Open) -> None:
 
 
 @everywhere
-def test_the_options_of_a_list(shop: Connection) -> None:
+def test_the_options_of_a_rank_request(shop: Connection) -> None:
     assert len(shop.rank("shop").ids) == 3
     assert len(shop.rank("shop", k=1).ids) == 1
     assert len(shop.rank("shop", budget=2).ids) == 2
@@ -210,7 +210,7 @@ def test_the_options_of_a_list(shop: Connection) -> None:
 
 
 @everywhere
-def test_ids_of_no_item_are_ignored_or_refused_where_that_is_wished(shop: Connection) -> None:
+def test_unknown_item_ids_are_ignored_or_refused_if_strict(shop: Connection) -> None:
     made = shop.rank("shop", candidates=["a", "x", "b", "x"], exclude=["y"])
     assert (set(made.ids), made.ignored) == ({"a", "b"}, ("x", "y"))
     with pytest.raises(InvalidInput, match=r"^candidates\[1\] is 'x'; accepted: the id of an item of this ranker\.$"):
@@ -218,7 +218,7 @@ def test_ids_of_no_item_are_ignored_or_refused_where_that_is_wished(shop: Connec
 
 
 @everywhere
-def test_wrong_questions_are_refused_alike(shop: Connection) -> None:
+def test_invalid_rank_requests_raise_the_same_error_everywhere(shop: Connection) -> None:
     wrong: list[tuple[dict[str, Any], str, str]] = [
         ({"k": 4}, "k", "a whole number from 0 to 3"),
         ({"k": -1}, "k", "a whole number from 0 to 1000"),
@@ -243,7 +243,7 @@ def test_wrong_questions_are_refused_alike(shop: Connection) -> None:
 
 
 @everywhere
-def test_an_id_that_the_caller_brings(shop: Connection) -> None:
+def test_a_decision_id_of_the_caller(shop: Connection) -> None:
     first = shop.rank("shop", k=2, decision="mine", exclude=["x"])
     assert (first.id, first.ignored) == ("mine", ("x",))
     assert shop.rank("shop", k=2, decision="mine", exclude=["x"]) == first
@@ -258,7 +258,7 @@ def test_an_id_that_the_caller_brings(shop: Connection) -> None:
 
 
 @everywhere
-def test_the_forms_of_feedback_and_what_becomes_of_it(open_: Open) -> None:
+def test_the_forms_and_statuses_of_feedback(open_: Open) -> None:
     shop = open_()
     every_slot = {"feedback": "semi-bandit"}
     shop.put_ranker("shop", policy="gts", slots=2, params=every_slot, objective="amount", aggregate="earliest")
@@ -288,7 +288,7 @@ def test_the_forms_of_feedback_and_what_becomes_of_it(open_: Open) -> None:
 
 
 @everywhere
-def test_wrong_feedback_is_refused_alike(shop: Connection) -> None:
+def test_invalid_feedback_raises_the_same_error_everywhere(shop: Connection) -> None:
     made = shop.rank("shop")
     wrong: list[tuple[dict[str, Any], str, str]] = [
         ({"clicked": [3]}, "clicked[0]", "a slot in which something was shown, from 0 to 2"),
@@ -312,7 +312,7 @@ def test_wrong_feedback_is_refused_alike(shop: Connection) -> None:
 
 
 @pytest.mark.parametrize("place", KEPT, indirect=True)
-def test_what_was_learned_is_there_again(open_: Open) -> None:
+def test_what_was_learned_survives_a_restart(open_: Open) -> None:
     with open_() as shop:
         shop.put_ranker("shop", policy="cascade-ucb1", slots=2)
         shop.put_items("shop", ITEMS)
@@ -333,21 +333,21 @@ def test_what_was_learned_is_there_again(open_: Open) -> None:
 
 
 @pytest.mark.parametrize("place", ["memory"], indirect=True)
-def test_memory_forgets(open_: Open) -> None:
+def test_a_connection_in_memory_stores_nothing(open_: Open) -> None:
     with open_() as shop:
         shop.put_ranker("shop", policy="gts", slots=1)
     with open_() as shop:
         assert shop.rankers() == []
 
 
-def test_a_place_that_cannot_be_reached_is_unavailable(tmp_path: Path) -> None:
+def test_an_unreachable_address_is_unavailable(tmp_path: Path) -> None:
     with rankloop.connect("http://127.0.0.1:1") as away, pytest.raises(Unavailable, match="no answer"):
         away.rankers()
     with pytest.raises(Unavailable):
         rankloop.connect(tmp_path / "no" / "such" / "folder.db")
 
 
-def test_a_file_is_for_one_connection(tmp_path: Path) -> None:
+def test_a_file_is_locked_by_one_connection(tmp_path: Path) -> None:
     with rankloop.connect(tmp_path / "shop.db"), pytest.raises(RankloopError, match="another process"):
         rankloop.connect(tmp_path / "shop.db")
 

@@ -1,4 +1,4 @@
-"""Rollout and replacing over HTTP: shadow, traffic, guard, another policy; restarts in between."""
+"""Rollout and challengers over HTTP: shadow mode, traffic share, guardrail, promotion, and restarts in between."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ready(http: Http, name: str = "r") -> dict[str, Any]:  # noqa: F811
         time.sleep(0.01)
 
 
-def test_shadow_and_traffic_change_while_it_runs(http: Http) -> None:  # noqa: F811
+def test_mode_and_traffic_change_while_a_ranker_serves(http: Http) -> None:  # noqa: F811
     visit(http, 5)
     before = http("GET", "/v1/rankers/r/report").json()["items"]
     assert http("PUT", "/v1/rankers/r", LINEAR | {"mode": "shadow"}).json()["decisions"] == 5
@@ -56,7 +56,7 @@ def test_shadow_and_traffic_change_while_it_runs(http: Http) -> None:  # noqa: F
     assert overview["lift"]["low"] <= overview["lift"]["difference"] <= overview["lift"]["high"]
 
 
-def test_another_policy_is_rebuilt_compared_and_switched_to_and_back(start: Start, http: Http) -> None:  # noqa: F811
+def test_a_challenger_is_rebuilt_compared_promoted_and_reverted(start: Start, http: Http) -> None:  # noqa: F811
     problem(http("GET", "/v1/rankers/r/challenger"), 404, "has no challenger")
     problem(http("POST", "/v1/rankers/r/promote"), 404)
     visit(http, 40)
@@ -82,13 +82,13 @@ def test_another_policy_is_rebuilt_compared_and_switched_to_and_back(start: Star
     problem(again("DELETE", "/v1/rankers/r/challenger"), 404)
 
 
-def test_another_policy_must_fit(http: Http) -> None:  # noqa: F811
+def test_a_challenger_must_have_the_shape_of_the_ranker(http: Http) -> None:  # noqa: F811
     problem(http("PUT", "/v1/rankers/r/challenger", LINEAR | {"dim": 7}), 422, "dim, context, coverage and slots")
     problem(http("PUT", "/v1/rankers/r/challenger", {"policy": "no"}), 422)
     problem(http("PUT", "/v1/rankers/nobody/challenger", LINEAR), 404)
 
 
-def test_a_guard_that_fell_back_is_said_and_released(http: Http) -> None:  # noqa: F811
+def test_a_tripped_guardrail_is_reported_and_reset(http: Http) -> None:  # noqa: F811
     guarded = {"policy": "random", "slots": 2, "traffic": 0.5, "guardrail": {"min_lists": 20, "error": 0.2}}
     http("PUT", "/v1/rankers/g", guarded)
     http("PUT", "/v1/rankers/g/items", {"items": [{"id": f"item-{i}"} for i in range(4)]})
@@ -103,7 +103,7 @@ def test_a_guard_that_fell_back_is_said_and_released(http: Http) -> None:  # noq
     assert http("GET", "/v1/rankers/g/report").json()["overview"]["guardrail_tripped"] is None
 
 
-def test_replacing_is_one_command(
+def test_the_challenger_and_promote_commands(
     served: tuple[str, dict[str, str]],  # noqa: F811
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -141,7 +141,7 @@ def test_replacing_is_one_command(
     assert "The active policy of shop is now ts-cascade" in capsys.readouterr().out
 
 
-def test_whose_lists_are_shown_is_the_rankers_affair_whichever_policy_makes_them(start: Start, http: Http) -> None:  # noqa: F811
+def test_rollout_settings_belong_to_the_ranker_and_survive_a_promotion(start: Start, http: Http) -> None:  # noqa: F811
     """A challenger has no settings of the rollout of its own, and after a switch those of the ranker still hold."""
     http("PUT", "/v1/rankers/r", LINEAR | {"traffic": 0.5})
     visit(http, 10, order=ORDER)
@@ -162,7 +162,7 @@ def test_whose_lists_are_shown_is_the_rankers_affair_whichever_policy_makes_them
 
 
 @pytest.mark.parametrize("end", ["deleted", "replaced"])
-def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
+def test_a_ranker_deleted_during_a_rebuild_stays_deleted(
     start: Start,  # noqa: F811
     http: Http,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -187,7 +187,7 @@ def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
         problem(again("GET", "/v1/rankers/r/challenger"), 404, "has no challenger")
 
 
-def test_a_successor_has_the_items_with_all_that_is_known_of_them(start: Start) -> None:  # noqa: F811
+def test_a_reset_ranker_keeps_its_items_with_all_their_fields(start: Start) -> None:  # noqa: F811
     http = start()  # noqa: F811
     covers = {"policy": "dep", "slots": 2, "coverage": 3}
     given: list[dict[str, Any]] = [{"id": f"item-{i}", "coverage": [0.2, 0.1 * i, 0.9]} for i in range(4)]
