@@ -547,9 +547,9 @@ def test_keys(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     with over(log, keys=[settings for _, settings in made.values()]) as url:
         visit = Command(url, capsys)
         monkeypatch.delenv("RANKLOOP_KEY", raising=False)
-        assert "needs an API key; none is in RANKLOOP_KEY" in visit.refused(*options)
+        assert "requires an API key; RANKLOOP_KEY is not set" in visit.refused(*options)
         monkeypatch.setenv("RANKLOOP_KEY", "rl_wrong")
-        assert "it does not know the one in RANKLOOP_KEY" in visit.refused(*options)
+        assert "it does not accept the key in RANKLOOP_KEY" in visit.refused(*options)
         monkeypatch.setenv("RANKLOOP_KEY", made["rank"][0])
         assert "the role read is needed" in visit.refused(*options)
         with Client(url, made["admin"][0]) as service:
