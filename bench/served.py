@@ -17,4 +17,4 @@ if __name__ == "__main__":
     rankers = app.state.service.rankers
     rankers.put("bench", {"policy": "cascade-lin-ts", "slots": K, "dim": D, "window": 30.0})
     rankers.put_items("bench", items(np.random.default_rng(0)))
-    serve.until_the_end(app, settings, "error")
+    serve.serve_until_interrupted(app, settings, "error")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.load import HOST, cpu, memory
-from rankloop.cli.log_verify import says
+from rankloop.cli.log_verify import report_lines
 from rankloop.client import Client, Unavailable
 from rankloop.eventlog import SqliteStore
 from rankloop.serving import RankerConfig
@@ -64,7 +64,7 @@ def soaked(minutes: float, folder: Path) -> None:
     logs = {json.loads(entry.body)["log"] for entry in store.read("") if entry.kind == "ranker-put"}
     for name in sorted(logs):
         finding = compare_snapshot(store, name, RankerConfig.of(config))
-        print("\n".join(says(name, finding, decide_again(store, name))))
+        print("\n".join(report_lines(name, finding, decide_again(store, name))))
     store.close()
 
 

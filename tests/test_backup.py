@@ -334,5 +334,5 @@ def test_an_interrupted_command_says_that_nothing_is_written(
     log = small(tmp_path / "log.db")
     failing(monkeypatch, "interrupted")
     assert main(["log", "backup", str(log), str(tmp_path / "out.db")]) == 130
-    assert capsys.readouterr().err == "rankloop: interrupted, nothing written.\n"
+    assert capsys.readouterr().err == "rankloop: interrupted, nothing was written.\n"
     assert names(tmp_path) == ["log.db"]

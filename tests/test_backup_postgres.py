@@ -59,7 +59,7 @@ def test_a_backup_of_a_database_is_its_log(
     assert main(["log", "verify", str(tmp_path / "out.db")]) == 0
     out = capsys.readouterr().out
     assert "lists decided again, bit for bit" in out
-    assert "equal a replay of all of it" in out
+    assert "equal a replay of the whole log" in out
 
 
 def restored(folder: Path, place: str) -> SqliteStore:

@@ -1,4 +1,4 @@
-"""The command line as people meet it: what it prints, what it writes, and what it refuses."""
+"""The command line: output, files and errors."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_one_replication_prints_json_without_nan(example: Path, capsys: Capture)
     assert set(json.loads(out)["policies"][0]["regret"]["sem"]) == {None}
 
 
-def test_a_process_of_its_own_gives_the_same_json(example: Path, capsys: Capture) -> None:
+def test_a_separate_process_gives_the_same_json(example: Path, capsys: Capture) -> None:
     """And prints nothing on standard error."""
     assert simulate(example, "--json", "--jobs", 1) == 0
     command = [sys.executable, "-m", "rankloop", "simulate", example.name, "--json", "--jobs", "1"]
@@ -140,7 +140,7 @@ def test_a_matrix_world_is_read_from_its_file(tmp_path: Path, capsys: Capture) -
     assert "cascade-lin-ts" in capsys.readouterr().out
 
 
-def test_a_list_for_each_item_is_taken(tmp_path: Path, capsys: Capture) -> None:
+def test_a_parameter_may_be_a_list_by_item(tmp_path: Path, capsys: Capture) -> None:
     """`policies ts-beta` says that a and b may be lists of one for each item."""
     given = EXAMPLE.replace("  - cascade-ucb1\n", "  - {id: ts-beta, a: [5, 4, 3, 2, 1], b: 5}\n")
     (tmp_path / "spec.yaml").write_text(given)
@@ -409,7 +409,9 @@ def test_a_name_of_two_lines_is_reported_on_one(where: str, tmp_path: Path, caps
         *[(entry.id, "a Beta prior") for entry in catalogue.entries() if "prior" in entry.needs],
     ],
 )
-def test_what_a_policy_needs_of_the_world_is_said(id: str, needs: str, tmp_path: Path, capsys: Capture) -> None:
+def test_an_error_names_what_a_policy_requires_of_the_world(
+    id: str, needs: str, tmp_path: Path, capsys: Capture
+) -> None:
     line = refused(tmp_path, capsys, yaml.safe_dump(spec_with("policies", ["random", id])))
     assert line.startswith(f"policies[1]: {id} needs {needs}, and this world offers none")
 
@@ -445,7 +447,9 @@ def test_position_based_feedback_needs_biases(tmp_path: Path, capsys: Capture) -
     ],
     ids=lambda x: repr(x)[:20],
 )
-def test_a_file_that_is_no_spec(content: str | bytes, reason: str, tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_that_is_not_a_spec_is_refused(
+    content: str | bytes, reason: str, tmp_path: Path, capsys: Capture
+) -> None:
     line = refused(tmp_path, capsys, content)
     assert line.startswith("spec is ")
     assert reason in line
@@ -637,7 +641,7 @@ def test_ctrl_c_ends_everything_quietly(sent: signal.Signals, whole_group: bool,
         out, err = process.communicate(timeout=120)
         assert process.returncode == 130
         assert out == ""
-        assert err == "rankloop: interrupted, nothing written.\n"
+        assert err == "rankloop: interrupted, nothing was written.\n"
         assert wait_for(lambda: not alive(set(workers)), 10), "no worker is left"
         assert sorted(path.name for path in tmp_path.rglob("*")) == ["long.yaml", "scratch"]
     finally:

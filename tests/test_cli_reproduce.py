@@ -1,4 +1,4 @@
-"""`rankloop reproduce` and `rankloop data` as people meet them: what they print, write and refuse."""
+"""`rankloop reproduce` and `rankloop data`: output, files and errors."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_without_an_id_every_experiment_is_listed(quick: bool, capsys: Capture, 
         (["prior/fig7", "--out", "own.py"], "--out is 'own.py'; accepted: a folder that can be written."),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(arguments: list[str], words: str, capsys: Capture, place: Path) -> None:
+def test_an_error_is_one_sentence(arguments: list[str], words: str, capsys: Capture, place: Path) -> None:
     data_files.write(place / "own.py", OWN)
     assert refused(capsys, *arguments, "--quick").startswith(words)
     assert not (place / "results").exists()
@@ -224,7 +224,7 @@ def test_a_pattern_leaves_out_what_has_no_data(capsys: Capture, place: Path, tin
     assert "prior/films: left out, since data set movielens-1m is not in " in out
     assert [path.name for path in (place / "results" / "prior").iterdir()] == ["tiny"]
     assert reproduce("prior/f*", "--quick", "--jobs", 1) == 2
-    assert capsys.readouterr().err == "rankloop: nothing ran: no experiment chosen has its data.\n"
+    assert capsys.readouterr().err == "rankloop: nothing ran: the data of every selected experiment is missing.\n"
 
 
 def test_data_are_part_of_a_result(place: Path, tiny: None) -> None:
@@ -267,7 +267,7 @@ def test_the_same_label_twice_is_refused(capsys: Capture, place: Path, tiny: Non
 # The page
 
 
-def test_the_page_is_written_from_what_is_there(capsys: Capture, place: Path, tiny: None) -> None:
+def test_the_page_is_written_from_saved_results(capsys: Capture, place: Path, tiny: None) -> None:
     assert reproduce("--page", "docs/page.md") == 0
     assert capsys.readouterr().out == "Written to docs/page.md.\n"
     assert (place / "docs" / "page.md").read_text().count("Not run here.") == 2
@@ -281,7 +281,7 @@ def test_the_page_is_written_from_what_is_there(capsys: Capture, place: Path, ti
 # Data
 
 
-def test_data_lists_what_is_there(capsys: Capture, place: Path) -> None:
+def test_data_lists_the_data_sets_of_a_folder(capsys: Capture, place: Path) -> None:
     data_files.mnist(place / "data" / "digits")
     assert main(["data", "--data", str(place / "data")]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -307,6 +307,6 @@ def test_data_may_be_json(capsys: Capture, place: Path, monkeypatch: pytest.Monk
         (["--data", "nowhere"], "--data is 'nowhere'; accepted: an existing folder."),
     ],
 )
-def test_data_must_lie_somewhere(arguments: list[str], words: str, capsys: Capture) -> None:
+def test_data_needs_an_existing_folder(arguments: list[str], words: str, capsys: Capture) -> None:
     assert main(["data", *arguments]) == 2
     assert capsys.readouterr().err == f"rankloop: {words}\n"

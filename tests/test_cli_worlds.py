@@ -1,4 +1,4 @@
-"""The new worlds and policies on the command line: what is refused, and how it is said."""
+"""Worlds and policies on the command line: errors and descriptions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def says(line: str, field: str, value: str, accepted: str) -> None:
 
 
 @pytest.mark.parametrize("world", ALL, ids=lambda world: str(world["kind"]))
-def test_the_worlds_that_are_spoilt_below_are_sound(world: dict[str, Any], tmp_path: Path, capsys: Capture) -> None:
+def test_the_worlds_used_below_are_valid(world: dict[str, Any], tmp_path: Path, capsys: Capture) -> None:
     assert run(tmp_path, world) == 0
     assert capsys.readouterr().err == ""
 
@@ -252,12 +252,14 @@ def test_a_wrong_value_is_named(
     ],
     ids=lambda arrays: ", ".join(f"{n} {None if a is None else (a.shape, a.ravel()[:1])}" for n, a in arrays.items()),
 )
-def test_labelled_vectors_that_are_none_are_refused(arrays: dict[str, Any], tmp_path: Path, capsys: Capture) -> None:
+def test_arrays_that_are_not_labelled_vectors_are_refused(
+    arrays: dict[str, Any], tmp_path: Path, capsys: Capture
+) -> None:
     line = refused(tmp_path, capsys, PIVOT | {"file": labelled(tmp_path, **arrays)})
     says(line, "world.file", "labelled.npz", "an .npz file with x (n x d), label (n) and, optionally, coverage")
 
 
-def test_a_file_that_is_no_npz_is_refused(tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_that_is_not_npz_is_refused(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "text.npz").write_text("x, label\n")
     line = refused(tmp_path, capsys, PIVOT | {"file": str(tmp_path / "text.npz")})
     says(line, "world.file", "text.npz", "the path of an .npz file with x")
@@ -339,7 +341,7 @@ def test_a_wrong_parameter_is_named(
         (CHOICE, "feature-ucr", "needs a context of each visitor, and this world offers none"),
     ],
 )
-def test_what_a_policy_misses_is_said(
+def test_an_error_names_what_a_policy_lacks(
     world: dict[str, Any], id: str, words: str, tmp_path: Path, capsys: Capture
 ) -> None:
     line = refused(tmp_path, capsys, world, "random", id)
@@ -353,7 +355,7 @@ def test_policies_around_policies_read_clicks_in_their_own_way(id: str, tmp_path
     assert line.startswith(f"policies[1]: {id} reads clicks in its own way only")
 
 
-def test_the_papers_alpha_is_taken(tmp_path: Path, capsys: Capture) -> None:
+def test_the_alpha_of_the_paper_is_accepted(tmp_path: Path, capsys: Capture) -> None:
     theory = [{"id": id, "alpha": "theory"} for id in ("ind", "dep")]
     assert run(tmp_path, NEW_COVER, *theory) == 0, capsys.readouterr().err
     assert "dep" in capsys.readouterr().out
@@ -418,7 +420,7 @@ def test_a_policy_is_shown_with_formula_reference_parameters_and_needs(id: str, 
     assert "Reference: " in out
     for param in entry.params:
         assert re.search(rf"^  {param.name} = .+: .+$", out, re.MULTILINE)
-    assert out.splitlines()[-1] == f"Needs of the world: {', '.join(entry.needs)}."
+    assert out.splitlines()[-1] == f"Requires of the world: {', '.join(entry.needs)}."
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
         yield url, {role: key for role, (key, _) in made.items()}
 
 
-def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
+def test_every_call_of_the_client(served: tuple[str, dict[str, str]]) -> None:
     url, keys = served
     with Client(url, keys["admin"]) as service:
         assert service.put_ranker("news", CONFIG).name == "news"
@@ -79,7 +79,7 @@ def test_all_that_can_be_asked(served: tuple[str, dict[str, str]]) -> None:
         assert service.rankers() == []
 
 
-def test_the_same_without_waiting(served: tuple[str, dict[str, str]]) -> None:
+def test_the_async_client_sends_concurrent_calls(served: tuple[str, dict[str, str]]) -> None:
     url, keys = served
 
     async def visit() -> list[str]:
@@ -90,7 +90,7 @@ def test_the_same_without_waiting(served: tuple[str, dict[str, str]]) -> None:
             told = await asyncio.gather(
                 *(service.feedback("async", r.id, item_values={r.ids[0]: 1.0}) for r in rankings)
             )
-            with pytest.raises(NotFound, match="'x' is not one of"):
+            with pytest.raises(NotFound, match="item 'x' does not exist"):
                 await service.item("async", "x")
             await service.delete_ranker("async")
             return [receipt.status for receipt in told]
@@ -98,7 +98,7 @@ def test_the_same_without_waiting(served: tuple[str, dict[str, str]]) -> None:
     assert asyncio.run(visit()) == ["learned"] * 20
 
 
-def test_refusals_are_errors_with_the_sentence_of_the_service(served: tuple[str, dict[str, str]]) -> None:
+def test_error_responses_raise_the_exceptions_of_the_service(served: tuple[str, dict[str, str]]) -> None:
     url, keys = served
     with Client(url) as nobody, pytest.raises(NotAllowed, match="an API key is needed"):
         nobody.rankers()
@@ -116,7 +116,7 @@ def test_refusals_are_errors_with_the_sentence_of_the_service(served: tuple[str,
         assert (str(again), again.status) == (str(caught.value), 422)
 
 
-def test_a_service_that_is_not_there() -> None:
+def test_an_unreachable_service_is_unavailable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with Client(f"http://127.0.0.1:{port}") as service, pytest.raises(Unavailable, match=f"127.0.0.1:{port}"):
@@ -130,7 +130,7 @@ def test_a_service_that_is_not_there() -> None:
         asyncio.run(ask())
 
 
-def test_an_answer_that_is_no_problem_body() -> None:
+def test_an_error_without_a_problem_body_is_a_service_error() -> None:
     import httpx
 
     for status, body in ((500, b"oops"), (502, b"[]"), (404, b"{}")):
@@ -150,7 +150,7 @@ def command(*arguments: str) -> None:
     given.run(given)
 
 
-def test_rankers_by_command(
+def test_the_rankers_command(
     served: tuple[str, dict[str, str]],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -195,12 +195,12 @@ def test_serve_runs_one_worker_on_loopback(tmp_path: Path, monkeypatch: pytest.M
         command("serve", "--host", "0.0.0.0", "--log", str(tmp_path / "log.db"))
 
 
-def test_serve_makes_keys(capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_prints_new_api_keys(capsys: pytest.CaptureFixture[str]) -> None:
     command("serve", "--new-key", "shop:rank,feedback")
     printed = capsys.readouterr().out
     assert "rl_" in printed
     assert '"roles": ["feedback", "rank"]' in printed
-    with pytest.raises(InvalidInput, match="roles among"):
+    with pytest.raises(InvalidInput, match="one or more of the roles"):
         command("serve", "--new-key", "shop:king")
 
 

@@ -20,10 +20,10 @@ import rankloop
 from postgres_server import Server, database, server  # noqa: F401
 from rankloop import Conflict, Connection, InvalidInput, Item, NotFound, RankloopError, Unavailable, Unsupported
 from rankloop.client import Client
-from rankloop.connection.local import Local
+from rankloop.connection.local import LocalConnection
 from rankloop.errors import ConflictingDecision, UnknownDecision
 from rankloop.schema import FeedbackEvent, Guardrail, Prior, RankerSettings, RankRequest
-from rankloop.schema.base import defaults
+from rankloop.schema.base import field_defaults
 from rankloop.schema.ranker_fields import RankerFields
 from rankloop.schema.service_settings import ServiceSettings
 
@@ -78,7 +78,7 @@ everywhere = pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize(("name", "kind"), [("rank", RankRequest), ("feedback", FeedbackEvent)])
 def test_the_options_of_the_interface_are_those_of_the_schema(name: str, kind: Any) -> None:
     options = list(inspect.signature(getattr(Connection, name)).parameters.values())[2:]
-    usual = {option: value for option, value in defaults(kind).items() if value != "missing"}
+    usual = {option: value for option, value in field_defaults(kind).items() if value != "missing"}
     assert [option.name for option in options] == list(kind.__struct_fields__)
     assert {option.name: option.default for option in options if option.default is not option.empty} == usual
 
@@ -87,9 +87,9 @@ def test_the_keywords_of_a_ranker_are_its_settings() -> None:
     assert tuple(typing.get_type_hints(RankerFields)) == RankerSettings.__struct_fields__
 
 
-def test_both_implementations_have_all_of_it() -> None:
+def test_both_implementations_have_every_method() -> None:
     wanted = {name for name in vars(Connection) if not name.startswith("_")} | {"__enter__", "__exit__"}
-    for kind in (Local, Client):
+    for kind in (LocalConnection, Client):
         assert wanted <= set(dir(kind))
 
 
@@ -105,7 +105,7 @@ def test_a_ranker_is_created_adjusted_and_deleted(open_: Open) -> None:
         assert made.config["guardrail"]["drop"] == 0.2
         again = shop.put_ranker("shop", RankerSettings(policy="gts", slots=2), window=60.0)
         assert (again.config["traffic"], again.config["window"], again.version) == (0.5, 60.0, 2)
-        with pytest.raises(Conflict, match="slots: this setting decides what was learned"):
+        with pytest.raises(Conflict, match="slots: this setting determines what was learned"):
             shop.put_ranker("shop", policy="gts", slots=3)
         shop.put_ranker("other", {"policy": "random", "slots": 1})
         assert [one.name for one in shop.rankers()] == ["shop", "other"]
@@ -114,7 +114,7 @@ def test_a_ranker_is_created_adjusted_and_deleted(open_: Open) -> None:
 
 
 @everywhere
-def test_wrong_settings_are_refused_alike(open_: Open) -> None:
+def test_invalid_settings_raise_the_same_error_everywhere(open_: Open) -> None:
     shop = open_()
     wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
         (
@@ -138,7 +138,7 @@ def test_wrong_settings_are_refused_alike(open_: Open) -> None:
 
 
 @everywhere
-def test_what_is_not_there_is_not_found(shop: Connection) -> None:
+def test_unknown_names_raise_not_found(shop: Connection) -> None:
     calls: list[Callable[[], object]] = [
         lambda: shop.ranker("none"),
         lambda: shop.rank("none"),
@@ -152,7 +152,7 @@ def test_what_is_not_there_is_not_found(shop: Connection) -> None:
         with pytest.raises(NotFound, match="ranker 'none' does not exist"):
             call()
     for call in (lambda: shop.item("shop", "none"), lambda: shop.remove_item("shop", "none")):
-        with pytest.raises(NotFound, match="item 'none' is not one of this ranker's"):
+        with pytest.raises(NotFound, match="item 'none' does not exist in this ranker"):
             call()
     for call in (lambda: shop.feedback("shop", "none", clicked=[]), lambda: shop.withdraw("shop", "none")):
         with pytest.raises(UnknownDecision, match="'none' is not one that this ranker made"):
@@ -163,7 +163,7 @@ def test_what_is_not_there_is_not_found(shop: Connection) -> None:
 
 
 @everywhere
-def test_items_are_what_was_put(open_: Open) -> None:
+def test_items_are_returned_as_they_were_put(open_: Open) -> None:
     shop = open_()
     shop.put_ranker("shop", policy="cascade-lin-ts", slots=2, dim=2)
     apple = Item("apple", features=(0.5, 1.0), price=2.0, prior=Prior(0.2, 5.0), default_position=3.0)
@@ -192,7 +192,7 @@ def test_items_are_what_was_put(open_: Open) -> None:
 
 
 @everywhere
-def test_the_options_of_a_list(shop: Connection) -> None:
+def test_the_options_of_a_rank_request(shop: Connection) -> None:
     assert len(shop.rank("shop").ids) == 3
     assert len(shop.rank("shop", k=1).ids) == 1
     assert len(shop.rank("shop", budget=2).ids) == 2
@@ -210,7 +210,7 @@ def test_the_options_of_a_list(shop: Connection) -> None:
 
 
 @everywhere
-def test_ids_of_no_item_are_ignored_or_refused_where_that_is_wished(shop: Connection) -> None:
+def test_unknown_item_ids_are_ignored_or_refused_if_strict(shop: Connection) -> None:
     made = shop.rank("shop", candidates=["a", "x", "b", "x"], exclude=["y"])
     assert (set(made.ids), made.ignored) == ({"a", "b"}, ("x", "y"))
     with pytest.raises(InvalidInput, match=r"^candidates\[1\] is 'x'; accepted: the id of an item of this ranker\.$"):
@@ -218,7 +218,7 @@ def test_ids_of_no_item_are_ignored_or_refused_where_that_is_wished(shop: Connec
 
 
 @everywhere
-def test_wrong_questions_are_refused_alike(shop: Connection) -> None:
+def test_invalid_rank_requests_raise_the_same_error_everywhere(shop: Connection) -> None:
     wrong: list[tuple[dict[str, Any], str, str]] = [
         ({"k": 4}, "k", "a whole number from 0 to 3"),
         ({"k": -1}, "k", "a whole number from 0 to 1000"),
@@ -243,7 +243,7 @@ def test_wrong_questions_are_refused_alike(shop: Connection) -> None:
 
 
 @everywhere
-def test_an_id_that_the_caller_brings(shop: Connection) -> None:
+def test_a_decision_id_of_the_caller(shop: Connection) -> None:
     first = shop.rank("shop", k=2, decision="mine", exclude=["x"])
     assert (first.id, first.ignored) == ("mine", ("x",))
     assert shop.rank("shop", k=2, decision="mine", exclude=["x"]) == first
@@ -258,7 +258,7 @@ def test_an_id_that_the_caller_brings(shop: Connection) -> None:
 
 
 @everywhere
-def test_the_forms_of_feedback_and_what_becomes_of_it(open_: Open) -> None:
+def test_the_forms_and_statuses_of_feedback(open_: Open) -> None:
     shop = open_()
     every_slot = {"feedback": "semi-bandit"}
     shop.put_ranker("shop", policy="gts", slots=2, params=every_slot, objective="amount", aggregate="earliest")
@@ -288,7 +288,7 @@ def test_the_forms_of_feedback_and_what_becomes_of_it(open_: Open) -> None:
 
 
 @everywhere
-def test_wrong_feedback_is_refused_alike(shop: Connection) -> None:
+def test_invalid_feedback_raises_the_same_error_everywhere(shop: Connection) -> None:
     made = shop.rank("shop")
     wrong: list[tuple[dict[str, Any], str, str]] = [
         ({"clicked": [3]}, "clicked[0]", "a slot that showed an item, from 0 to 2"),
@@ -312,7 +312,7 @@ def test_wrong_feedback_is_refused_alike(shop: Connection) -> None:
 
 
 @pytest.mark.parametrize("place", KEPT, indirect=True)
-def test_what_was_learned_is_there_again(open_: Open) -> None:
+def test_what_was_learned_survives_a_restart(open_: Open) -> None:
     with open_() as shop:
         shop.put_ranker("shop", policy="cascade-ucb1", slots=2)
         shop.put_items("shop", ITEMS)
@@ -333,21 +333,21 @@ def test_what_was_learned_is_there_again(open_: Open) -> None:
 
 
 @pytest.mark.parametrize("place", ["memory"], indirect=True)
-def test_memory_forgets(open_: Open) -> None:
+def test_a_connection_in_memory_stores_nothing(open_: Open) -> None:
     with open_() as shop:
         shop.put_ranker("shop", policy="gts", slots=1)
     with open_() as shop:
         assert shop.rankers() == []
 
 
-def test_a_place_that_cannot_be_reached_is_unavailable(tmp_path: Path) -> None:
+def test_an_unreachable_address_is_unavailable(tmp_path: Path) -> None:
     with rankloop.connect("http://127.0.0.1:1") as away, pytest.raises(Unavailable, match="no answer"):
         away.rankers()
     with pytest.raises(Unavailable):
         rankloop.connect(tmp_path / "no" / "such" / "folder.db")
 
 
-def test_a_file_is_for_one_connection(tmp_path: Path) -> None:
+def test_a_file_is_locked_by_one_connection(tmp_path: Path) -> None:
     with rankloop.connect(tmp_path / "shop.db"), pytest.raises(RankloopError, match="another process"):
         rankloop.connect(tmp_path / "shop.db")
 

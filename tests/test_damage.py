@@ -24,7 +24,7 @@ from rankloop.eventlog import MemoryStore, SqliteStore
 from rankloop.eventlog.events import ItemsPut
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade
-from rankloop.hosting.change_history import changes
+from rankloop.hosting.change_history import change_history
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.plan import TopK
 from rankloop.policy import Policy
@@ -88,7 +88,7 @@ def test_a_reset_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.
             with pytest.raises(MemoryError):
                 rankers.patch("r", {"slots": 3, "reset": True})
         visit(rankers.find("r").ranker)
-        assert [event.kind for event in changes(rankers.store, "r").events] == ["config"]
+        assert [event.kind for event in change_history(rankers.store, "r").events] == ["config"]
     with opened(tmp_path / "log.db") as rankers:
         again = rankers.find("r").ranker
         assert (again.config.slots, len(again.items()), again.counts()["decisions"]) == (2, 2, 3)
@@ -111,7 +111,7 @@ def test_visitors_keep_their_group_and_history_its_order_through_a_reset(tmp_pat
         assert groups() == before
         rankers.delete("r")
         rankers.put("r", GTS)
-        events = changes(rankers.store, "r").events
+        events = change_history(rankers.store, "r").events
         assert [(event.kind, event.reset) for event in events] == [
             ("config", False),
             ("config", True),
@@ -296,7 +296,9 @@ def test_lists_made_before_a_switch_are_checked_by_the_policy_that_made_them() -
 def test_settings_that_nobody_would_use_are_refused(tmp_path: Path) -> None:
     with opened(tmp_path / "log.db") as rankers:
         rankers.put("r", GTS)
-        with pytest.raises(InvalidInput, match=r"ranker.window is 5; accepted: 3600.0, as the ranker has it"):
+        with pytest.raises(
+            InvalidInput, match=r"ranker.window is 5; accepted: 3600.0, the ranker's setting for either policy"
+        ):
             rankers.put_challenger("r", GTS | {"policy": "ts-cascade", "window": 5})
         with pytest.raises(InvalidInput, match=r"ranker\.nonsense"):
             rankers.patch("r", {"nonsense": None})
@@ -363,7 +365,7 @@ def test_damage_stays_with_its_ranker(
         assert said in rankers.quarantined["one"].reason
         assert rankers.quarantined["one"].position > 0
         visit(rankers.find("two").ranker)
-        assert "damaged" in {event.kind for event in changes(rankers.store, "one").events} or "items-put" in said
+        assert "damaged" in {event.kind for event in change_history(rankers.store, "one").events} or "items-put" in said
         rankers.patch("one", {"policy": "gts", "slots": 2, "reset": True})
         assert rankers.quarantined == {}
     main(["log", "verify", str(log)])
@@ -376,7 +378,7 @@ def test_an_excluded_decision_is_unknown_and_a_challenger_can_be_rebuilt(tmp_pat
     damage(log, "UPDATE log SET body = x'00' WHERE kind = 'decision' AND key = ?", decision)
     with opened(log) as rankers:
         position = rankers.quarantined["one"].position
-    assert main(["log", "skip", "one", str(position), "--because", "damaged", "--log", str(log)]) == 0
+    assert main(["log", "skip", "one", str(position), "--reason", "damaged", "--log", str(log)]) == 0
     with opened(log) as rankers:
         ranker = rankers.find("one").ranker
         with pytest.raises(UnknownDecision):

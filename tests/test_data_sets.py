@@ -221,7 +221,7 @@ def test_the_command_lists_what_is_there_and_what_is_not(tmp_path: Path, capsys:
     assert said["movielens-25m"].startswith(
         "missing  get ml-25m.zip from grouplens.org/datasets/movielens (research use"
     )
-    assert lines[-1] == f"2 of {len(SETS)} data sets are in {tmp_path}. Nothing is fetched for you."
+    assert lines[-1] == f"2 of {len(SETS)} data sets are in {tmp_path}. rankloop downloads nothing."
 
 
 def test_the_command_prints_json(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rankloop.eventlog import SqliteStore
 from rankloop.eventlog.format_history import RENAMED_KINDS, upgraded_settings
-from rankloop.hosting.change_history import changes
+from rankloop.hosting.change_history import change_history
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.serving.verification import decide_again
@@ -45,7 +45,7 @@ def test_a_log_of_format_2_goes_on_where_it_ended(log: Path) -> None:
     )
     ranking = ranker.rank(visitor="after the upgrade")
     assert ranker.feedback(ranking.id, clicked=[0]).status == "learned"
-    assert [event.kind for event in changes(registry.store, "shop").events].count("config") == 3
+    assert [event.kind for event in change_history(registry.store, "shop").events].count("config") == 3
     registry.close()
 
 

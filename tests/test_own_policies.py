@@ -344,7 +344,7 @@ def quarantine(url: str, ranker: str) -> Any:
     return next(one["quarantine"] for one in told if one["name"] == ranker)
 
 
-def test_the_service_replays_it_and_sets_aside_what_is_not_loaded(serve: Callable[..., Served]) -> None:
+def test_the_service_replays_it_and_quarantines_a_policy_that_is_not_loaded(serve: Callable[..., Served]) -> None:
     served = serve()
     put(served.folder, "shop_policies.py", OWN)
     served.arguments = ["--policy", SOURCE]
@@ -382,7 +382,7 @@ def test_the_service_replays_it_and_sets_aside_what_is_not_loaded(serve: Callabl
     served.stop()
     done = command(served.folder, "log", "verify", served.log)
     assert done.returncode == 2
-    assert "own: its policy 'fading-gts' is not loaded; give --policy module:name for it." in done.stdout
+    assert "own: its policy 'fading-gts' is not loaded; load it with --policy MODULE:NAME." in done.stdout
     assert "counts: 3 of 3 lists decided again" in done.stdout
     assert (served.folder / "imported").read_text() == imports, "a log does not decide what is imported"
 
@@ -441,7 +441,7 @@ def test_an_installed_policy_needs_no_option(tmp_path: Path) -> None:
     assert [line.split()[0] for line in listed.stdout.splitlines()[-2:]] == ["other-name", "fading-gts"]
 
 
-def test_installed_policies_are_looked_for_only_when_they_are_wanted(tmp_path: Path) -> None:
+def test_installed_policies_are_loaded_at_their_first_use(tmp_path: Path) -> None:
     site = installed(tmp_path / "site", f"anything = {SOURCE}")
     program = """\
 import sys, rankloop

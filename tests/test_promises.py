@@ -409,11 +409,11 @@ def test_a_ranker_whose_log_is_damaged_waits_in_quarantine_alone(site: Site, cap
     assert 'rankloop_quarantined{ranker="hurt"} 1.0' in site("GET", "/metrics").text
 
     site.served.stop()
-    because = "damaged by hand"
-    status = command("log", "skip", "hurt", position, "--because", because, "--log", site.served.log)
+    reason = "damaged by hand"
+    status = command("log", "skip", "hurt", position, "--reason", reason, "--log", site.served.log)
     assert status == 0, capsys.readouterr().err
     site.served.start()
     assert quarantines() == {}
     assert site.tell("hurt", site.rank("hurt")["decision"], clicked=[0]) == "learned"
     (skip,) = (event for event in site.ranker("hurt", path="/history")["events"] if event["kind"] == "skip")
-    assert skip["because"] == because
+    assert skip["reason"] == reason

@@ -11,7 +11,7 @@ import pytest
 
 from rankloop.analytics.overview import ConfigMarker
 from rankloop.hosting.hosted_ranker import HostedRanker
-from rankloop.service.response_cache import LARGEST, MOST, TIMES, ResponseCache
+from rankloop.service.response_cache import MAX_RESPONSE_BYTES, MAX_RESPONSES, MIN_REUSE_FACTOR, ResponseCache
 from rankloop.serving import Ranker, RankerConfig
 
 DAY = 86400.0
@@ -207,11 +207,11 @@ def test_viewers_share_one_computation(ranker: Ranker) -> None:
     watched, hosted = ResponseCache(clock), HostedRanker("r", "r", {}, ranker)
     first = watched.answer(hosted, "a", 1.0, slow)
     assert json.loads(first.plain)["decisions"] == 60
-    assert gzip.decompress(first.packed) == first.plain
+    assert gzip.decompress(first.compressed) == first.plain
     assert all(watched.answer(hosted, "a", 1.0, slow) is first for _ in range(10))
     assert looks == ["a"]
     assert watched.answer(hosted, "b", 1.0, lambda: slow("b")) is not first
-    clock.now = first.at + TIMES * 0.1 - 0.01  # it took long to make, and is good for longer
+    clock.now = first.made_at + MIN_REUSE_FACTOR * 0.1 - 0.01  # it took long to make, and is good for longer
     assert watched.answer(hosted, "a", 1.0, slow) is first
     clock.now += 0.02
     assert watched.answer(hosted, "a", 60.0, slow) is first, "a request that accepts an older response"
@@ -224,8 +224,8 @@ def test_viewers_share_one_computation(ranker: Ranker) -> None:
 
 def test_cached_responses_are_few_and_small(ranker: Ranker) -> None:
     watched, hosted = ResponseCache(), HostedRanker("r", "r", {}, ranker)
-    for asked in range(2 * MOST):
+    for asked in range(2 * MAX_RESPONSES):
         watched.answer(hosted, asked, 60.0, lambda: "small")
-    assert len(watched._kept) <= MOST
-    large = watched.answer(hosted, "large", 60.0, lambda: "x" * LARGEST)
-    assert watched.answer(hosted, "large", 60.0, lambda: "x" * LARGEST) is not large
+    assert len(watched._responses) <= MAX_RESPONSES
+    large = watched.answer(hosted, "large", 60.0, lambda: "x" * MAX_RESPONSE_BYTES)
+    assert watched.answer(hosted, "large", 60.0, lambda: "x" * MAX_RESPONSE_BYTES) is not large

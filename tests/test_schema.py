@@ -32,8 +32,8 @@ from rankloop.schema import (
     RankRequest,
     SegmentPrior,
 )
-from rankloop.schema.base import defaults, readers
-from rankloop.schema.field_descriptions import described
+from rankloop.schema.base import field_defaults, field_readers
+from rankloop.schema.field_descriptions import describe_fields
 from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings, SnapshotSettings
 from rankloop.serving import Ranker, RankerConfig
 
@@ -62,7 +62,7 @@ PAYLOADS = (
 )
 def test_a_signature_has_the_names_defaults_and_order_of_its_payload(call: Callable[..., Any], kind: Any) -> None:
     options = [p for p in inspect.signature(call).parameters.values() if p.name not in ("self", "ranker")]
-    usual = {name: value for name, value in defaults(kind).items() if value != "missing"}
+    usual = {name: value for name, value in field_defaults(kind).items() if value != "missing"}
     assert [p.name for p in options] == list(kind.__struct_fields__)
     assert {p.name: p.default for p in options if p.default is not p.empty} == usual
 
@@ -183,7 +183,7 @@ WRONG: list[tuple[type[Payload], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "fields", "said"), WRONG)
-def test_what_is_wrong_is_said_alike_wherever_it_comes_from(kind: Any, fields: dict[str, Any], said: str) -> None:
+def test_an_error_is_the_same_in_process_and_over_http(kind: Any, fields: dict[str, Any], said: str) -> None:
     words = set()
     body = json.dumps(fields).encode()
     ways: list[Callable[[], object]] = [lambda: kind(**fields), lambda: kind.of(fields), lambda: Decoder(kind)(body)]
@@ -207,13 +207,13 @@ def test_what_is_wrong_is_said_alike_wherever_it_comes_from(kind: Any, fields: d
         (lambda: rankloop.build("gtss", rankloop.Setting(items=3, slots=2)), "gts"),
     ],
 )
-def test_a_name_that_is_nearly_right_is_named(make: Callable[[], object], meant: str) -> None:
+def test_an_error_suggests_a_similar_name(make: Callable[[], object], meant: str) -> None:
     with pytest.raises(InvalidInput, match=rf"Did you mean '{meant}'\?$") as told:
         make()
     assert told.value.meant == meant
 
 
-def test_a_ranker_s_settings_are_checked_however_they_are_made() -> None:
+def test_settings_are_checked_however_they_are_constructed() -> None:
     with pytest.raises(InvalidInput, match=r"^ranker.slots is -1"):
         RankerConfig(policy="no-such", slots=-1)
     with pytest.raises(InvalidInput, match=r"^ranker.policy is 'no-such'"):
@@ -229,14 +229,14 @@ def test_a_ranker_s_settings_are_checked_however_they_are_made() -> None:
     assert RankerSettings.of({"policy": "gts", "slots": 2, "guardrail": False}).guardrail is None
 
 
-def test_too_many_or_repeated_arguments_are_a_mistake_of_the_program() -> None:
+def test_too_many_or_repeated_arguments_raise_type_error() -> None:
     with pytest.raises(TypeError, match="at most once"):
         SegmentPrior(0.5, 1.0, 2.0)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="at most once"):
         SegmentPrior(0.5, score=1.0)  # type: ignore[misc, call-arg]
 
 
-def test_numbers_of_arrays_are_numbers() -> None:
+def test_numbers_of_array_libraries_are_accepted() -> None:
     context: Any = np.array([1.0, 0.5], dtype=np.float32)
     numbers: Any = [np.float64(1.0), np.float32(0.5)]
     k: Any = np.int64(3)
@@ -246,7 +246,7 @@ def test_numbers_of_arrays_are_numbers() -> None:
     assert RankRequest(pin=pins) == RankRequest(pin={0: "a"})
 
 
-def test_a_payload_is_taken_as_it_is() -> None:
+def test_a_payload_is_returned_unchanged() -> None:
     item = Item("a", price=1.0)
     assert Item.of(item) is item
     assert Item.of(item.as_mapping()) == item
@@ -258,7 +258,7 @@ anything = values | st.lists(values, max_size=3) | st.dictionaries(texts, values
 
 
 @given(st.sampled_from([RankRequest, FeedbackEvent, Item]), st.data())
-def test_python_and_c_accept_the_same(kind: Any, data: st.DataObject) -> None:
+def test_the_python_reader_and_msgspec_accept_the_same_values(kind: Any, data: st.DataObject) -> None:
     """What the C decoder takes, the reader in Python takes to the same value; it refuses what C refuses."""
     name = data.draw(st.sampled_from(kind.__struct_fields__))
     value = data.draw(anything)
@@ -268,9 +268,9 @@ def test_python_and_c_accept_the_same(kind: Any, data: st.DataObject) -> None:
         expected = msgspec.json.decode(json.dumps(value).encode(), type=field.type)
     except msgspec.ValidationError:
         with pytest.raises(InvalidInput):
-            readers(kind)[name].read(name, json.loads(body)[name])
+            field_readers(kind)[name].read(name, json.loads(body)[name])
         return
-    found = readers(kind)[name].read(name, json.loads(body)[name])
+    found = field_readers(kind)[name].read(name, json.loads(body)[name])
     assert msgspec.convert(found, field.type) == expected
 
 
@@ -278,8 +278,8 @@ def test_python_and_c_accept_the_same(kind: Any, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", PAYLOADS)
-def test_every_field_is_described(kind: Any) -> None:
-    rows = described(kind)
+def test_every_field_has_a_description(kind: Any) -> None:
+    rows = describe_fields(kind)
     assert [row.name for row in rows] == list(kind.__struct_fields__)
     assert all(row.description and row.accepted and row.type for row in rows)
     page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")

@@ -170,7 +170,7 @@ def test_the_windows_of_lists_close_by_themselves(http: Http) -> None:
     http("PUT", "/v1/rankers/short/items/a", {})
     id = http("POST", "/v1/rankers/short/rank", {"k": 1}).json()["decision"]
     time.sleep(0.02)
-    http.service.scheduler.once()
+    http.service.scheduler.run_once()
     assert http("GET", f"/v1/rankers/short/decisions/{id}").json()["state"] == "closed"
     assert 'rankloop_windows_closed_total{ranker="short"} 1.0' in http("GET", "/metrics").text
 
@@ -823,11 +823,11 @@ def test_it_says_in_time_that_its_log_hangs_and_holds_one_thread_for_it(
         go.wait()
 
     with monkeypatch.context() as patch:
-        patch.setattr(readiness, "PATIENCE", 0.02)
+        patch.setattr(readiness, "READ_TIMEOUT_SECONDS", 0.02)
         patch.setattr(http.service.rankers.store, "find", hanging)
         for answer in http.together(*[("GET", "/readyz", None)] * 3):
-            problem(answer, 503, "does not answer")
-        problem(http("GET", "/readyz"), 503, "does not answer")
+            problem(answer, 503, "does not respond")
+        problem(http("GET", "/readyz"), 503, "does not respond")
     assert len(looks) == 1
     assert http("GET", "/healthz").status_code == 200
     go.set()

@@ -47,7 +47,7 @@ def service(tmp_path: Path) -> Iterator[tuple[Any, str]]:
     service.close()
 
 
-def test_schemathesis_finds_nothing(service: tuple[Any, str]) -> None:
+def test_every_response_conforms_to_the_openapi_document(service: tuple[Any, str]) -> None:
     app, key = service
     rankers = app.state.service.rankers
     operations: list[Any] = [found.ok() for found in _schema(app, key).get_all_operations()]

@@ -1,4 +1,4 @@
-"""Rollout and replacing over HTTP: shadow, traffic, guard, another policy; restarts in between."""
+"""Rollout and challengers over HTTP: shadow mode, traffic share, guardrail, promotion, and restarts in between."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ready(http: Http, name: str = "r") -> dict[str, Any]:  # noqa: F811
         time.sleep(0.01)
 
 
-def test_shadow_and_traffic_change_while_it_runs(http: Http) -> None:  # noqa: F811
+def test_mode_and_traffic_change_while_a_ranker_serves(http: Http) -> None:  # noqa: F811
     visit(http, 5)
     before = http("GET", "/v1/rankers/r/report").json()["items"]
     assert http("PUT", "/v1/rankers/r", LINEAR | {"mode": "shadow"}).json()["decisions"] == 5
@@ -56,8 +56,8 @@ def test_shadow_and_traffic_change_while_it_runs(http: Http) -> None:  # noqa: F
     assert overview["lift"]["low"] <= overview["lift"]["difference"] <= overview["lift"]["high"]
 
 
-def test_another_policy_is_rebuilt_compared_and_switched_to_and_back(start: Start, http: Http) -> None:  # noqa: F811
-    problem(http("GET", "/v1/rankers/r/challenger"), 404, "no other policy")
+def test_a_challenger_is_rebuilt_compared_promoted_and_reverted(start: Start, http: Http) -> None:  # noqa: F811
+    problem(http("GET", "/v1/rankers/r/challenger"), 404, "has no challenger")
     problem(http("POST", "/v1/rankers/r/promote"), 404)
     visit(http, 40)
     other = LINEAR | {"policy": "cascade-ucb1"}
@@ -82,13 +82,13 @@ def test_another_policy_is_rebuilt_compared_and_switched_to_and_back(start: Star
     problem(again("DELETE", "/v1/rankers/r/challenger"), 404)
 
 
-def test_another_policy_must_fit(http: Http) -> None:  # noqa: F811
+def test_a_challenger_must_have_the_shape_of_the_ranker(http: Http) -> None:  # noqa: F811
     problem(http("PUT", "/v1/rankers/r/challenger", LINEAR | {"dim": 7}), 422, "dim, context, coverage and slots")
     problem(http("PUT", "/v1/rankers/r/challenger", {"policy": "no"}), 422)
     problem(http("PUT", "/v1/rankers/nobody/challenger", LINEAR), 404)
 
 
-def test_a_guard_that_fell_back_is_said_and_released(http: Http) -> None:  # noqa: F811
+def test_a_tripped_guardrail_is_reported_and_reset(http: Http) -> None:  # noqa: F811
     guarded = {"policy": "random", "slots": 2, "traffic": 0.5, "guardrail": {"min_lists": 20, "error": 0.2}}
     http("PUT", "/v1/rankers/g", guarded)
     http("PUT", "/v1/rankers/g/items", {"items": [{"id": f"item-{i}"} for i in range(4)]})
@@ -96,14 +96,14 @@ def test_a_guard_that_fell_back_is_said_and_released(http: Http) -> None:  # noq
     for v in range(300):
         ranking = hosted.rank(order=ORDER[::-1], visitor=f"v{v}", k=1)
         hosted.feedback(ranking.id, clicked=[0] if ranking.group == "control" else [])
-    http.service.scheduler.once()
+    http.service.scheduler.run_once()
     overview = http("GET", "/v1/rankers/g/report").json()["overview"]
     assert "below control" in overview["guardrail_tripped"]
     assert http("POST", "/v1/rankers/g/guardrail/reset").status_code == 200
     assert http("GET", "/v1/rankers/g/report").json()["overview"]["guardrail_tripped"] is None
 
 
-def test_replacing_is_one_command(
+def test_the_challenger_and_promote_commands(
     served: tuple[str, dict[str, str]],  # noqa: F811
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -136,12 +136,12 @@ def test_replacing_is_one_command(
     main(["rankers", "challenger", "shop", "--policy", "gts"])
     capsys.readouterr()
     main(["rankers", "promote", "shop"])
-    assert "decided by gts now" in capsys.readouterr().out
+    assert "The active policy of shop is now gts" in capsys.readouterr().out
     main(["rankers", "challenger", "shop", "--policy", "ts-cascade", "--promote"])
-    assert "decided by ts-cascade now" in capsys.readouterr().out
+    assert "The active policy of shop is now ts-cascade" in capsys.readouterr().out
 
 
-def test_whose_lists_are_shown_is_the_rankers_affair_whichever_policy_makes_them(start: Start, http: Http) -> None:  # noqa: F811
+def test_rollout_settings_belong_to_the_ranker_and_survive_a_promotion(start: Start, http: Http) -> None:  # noqa: F811
     """A challenger has no settings of the rollout of its own, and after a switch those of the ranker still hold."""
     http("PUT", "/v1/rankers/r", LINEAR | {"traffic": 0.5})
     visit(http, 10, order=ORDER)
@@ -162,7 +162,7 @@ def test_whose_lists_are_shown_is_the_rankers_affair_whichever_policy_makes_them
 
 
 @pytest.mark.parametrize("end", ["deleted", "replaced"])
-def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
+def test_a_ranker_deleted_during_a_rebuild_stays_deleted(
     start: Start,  # noqa: F811
     http: Http,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -170,24 +170,24 @@ def test_a_ranker_that_ended_during_a_rebuild_does_not_come_back(
 ) -> None:
     visit(http, 60)
     monkeypatch.setattr("rankloop.analytics.comparison.PAUSE_ENTRIES", 50)
-    monkeypatch.setattr("rankloop.hosting.challenger_rebuild.PAUSE", 1.0)  # it is not ready before the end
+    monkeypatch.setattr("rankloop.hosting.challenger_rebuild.PAUSE_SECONDS", 1.0)  # it is not ready before the end
     assert http("PUT", "/v1/rankers/r/challenger", LINEAR | {"policy": "cascade-ucb1"}).status_code == 202
     assert http("GET", "/v1/rankers/r/challenger").json()["state"] == "rebuilding"
     if end == "deleted":
         assert http("DELETE", "/v1/rankers/r").status_code == 204
     else:
         assert http("PATCH", "/v1/rankers/r", {"policy": "gts", "reset": True}).status_code == 200
-        problem(http("GET", "/v1/rankers/r/challenger"), 404, "no other policy")
+        problem(http("GET", "/v1/rankers/r/challenger"), 404, "has no challenger")
     again = start()
     if end == "deleted":
         problem(again("GET", "/v1/rankers/r"), 404)
     else:
         found = again("GET", "/v1/rankers/r").json()
         assert (found["config"]["policy"], found["decisions"]) == ("gts", 0)
-        problem(again("GET", "/v1/rankers/r/challenger"), 404, "no other policy")
+        problem(again("GET", "/v1/rankers/r/challenger"), 404, "has no challenger")
 
 
-def test_a_successor_has_the_items_with_all_that_is_known_of_them(start: Start) -> None:  # noqa: F811
+def test_a_reset_ranker_keeps_its_items_with_all_their_fields(start: Start) -> None:  # noqa: F811
     http = start()  # noqa: F811
     covers = {"policy": "dep", "slots": 2, "coverage": 3}
     given: list[dict[str, Any]] = [{"id": f"item-{i}", "coverage": [0.2, 0.1 * i, 0.9]} for i in range(4)]

@@ -392,7 +392,7 @@ def test_a_log_in_a_database_is_exported_imported_and_verified(
     assert pq.read_table(tmp_path / "one.parquet").equals(pq.read_table(tmp_path / "two.parquet"))
     with pytest.raises(NothingToVerify):
         command("verify", database)
-    assert "does not say its settings" in capsys.readouterr().out
+    assert "does not contain the ranker's settings" in capsys.readouterr().out
 
 
 def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -405,7 +405,7 @@ def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.Cap
     command("verify", tmp_path / "log.db")
     out = capsys.readouterr().out
     assert re.search(rf"ranker: (\d+) of \1 lists decided again, bit for bit; the log ends at position {end}\.", out)
-    assert f"the snapshot at {position} and the rest of the log equal a replay of all of it" in out
+    assert f"the snapshot at {position} and the rest of the log equal a replay of the whole log" in out
     ranker = Ranker.open(tmp_path / "log.db", config("cascade-ucb1", objective="clicks"))
     ranker.feedback(ranker.rank().id, clicked=[0])
     ranker.close()

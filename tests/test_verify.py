@@ -179,13 +179,13 @@ def test_a_damaged_log_says_where_and_goes_on_without_that_event(
     with pytest.raises(CannotReplay, match=f"position {position}") as error:
         Ranker.open(path, config("gts"))
     assert error.value.position == position
-    assert main(["log", "skip", "ranker", str(position), "--because", "damaged", "--log", path]) == 0
+    assert main(["log", "skip", "ranker", str(position), "--reason", "damaged", "--log", path]) == 0
     again = Ranker.open(path, config("gts"))
     assert again.counts()["decisions"] == 5
     assert again.counts()["open_decisions"] == 1, "the list whose feedback was excluded is open again"
     again.close()
     assert main(["log", "verify", path]) == 0
-    assert "2 lists were made before an event was excluded" in capsys.readouterr().out
+    assert "2 lists depend on an event that was excluded" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_what_cannot_be_excluded_is_refused(
     before = SqliteStore(path)
     many = len(list(before.read("ranker")))
     before.close()
-    assert main(["log", "skip", ranker, position, "--because", "why not", "--log", path]) == 2
+    assert main(["log", "skip", ranker, position, "--reason", "why not", "--log", path]) == 2
     assert told in capsys.readouterr().err
     after = SqliteStore(path)
     assert len(list(after.read("ranker"))) == many

@@ -511,7 +511,7 @@ def test_a_service_that_stays_away_is_given_up_in_one_sentence(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    said = Command(f"http://127.0.0.1:{port}", capsys).refused("--patience", 0.2, "--quiet")
+    said = Command(f"http://127.0.0.1:{port}", capsys).refused("--retry-seconds", 0.2, "--quiet")
     assert f"gave up after 0.2 seconds: no answer from 127.0.0.1:{port}" in said
     with over(log) as url:
         who = audience(EASY)
@@ -549,9 +549,9 @@ def test_keys(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     with over(log, keys=[settings for _, settings in made.values()]) as url:
         visit = Command(url, capsys)
         monkeypatch.delenv("RANKLOOP_KEY", raising=False)
-        assert "needs an API key; none is in RANKLOOP_KEY" in visit.refused(*options)
+        assert "requires an API key; RANKLOOP_KEY is not set" in visit.refused(*options)
         monkeypatch.setenv("RANKLOOP_KEY", "rl_wrong")
-        assert "it does not know the one in RANKLOOP_KEY" in visit.refused(*options)
+        assert "it does not accept the key in RANKLOOP_KEY" in visit.refused(*options)
         monkeypatch.setenv("RANKLOOP_KEY", made["rank"][0])
         assert "the role read is needed" in visit.refused(*options)
         with Client(url, made["admin"][0]) as service:

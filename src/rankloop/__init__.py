@@ -1,6 +1,6 @@
-"""rankloop: an online learning-to-rank engine. It shows a list, watches the clicks and learns from each.
+"""rankloop: an online learning-to-rank engine that decides lists and learns from every click.
 
-Names are loaded when they are first used: a program that only talks to a service needs neither NumPy nor the engine.
+Public names are imported at their first use: a program that only calls a service loads neither NumPy nor the engine.
 """
 
 from importlib import import_module
@@ -48,7 +48,7 @@ __all__ = [
     "simulate",
 ]
 
-_HOMES = {
+_NAMES_BY_MODULE = {
     "catalogue": ("build", "entries"),
     "connection": ("Connection", "connect"),
     "serving": ("Ranker", "RankerConfig"),
@@ -59,15 +59,15 @@ _HOMES = {
     "simulator": ("Result", "simulate"),
     "types": ("Decision", "Request", "Setting"),
 }
-_HOME = {name: f"rankloop.{home}" for home, names in _HOMES.items() for name in names}
+_MODULES = {name: f"rankloop.{module}" for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module of a public name."""
-    if name not in _HOME:
+    """Import a public name from its module."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'rankloop' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOME[name]), name)
-    return found
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-from scipy.special import expit
 
 from rankloop.arrays import FloatArray, IntArray
+from rankloop.special_functions import expit
 
 
 class Objective(Protocol):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rankloop.errors import MISSING, InvalidInput, Words, closest
-from rankloop.schema.accepted_values import interval, unknown_field, whole
+from rankloop.schema.accepted_values import integer_range, number_range, unknown_field
 from rankloop.schema.limits import MAX_FLOAT
 from rankloop.types import FloatArray
 
@@ -25,19 +25,19 @@ def number(
 ) -> float:
     """Return a finite number in [low, high], or in (low, high] where `open_low`."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InvalidInput(field, value, interval(low, high, open_low))
+        raise InvalidInput(field, value, number_range(low, high, open_low))
     # Comparing with the largest float instead of converting: an integer of any size cannot overflow.
     if not -MAX_FLOAT <= value <= MAX_FLOAT or not low <= value <= high or (open_low and value == low):
-        raise InvalidInput(field, value, interval(low, high, open_low))
+        raise InvalidInput(field, value, number_range(low, high, open_low))
     return float(value)
 
 
 def integer(field: str, value: object, *, low: int = 1, high: int | None = None) -> int:
     """Return a whole number in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidInput(field, value, whole(low, high))
+        raise InvalidInput(field, value, integer_range(low, high))
     if value < low or (high is not None and value > high):
-        raise InvalidInput(field, value, whole(low, high, int(value)))
+        raise InvalidInput(field, value, integer_range(low, high, int(value)))
     return int(value)
 
 
@@ -77,7 +77,7 @@ def vector(
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, list | tuple) or not value:
-        raise InvalidInput(field, value, f"a list, each entry {interval(low, high, open_low)}")
+        raise InvalidInput(field, value, f"a list, each entry {number_range(low, high, open_low)}")
     entries = [number(f"{field}[{i}]", v, low=low, high=high, open_low=open_low) for i, v in enumerate(value)]
     if length is not None and len(entries) != length:
         raise InvalidInput(field, Words(f"a list of {len(entries)}"), f"a list of {length}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rankloop import schema
 from rankloop.schema import Payload
-from rankloop.schema.field_descriptions import described
+from rankloop.schema.field_descriptions import describe_fields
 from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings, SnapshotSettings
 from rankloop.service.settings import PREFIX
 from tools.reference.markdown import code, escaped, page, sentence, table
@@ -48,7 +48,7 @@ def _payload(title: str, where: str, kind: type[Payload]) -> Iterator[str]:
     )
     rows = (
         (code(one.name), one.type, code(one.default), escaped(one.accepted), sentence(escaped(one.description)))
-        for one in described(kind)
+        for one in describe_fields(kind)
     )
     yield from table(("field", "type", "default", "accepted", "meaning"), rows)
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
 
 from rankloop.belief.base import Summarising, SummaryState
 from rankloop.belief.counts import Additive
+from rankloop.special_functions import betaincinv
 from rankloop.types import BetaPrior, Evidence, FloatArray, Rows, Score
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erf
 
 from rankloop.belief.base import Belief
 from rankloop.state import State
 from rankloop.types import BoolArray, Decision, Evidence, IntArray
 
-C = 4.0 * np.sqrt(2.0 / np.pi) / erf(np.sqrt(2.0))
+C = 4.0 * np.sqrt(2.0 / np.pi) / math.erf(math.sqrt(2.0))
 """The constant of Lattimore et al. (2018), about 3.34."""
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args, get_origin
 
 from rankloop import validate
 from rankloop.errors import InvalidInput, closest
-from rankloop.schema.accepted_values import interval
+from rankloop.schema.accepted_values import number_range
 
 Value = float | str | list[float] | None
 """A value of a hyper-parameter."""
@@ -48,7 +48,7 @@ class Range(Kind):
     @property
     def accepted(self) -> str:
         """Description of the accepted values."""
-        words = interval(self.low, self.high, self.open_low)
+        words = number_range(self.low, self.high, self.open_low)
         return words + ", or a list of one for each item" if self.many else words
 
 

@@ -57,7 +57,7 @@ def configured(make: Make, **settings: object) -> RankerConfig:
     class ServingLawConfig(RankerConfig, frozen=True):
         """The settings of a ranker whose policy is not in the catalogue."""
 
-        def settle(self) -> None:
+        def check_consistency(self) -> None:
             """Accept a policy that is not in the catalogue."""
 
         def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:

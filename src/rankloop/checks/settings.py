@@ -82,7 +82,7 @@ def _config(make: Make, settings: dict[str, object]) -> RankerConfig:
     class SettingLawConfig(RankerConfig, frozen=True):
         """The settings of a ranker whose policy is not in the catalogue and can be discounted."""
 
-        def settle(self) -> None:
+        def check_consistency(self) -> None:
             """Accept a policy that is not in the catalogue."""
 
         def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:

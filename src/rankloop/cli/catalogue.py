@@ -1,56 +1,71 @@
-"""`rankloop policies` and `rankloop worlds`: what there is."""
+"""`rankloop policies` and `rankloop worlds`: list them, or describe one."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from rankloop import catalogue, validate
-from rankloop.cli.options import Commands, add_policies, use_policies
-from rankloop.worlds import KINDS
+from rankloop.cli.options import Commands, add_policies, load_policies
+
+if TYPE_CHECKING:
+    from rankloop.catalogue import PolicyEntry
 
 
 def add_to(commands: Commands) -> None:
     """Add both commands."""
-    policies = commands.add_parser("policies", help="list the policies, or show one with its formula")
-    policies.add_argument("id", nargs="?", help="show this policy's formula and parameters")
+    policies = commands.add_parser(
+        "policies",
+        help="List the policies, or describe one.",
+        description="List the policies, or show the formula, reference and parameters of one.",
+    )
+    policies.add_argument("id", nargs="?", help="Id of the policy to describe.")
     add_policies(policies)
     policies.set_defaults(run=show_policies)
-    worlds = commands.add_parser("worlds", help="list the kinds of simulated visitors, or show one with its fields")
-    worlds.add_argument("kind", nargs="?", help="show this world's fields")
+    worlds = commands.add_parser(
+        "worlds",
+        help="List the simulated worlds, or describe one.",
+        description="List the kinds of simulated worlds, or show the fields of one.",
+    )
+    worlds.add_argument("kind", nargs="?", help="Kind of the world to describe.")
     worlds.set_defaults(run=show_worlds)
 
 
-def show_policies(given: argparse.Namespace) -> None:
-    """One line each, or one in full."""
-    use_policies(given)
-    if given.id is not None:
-        print(describe(catalogue.find(given.id)))
+def show_policies(args: argparse.Namespace) -> None:
+    """Print one line for each policy, or one policy in full."""
+    from rankloop import catalogue
+
+    load_policies(args)
+    if args.id is not None:
+        print(describe(catalogue.find(args.id)))
         return
     rows = [(entry.id, entry.paper, entry.feedback, entry.summary) for entry in catalogue.entries()]
     _print_table(("id", "paper", "feedback", "what it does"), rows)
 
 
-def describe(entry: catalogue.PolicyEntry) -> str:
-    """A policy's docstring and parameters."""
+def describe(entry: PolicyEntry) -> str:
+    """Return a policy's docstring and parameters."""
     lines = [f"{entry.id}  (paper: {entry.paper}; feedback: {entry.feedback})", "", entry.doc, "", "Parameters:"]
     for param in entry.params:
         default = "null" if param.default is None else param.default
         lines.append(f"  {param.name} = {default}: {param.accepted}")
     lines.append(
-        "  feedback: how clicks are read, if not in its own way: cascade, last-click, position-based, semi-bandit"
+        "  feedback: click model, if not the policy's default: cascade, last-click, position-based or semi-bandit"
     )
-    lines.append("  every: so many rounds are learned from together (batches)")
+    lines.append("  every: number of rounds in a batch; the policy learns after each batch")
     if entry.needs:
-        lines.append(f"Needs of the world: {', '.join(entry.needs)}.")
+        lines.append(f"Requires of the world: {', '.join(entry.needs)}.")
     return "\n".join(lines)
 
 
-def show_worlds(given: argparse.Namespace) -> None:
-    """One line each, or one in full."""
-    if given.kind is not None:
-        print(f"{given.kind}\n\n{inspect.getdoc(KINDS[validate.choice('kind', given.kind, KINDS)])}")
+def show_worlds(args: argparse.Namespace) -> None:
+    """Print one line for each kind of world, or one kind in full."""
+    from rankloop import validate
+    from rankloop.worlds import KINDS
+
+    if args.kind is not None:
+        print(f"{args.kind}\n\n{inspect.getdoc(KINDS[validate.choice('kind', args.kind, KINDS)])}")
         return
     _print_table(("kind", "what a visitor does"), [(kind, _first_line(make)) for kind, make in KINDS.items()])
 

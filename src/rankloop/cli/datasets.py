@@ -1,4 +1,4 @@
-"""`rankloop data`: which real data sets are there, and how to get the others."""
+"""`rankloop data`: the real data sets in a folder, and how to get the missing ones."""
 
 from __future__ import annotations
 
@@ -7,41 +7,47 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rankloop.cli.options import Commands
-from rankloop.datasets import finder
+from rankloop.cli.options import Commands, add_data
+
+if TYPE_CHECKING:
+    from rankloop.datasets.finder import FoundDataSet
 
 
 def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "data",
-        help="list the real data sets that are there, and how to get the others",
-        description="Look below a folder for real data sets, read them and count; nothing is fetched or changed.",
+        help="List the real data sets in a folder, and how to get the missing ones.",
+        description="Search a folder for real data sets, read them and count their rows. Nothing is downloaded or "
+        "changed.",
     )
-    command.add_argument("--data", metavar="DIR", help=f"where the data lie (default: ${finder.VARIABLE})")
-    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_data(command)
+    command.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
     command.set_defaults(run=run)
 
 
-def run(given: argparse.Namespace) -> None:
-    """Look, count, print."""
-    root = finder.root(given.data)
+def run(args: argparse.Namespace) -> None:
+    """Search the folder and print one line for each data set."""
+    from rankloop.datasets import finder
+
+    root = finder.root(args.data)
     findings = finder.survey(root)
-    if given.json:
+    if args.json:
         json.dump([as_json(finding, root) for finding in findings], sys.stdout, indent=1)
         print()
         return
-    rows = [(finding.data.id, _state(finding), _says(finding, root)) for finding in findings]
+    rows = [(finding.data.id, _state(finding), _details(finding, root)) for finding in findings]
     widths = [max(len(row[c]) for row in rows) for c in range(2)]
     for row in rows:
         print("  ".join([row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2]]))
-    there = sum(bool(finding.files) for finding in findings)
-    print(f"\n{there} of {len(findings)} data sets are in {root}. Nothing is fetched for you.")
+    count = sum(bool(finding.files) for finding in findings)
+    print(f"\n{count} of {len(findings)} data sets are in {root}. rankloop downloads nothing.")
 
 
-def as_json(finding: finder.FoundDataSet, root: Path) -> dict[str, object]:
-    """A finding as plain values; paths relative to the root."""
+def as_json(finding: FoundDataSet, root: Path) -> dict[str, object]:
+    """Return a finding as plain values, with paths relative to the root."""
     data = finding.data
     return {
         "id": data.id,
@@ -56,23 +62,25 @@ def as_json(finding: finder.FoundDataSet, root: Path) -> dict[str, object]:
     }
 
 
-def _state(finding: finder.FoundDataSet) -> str:
+def _state(finding: FoundDataSet) -> str:
     if not finding.files:
         return "missing"
     return "found" if finding.problem is None else "damaged"
 
 
-def _says(finding: finder.FoundDataSet, root: Path) -> str:
+def _details(finding: FoundDataSet, root: Path) -> str:
+    from rankloop.datasets import finder
+
     if not finding.files:
         return finder.how_to_get(finding.data)
     if finding.problem is not None:
         return finding.problem
-    counts = ", ".join(f"{count:,} {what}" for what, count in finding.counts.items())
-    return f"{counts}: {_place(finding, root)}"
+    counts = ", ".join(f"{count:,} {unit}" for unit, count in finding.counts.items())
+    return f"{counts}: {_location(finding, root)}"
 
 
-def _place(finding: finder.FoundDataSet, root: Path) -> str:
-    """The file, or the folder that all files are in."""
+def _location(finding: FoundDataSet, root: Path) -> str:
+    """Return the only file of a data set, or the folder that contains all its files."""
     paths = list(finding.files.values())
     return _relative(Path(os.path.commonpath(paths)) if len(paths) > 1 else paths[0], root)
 

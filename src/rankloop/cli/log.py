@@ -1,4 +1,4 @@
-"""`rankloop log`: export a log as a table, import one, verify it, exclude an event of it, back it up."""
+"""`rankloop log`: export, import, verify, repair and back up a log."""
 
 from __future__ import annotations
 
@@ -7,91 +7,118 @@ import json
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from rankloop.cli import log_backup, log_skip, log_verify
-from rankloop.cli.log_verify import LOG
-from rankloop.cli.options import Commands, add_policies, use_policies
+from rankloop.cli.log_verify import LOG_HELP
+from rankloop.cli.options import Commands, add_policies, load_policies
 from rankloop.errors import InvalidInput, MissingExtra, Words
-from rankloop.eventlog import Store, export
-from rankloop.eventlog.address import open_existing, open_store
-from rankloop.hosting.change_history import logs_of
-from rankloop.schema.mappings import fields_of
-from rankloop.serving import RankerConfig
-from rankloop.serving.config import LoggedConfig
-from rankloop.serving.verification import last_settings
 
-CONFIG = "YAML or JSON: `rankers`, a mapping from names to settings; or one ranker's settings"
+if TYPE_CHECKING:
+    from rankloop.eventlog import Store
+    from rankloop.serving import RankerConfig
+
+CONFIG = "YAML or JSON: `rankers`, a mapping from names to settings; or the settings of one ranker"
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command and its verbs."""
-    command = commands.add_parser("log", help="export, import, verify, repair or back up a log")
+    """Add the command with its verbs."""
+    command = commands.add_parser(
+        "log",
+        help="Export, import, verify, repair or back up a log.",
+        description="Export, import, verify, repair or back up the log of a service or of an in-process ranker.",
+    )
     verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
     log_backup.add_to(verbs)
-    out = verbs.add_parser("export", help="write decisions and outcomes as Parquet: a row for each slot")
-    out.add_argument("log", metavar="LOG", help=LOG)
-    out.add_argument("out", metavar="OUT.parquet", type=Path)
-    out.add_argument("--config", metavar="FILE", help=f"{CONFIG} (default: what the log says)")
-    out.add_argument("--ranker", metavar="NAME", help="whose (default: the only one)")
-    add_policies(out, "load a policy of your own that made decisions of the log")
+    out = verbs.add_parser(
+        "export",
+        help="Write decisions and feedback to a Parquet file.",
+        description="Write the decisions of one ranker and their feedback to a Parquet file, one row for each slot.",
+    )
+    out.add_argument("log", metavar="LOG", help=LOG_HELP)
+    out.add_argument("out", metavar="OUT.parquet", type=Path, help="File to write.")
+    out.add_argument(
+        "--config", metavar="FILE", help=f"Settings in {CONFIG} (default: the settings stored in the log)."
+    )
+    out.add_argument("--ranker", metavar="NAME", help="Name of the ranker (default: the only one of the log).")
+    add_policies(out, "Load a policy of your own that made decisions in the log.")
     out.set_defaults(run=run_export)
-    back = verbs.add_parser("import", help="write what was exported into a new log")
-    back.add_argument("file", metavar="IN.parquet", type=Path)
-    back.add_argument("log", metavar="LOG", help=LOG)
-    back.add_argument("--ranker", metavar="NAME", default="ranker", help="whose it becomes (default: %(default)s)")
-    back.set_defaults(run=run_import, kept="a part may be written")
+    back = verbs.add_parser(
+        "import",
+        help="Write an exported Parquet file to a new log.",
+        description="Write the decisions and feedback of an exported Parquet file to a new log.",
+    )
+    back.add_argument("file", metavar="IN.parquet", type=Path, help="File that `rankloop log export` wrote.")
+    back.add_argument("log", metavar="LOG", help=LOG_HELP)
+    back.add_argument(
+        "--ranker", metavar="NAME", default="ranker", help="Name of the ranker in the new log (default: %(default)s)."
+    )
+    back.set_defaults(run=run_import, on_interrupt="a part of the log may have been written")
     log_verify.add_to(verbs)
     log_skip.add_to(verbs)
 
 
-def run_export(given: argparse.Namespace) -> None:
-    """Write a table."""
-    use_policies(given)
-    if not given.out.parent.is_dir():
-        raise InvalidInput("out", str(given.out), "a path in a folder that is there")
-    with closing(open_existing(given.log)) as store:
-        known = _logged(store, given.ranker) if given.config is None else _rankers(given.config, given.ranker)
-        ((ranker, config),) = _one(known)
-        count = export.export(store, ranker, config, given.out)
-    print(f"{count:,} decisions of {ranker} are in {given.out}.")
+def run_export(args: argparse.Namespace) -> None:
+    """Write a Parquet file."""
+    from rankloop.eventlog import export
+    from rankloop.eventlog.address import open_existing
+
+    load_policies(args)
+    if not args.out.parent.is_dir():
+        raise InvalidInput("out", str(args.out), "a path in an existing folder")
+    with closing(open_existing(args.log)) as store:
+        known = _logged_configs(store, args.ranker) if args.config is None else _file_configs(args.config, args.ranker)
+        ((ranker, config),) = _only_one(known)
+        count = export.export(store, ranker, config, args.out)
+    print(f"{count:,} decisions of {ranker} are in {args.out}.")
 
 
-def run_import(given: argparse.Namespace) -> None:
+def run_import(args: argparse.Namespace) -> None:
     """Write a log."""
-    export.check(given.file)  # before there is a log
-    with closing(open_store(given.log)) as store:
-        count = export.import_(given.file, store, given.ranker)
-    print(f"{count:,} decisions are in {given.log} as those of {given.ranker}.")
+    from rankloop.eventlog import export
+    from rankloop.eventlog.address import open_store
+
+    export.check(args.file)  # before a log is created
+    with closing(open_store(args.log)) as store:
+        count = export.import_(args.file, store, args.ranker)
+    print(f"{count:,} decisions of {args.ranker} are in {args.log}.")
 
 
-def _logged(store: Store, only: str | None) -> dict[str, RankerConfig]:
-    """The rankers of a log, with the settings that it says they have."""
-    wanted = [log for log in store.rankers() if log] if only is None else logs_of(store, only)[-1:]
-    said = {log: last_settings(store, log) for log in wanted}
-    found: dict[str, RankerConfig] = {
-        log: LoggedConfig.of(settings) for log, settings in said.items() if settings is not None
+def _logged_configs(store: Store, only: str | None) -> dict[str, RankerConfig]:
+    """Return the rankers of a log with the last settings that it contains."""
+    from rankloop.hosting.registry_log import logs_of
+    from rankloop.serving.config import LoggedConfig
+    from rankloop.serving.verification import last_settings
+
+    logs = [log for log in store.rankers() if log] if only is None else logs_of(store, only)[-1:]
+    settings = {log: last_settings(store, log) for log in logs}
+    configs: dict[str, RankerConfig] = {
+        log: LoggedConfig.of(logged) for log, logged in settings.items() if logged is not None
     }
-    if not found:
-        raise InvalidInput("config", Words("missing"), "a file: the log does not say the settings of such a ranker")
-    return found
+    if not configs:
+        accepted = "a file: the log does not contain the settings of such a ranker"
+        raise InvalidInput("config", Words("missing"), accepted)
+    return configs
 
 
-def _rankers(path: str, only: str | None) -> dict[str, RankerConfig]:
-    """The rankers of a configuration."""
-    given = fields_of(_load(Path(path))) or {}
-    alone = "rankers" not in given and "policy" in given
-    rankers = {only or "ranker": given} if alone else fields_of(given.get("rankers"))
+def _file_configs(path: str, only: str | None) -> dict[str, RankerConfig]:
+    """Return the rankers of a configuration file."""
+    from rankloop.schema.mappings import fields_of
+    from rankloop.serving.config import LoggedConfig
+
+    document = fields_of(_load(Path(path))) or {}
+    is_one_ranker = "rankers" not in document and "policy" in document
+    rankers = {only or "ranker": document} if is_one_ranker else fields_of(document.get("rankers"))
     if not rankers:
         raise InvalidInput("config", path, CONFIG)
     if only is not None and only not in rankers:
         raise InvalidInput("ranker", only, f"one of {', '.join(rankers)}")
-    # Where one is no mapping, `of` says so.
-    told = {name: cast("Mapping[str, object]", one) for name, one in rankers.items() if only in (None, name)}
-    return {name: LoggedConfig.of(one) for name, one in told.items()}
+    # `of` refuses settings that are not a mapping.
+    settings = {name: cast("Mapping[str, object]", one) for name, one in rankers.items() if only in (None, name)}
+    return {name: LoggedConfig.of(one) for name, one in settings.items()}
 
 
-def _one(rankers: dict[str, RankerConfig]) -> list[tuple[str, RankerConfig]]:
+def _only_one(rankers: dict[str, RankerConfig]) -> list[tuple[str, RankerConfig]]:
     if len(rankers) > 1:
         raise InvalidInput("ranker", Words("missing"), f"--ranker with one of {', '.join(rankers)}")
     return list(rankers.items())

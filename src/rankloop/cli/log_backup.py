@@ -5,25 +5,27 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from rankloop.cli.log_verify import LOG_HELP
 from rankloop.cli.options import Commands
-from rankloop.eventlog.backup import back_up
 
 
 def add_to(verbs: Commands) -> None:
     """Add the verb."""
     verb = verbs.add_parser(
         "backup",
-        help="copy a log into one SQLite file, also while a service is using it",
-        description="Copy a log and its snapshots into one SQLite file, also while a service is using it. OUT is"
-        " complete, checked and on the disk, or not written at all.",
+        help="Copy a log to one SQLite file, also while a service is using it.",
+        description="Copy a log and its snapshots to one SQLite file, also while a service is using the log. OUT is"
+        " written completely, verified and synced to disk, or not at all.",
     )
-    verb.add_argument("log", metavar="LOG", help="an SQLite file, or postgresql://…")
-    verb.add_argument("out", metavar="OUT", type=Path, help="the file to write")
-    verb.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    verb.add_argument("log", metavar="LOG", help=LOG_HELP)
+    verb.add_argument("out", metavar="OUT", type=Path, help="File to write.")
+    verb.add_argument("--force", action="store_true", help="Replace OUT if it exists.")
     verb.set_defaults(run=run)
 
 
-def run(given: argparse.Namespace) -> None:
-    """Copy, and say what the copy holds."""
-    made = back_up(given.log, given.out, force=given.force)
-    print(f"{made.entries:,} entries up to position {made.position:,} are in {given.out} ({made.bytes:,} bytes).")
+def run(args: argparse.Namespace) -> None:
+    """Copy the log and print the size of the copy."""
+    from rankloop.eventlog.backup import back_up
+
+    backup = back_up(args.log, args.out, force=args.force)
+    print(f"{backup.entries:,} entries up to position {backup.position:,} are in {args.out} ({backup.bytes:,} bytes).")

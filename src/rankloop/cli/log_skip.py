@@ -7,64 +7,72 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rankloop.cli.options import Commands
 from rankloop.errors import InvalidInput, MissingExtra
-from rankloop.eventlog import LogEntry, Store
-from rankloop.eventlog.address import is_database, open_existing, open_store
-from rankloop.eventlog.events import EventSkipped
-from rankloop.schema.identifiers import printable
 
-KINDS = ("decision", "feedback", "window-closed", "withdrawn", "guardrail-tripped", "guardrail-reset")
-"""Events that may be excluded; without those of items and settings, the events that follow would mean another thing."""
+if TYPE_CHECKING:
+    from rankloop.eventlog import LogEntry, Store
+
+SKIPPABLE_KINDS = ("decision", "feedback", "window-closed", "withdrawn", "guardrail-tripped", "guardrail-reset")
+"""Kinds of events that may be excluded. Without an event of items or settings, later events would change their
+meaning."""
 
 
 def add_to(verbs: Commands) -> None:
     """Add the verb."""
     skip = verbs.add_parser(
         "skip",
-        help="exclude an event of a quarantined ranker from every replay",
-        description="Append an audited exclusion to the log, while no service uses it. Nothing is deleted.",
+        help="Exclude an event of a quarantined ranker from every replay.",
+        description="Append an audited exclusion to the log while no service is using it. Nothing is deleted.",
     )
-    skip.add_argument("ranker", metavar="RANKER", help="name of the ranker")
-    skip.add_argument("position", metavar="POSITION", type=int, help="position of the event in the log")
-    skip.add_argument("--because", metavar="TEXT", required=True, help="the reason, which the ranker's history shows")
+    skip.add_argument("ranker", metavar="RANKER", help="Name of the ranker.")
+    skip.add_argument("position", metavar="POSITION", type=int, help="Log position of the event.")
+    skip.add_argument("--reason", metavar="TEXT", required=True, help="Reason to record in the ranker's history.")
     skip.add_argument(
-        "--log", metavar="LOG", default="rankloop.db", help="SQLite file, or postgresql://… (default: %(default)s)"
+        "--log",
+        metavar="LOG",
+        default="rankloop.db",
+        help="SQLite file or postgresql://… address of the log (default: %(default)s).",
     )
     skip.set_defaults(run=run)
 
 
-def run(given: argparse.Namespace) -> None:
-    """Check, append, print."""
-    because = printable("--because", given.because)
-    open_existing(given.log).close()  # before a claim is made on a log that is not there
-    with ExitStack() as held:
-        if not is_database(given.log):
-            held.callback(_claim(given.log))
-        store = open_store(given.log, exclusive=True)
-        held.callback(store.close)
-        log = _log_of(store, given.ranker)
-        _check(store, log, given.position)
-        (kept,) = store.append([(log, EventSkipped(time.time(), given.position, because).entry())])
-    if kept is None:
-        raise InvalidInput("position", given.position, "an event that was not excluded before")
-    print(f"The event at position {given.position} of {given.ranker} is excluded; start the service to go on.")
+def run(args: argparse.Namespace) -> None:
+    """Check the event and append its exclusion."""
+    from rankloop.eventlog.address import is_database, open_existing, open_store
+    from rankloop.eventlog.events import EventSkipped
+    from rankloop.schema.identifiers import printable
+
+    reason = printable("--reason", args.reason)
+    open_existing(args.log).close()  # refuse a log that does not exist before a lock file is created for it
+    with ExitStack() as resources:
+        if not is_database(args.log):
+            resources.callback(_lock(args.log))
+        store = open_store(args.log, exclusive=True)
+        resources.callback(store.close)
+        log = _log_of(store, args.ranker)
+        _check(store, log, args.position)
+        (position,) = store.append([(log, EventSkipped(time.time(), args.position, reason).entry())])
+    if position is None:
+        raise InvalidInput("position", args.position, "an event that is not excluded yet")
+    print(f"The event at position {args.position} of {args.ranker} is excluded; start the service again.")
 
 
-def _claim(log: str) -> Callable[[], object]:
-    """Refuse a log that a service uses; how to let go of it."""
+def _lock(log: str) -> Callable[[], object]:
+    """Lock the log, or refuse if a service is using it; return the function that releases it."""
     try:
-        from rankloop.hosting.process_lock import hold
+        from rankloop.hosting.process_lock import lock_log
     except ModuleNotFoundError:
         raise MissingExtra("the skip command", "serve") from None
-    claim = hold(str(Path(log)))
-    return (lambda: None) if claim is None else claim.close
+    lock = lock_log(str(Path(log)))
+    return (lambda: None) if lock is None else lock.close
 
 
 def _log_of(store: Store, ranker: str) -> str:
-    """The newest log of a ranker: one that learned anew has another."""
-    from rankloop.hosting.change_history import logs_of
+    """Return the newest log of a ranker: each reset of a ranker starts a new one."""
+    from rankloop.hosting.registry_log import logs_of
 
     log = logs_of(store, ranker)[-1]
     if log not in store.rankers():
@@ -73,10 +81,10 @@ def _log_of(store: Store, ranker: str) -> str:
 
 
 def _check(store: Store, log: str, position: int) -> None:
-    """Refuse what is not an event of the ranker, or cannot be left out."""
-    found: LogEntry | None = next(store.read(log, position - 1), None)
-    if found is None or found.position != position:
+    """Refuse a position that is not an event of the ranker, and an event that cannot be excluded."""
+    entry: LogEntry | None = next(store.read(log, position - 1), None)
+    if entry is None or entry.position != position:
         raise InvalidInput("position", position, "the position of an event of this ranker")
-    if found.kind not in KINDS:
-        accepted = f"an event of kind {', '.join(KINDS)}: the others are needed to understand those that follow"
+    if entry.kind not in SKIPPABLE_KINDS:
+        accepted = f"an event of kind {', '.join(SKIPPABLE_KINDS)}: later events depend on the other kinds"
         raise InvalidInput("position", position, f"{accepted}; restore a backup instead")

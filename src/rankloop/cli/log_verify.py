@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing
+from typing import TYPE_CHECKING
 
-from rankloop.catalogue import UnknownPolicy
-from rankloop.cli.options import Commands, add_policies, use_policies
+from rankloop.cli.options import Commands, add_policies, load_policies
 from rankloop.errors import RankloopError
-from rankloop.eventlog.address import open_existing
-from rankloop.eventlog.events import CannotReplay
-from rankloop.math import numerics
-from rankloop.serving.config import LoggedConfig
-from rankloop.serving.verification import (
-    TOLERANCE,
-    VerificationFinding,
-    VerifiedLists,
-    compare_snapshot,
-    decide_again,
-    last_settings,
-)
 
-LOG = "an SQLite file, or postgresql://…"
+if TYPE_CHECKING:
+    from rankloop.eventlog import Store
+    from rankloop.serving.verification import VerificationFinding, VerifiedLists
+
+LOG_HELP = "SQLite file or postgresql://… address of the log."
 
 
 class LogDiffers(RankloopError):
-    """A list comes out differently, or a snapshot is not what a replay gives."""
+    """A repeated decision differs from its list in the log, or a snapshot from a replay."""
 
 
 class NothingToVerify(RankloopError):
@@ -34,73 +26,96 @@ class NothingToVerify(RankloopError):
 
 def add_to(verbs: Commands) -> None:
     """Add the verb."""
-    told = "decide every list of a log again, and compare its snapshots with a replay"
-    verify = verbs.add_parser("verify", help=told)
-    verify.add_argument("log", metavar="LOG", help=LOG)
-    verify.add_argument("--ranker", metavar="NAME", help="only this one (default: all of the log)")
-    add_policies(verify, "load a policy of your own that made decisions of the log")
+    verify = verbs.add_parser(
+        "verify",
+        help="Repeat every decision of a log and compare its snapshots with a replay.",
+        description="Repeat every decision of a log from the state in which it was made, and compare the lists; "
+        "compare the snapshots with a replay of the whole log.",
+    )
+    verify.add_argument("log", metavar="LOG", help=LOG_HELP)
+    verify.add_argument("--ranker", metavar="NAME", help="Name of the ranker to verify (default: all of the log).")
+    add_policies(verify, "Load a policy of your own that made decisions in the log.")
     verify.set_defaults(run=run)
 
 
-def run(given: argparse.Namespace) -> None:
-    """Verify, print, and fail where something differs or there was nothing."""
-    use_policies(given)
-    wrong, lists = [], 0
-    with closing(open_existing(given.log)) as store:
+def run(args: argparse.Namespace) -> None:
+    """Verify every ranker and print the results; raise if something differs or nothing was verified."""
+    from rankloop.eventlog.address import open_existing
+
+    load_policies(args)
+    failed, lists = [], 0
+    with closing(open_existing(args.log)) as store:
         for log in store.rankers():
-            if not log or (given.ranker is not None and log.partition("#")[0] != given.ranker):
+            if not log or (args.ranker is not None and log.partition("#")[0] != args.ranker):
                 continue
-            try:
-                settings = last_settings(store, log)
-                if settings is None:
-                    print(f"{log}: the log does not say its settings, so no list can be decided again.")
-                    continue
-                finding = compare_snapshot(store, log, LoggedConfig.of(settings))
-                found = decide_again(store, log)
-            except CannotReplay as error:
-                print(f"{log}: {error}")
-                wrong.append(log)
-                continue
-            except UnknownPolicy as error:
-                print(f"{log}: its policy {error.value!r} is not loaded; give --policy module:name for it.")
-                wrong.append(log)
-                continue
-            print("\n".join(says(log, finding, found)))
-            lists += found.equal + found.close + found.different
-            if finding.differences or found.different:
-                wrong.append(log)
-    if wrong:
-        raise LogDiffers(f"verification failed for {', '.join(wrong)}.")
+            passed, verified = _verify(store, log)
+            lists += verified
+            if not passed:
+                failed.append(log)
+    if failed:
+        raise LogDiffers(f"verification failed for {', '.join(failed)}.")
     if not lists:
         raise NothingToVerify(
-            "the log has no decisions of a policy, so nothing was verified. The file of a running service lacks what "
-            "is in its write-ahead log: copy it with `rankloop log backup`."
+            "the log has no decisions of a policy, so nothing was verified. The file of a running service does not "
+            "contain its write-ahead log: copy it with `rankloop log backup`."
         )
 
 
-def says(log: str, finding: VerificationFinding, found: VerifiedLists) -> list[str]:
-    """What was found, in a line or two, and one for each difference."""
-    start = f"{log}: {found.equal + found.close} of {found.decided} lists decided again"
-    told = [f"{start}, bit for bit; the log ends at position {finding.position}."]
-    if found.numerics:
-        told = [
-            f"{start}: {found.equal} bit for bit, {found.close} within {TOLERANCE:g} of their scores; the log ends at "
-            f"position {finding.position}.",
-            *(f"  made with other numerics: {one}" for one in sorted(found.numerics)),
+def _verify(store: Store, log: str) -> tuple[bool, int]:
+    """Verify one ranker's log and print the result; return whether it passed and the number of lists verified."""
+    from rankloop.catalogue import UnknownPolicy
+    from rankloop.eventlog.events import CannotReplay
+    from rankloop.serving.config import LoggedConfig
+    from rankloop.serving.verification import compare_snapshot, decide_again, last_settings
+
+    try:
+        settings = last_settings(store, log)
+        if settings is None:
+            print(f"{log}: the log does not contain the ranker's settings, so no decision can be repeated.")
+            return True, 0
+        finding = compare_snapshot(store, log, LoggedConfig.of(settings))
+        repeated = decide_again(store, log)
+    except CannotReplay as error:
+        print(f"{log}: {error}")
+        return False, 0
+    except UnknownPolicy as error:
+        print(f"{log}: its policy {error.value!r} is not loaded; load it with --policy MODULE:NAME.")
+        return False, 0
+    print("\n".join(report_lines(log, finding, repeated)))
+    passed = not (finding.differences or repeated.different)
+    return passed, repeated.equal + repeated.close + repeated.different
+
+
+def report_lines(log: str, finding: VerificationFinding, repeated: VerifiedLists) -> list[str]:
+    """Return the result of a verification: one or two lines, and one for each difference."""
+    from rankloop.math import numerics
+    from rankloop.serving.verification import TOLERANCE
+
+    start = f"{log}: {repeated.equal + repeated.close} of {repeated.decided} lists decided again"
+    lines = [f"{start}, bit for bit; the log ends at position {finding.position}."]
+    if repeated.numerics:
+        lines = [
+            f"{start}: {repeated.equal} bit for bit, {repeated.close} within {TOLERANCE:g} of their scores; the log "
+            f"ends at position {finding.position}.",
+            *(f"  made with other numerics: {one}" for one in sorted(repeated.numerics)),
             f"  the numerics here:        {numerics.version()}",
         ]
-    if found.control:
-        told.append(f"  {found.control} more lists showed the control ranking.")
-    if found.unknown:
-        told.append(f"  {found.unknown} lists do not say from which state they were made: an older version wrote them.")
-    if found.outdated:
-        told.append(f"  {found.outdated} lists were made before an event was excluded that they depend on.")
-    told += [f"  differs: {one}" for one in found.differences]
+    if repeated.control:
+        lines.append(f"  {repeated.control} more lists showed the control ranking.")
+    if repeated.unknown:
+        lines.append(
+            f"  {repeated.unknown} lists do not record the state in which they were made: an older version wrote them."
+        )
+    if repeated.outdated:
+        lines.append(f"  {repeated.outdated} lists depend on an event that was excluded after they were made.")
+    lines += [f"  differs: {one}" for one in repeated.differences]
     if finding.snapshot is not None and not finding.usable:
-        told.append(f"  the snapshot at {finding.snapshot} is of other settings or another version and is not used.")
+        lines.append(
+            f"  the snapshot at {finding.snapshot} belongs to other settings or another version and is not used."
+        )
     elif finding.snapshot is not None and not finding.differences:
-        told.append(f"  the snapshot at {finding.snapshot} and the rest of the log equal a replay of all of it.")
+        lines.append(f"  the snapshot at {finding.snapshot} and the rest of the log equal a replay of the whole log.")
     elif finding.differences:
-        told.append(f"  the snapshot at {finding.snapshot} differs from a replay of the whole log in")
-        told += [f"    {one}" for one in finding.differences]
-    return told
+        lines.append(f"  the snapshot at {finding.snapshot} differs from a replay of the whole log in")
+        lines += [f"    {one}" for one in finding.differences]
+    return lines

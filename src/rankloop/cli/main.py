@@ -11,8 +11,6 @@ import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
-import numpy as np
-
 from rankloop.cli import catalogue, datasets, demo, log, matrix, rankers, report, reproduce, serve, simulate, visitors
 from rankloop.errors import RankloopError
 from rankloop.version import __version__
@@ -20,22 +18,28 @@ from rankloop.version import __version__
 COMMANDS = (simulate, matrix, reproduce, datasets, catalogue, serve, demo, rankers, visitors, report, log)
 
 
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+class OneLineParser(argparse.ArgumentParser):
+    """A parser that reports a wrong argument in one line, and whose help texts are all sentences."""
+
+    def format_help(self) -> str:
+        """Return the help, with argparse's own text in the form of the others."""
+        return super().format_help().replace("show this help message and exit", "Show this help and exit.")
 
     def error(self, message: str) -> NoReturn:
-        """Without the usage, which --help shows."""
+        """Exit with the message, without the usage, which --help prints."""
         self.exit(2, f"rankloop: {message}; see {self.prog} --help.\n")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser with all commands."""
-    main_parser: argparse.ArgumentParser = Parser(
+    """Return the parser with all commands."""
+    main_parser: argparse.ArgumentParser = OneLineParser(
         prog="rankloop",
-        description="Online learning to rank: show a list, watch what is clicked, learn from every click.",
+        description="Online learning to rank: simulate ranking policies, serve them over HTTP, learn from every click.",
     )
-    main_parser.set_defaults(kept="nothing written")  # what an interrupted command leaves
-    main_parser.add_argument("--version", action="version", version=f"rankloop {__version__}")
+    main_parser.set_defaults(on_interrupt="nothing was written")
+    main_parser.add_argument(
+        "--version", action="version", version=f"rankloop {__version__}", help="Show the version and exit."
+    )
     commands = main_parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in COMMANDS:
         module.add_to(commands)
@@ -43,35 +47,44 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
-    """End on SIGTERM as on Ctrl-C: workers and temporary files go too."""
+    """End on SIGTERM as on Ctrl-C, so that workers and temporary files are cleaned up."""
     raise KeyboardInterrupt
 
 
+def _numerical_errors() -> tuple[type[Exception], ...]:
+    import numpy as np  # only after an error: --help does without NumPy
+
+    return ArithmeticError, MemoryError, np.linalg.LinAlgError
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. 0: done; 2: something given was wrong; 130: interrupted."""
+    """Run a command and return its exit code.
+
+    Codes: 0 success, 1 the output could not be written, 2 invalid input, 130 interrupted.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without ± should not lose a whole run
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _interrupt)
-    given = parser().parse_args(arguments)
+    args = parser().parse_args(arguments)
     try:
-        given.run(given)
+        args.run(args)
         sys.stdout.flush()
     except RankloopError as error:
         print(f"rankloop: {error}", file=sys.stderr)
         return 2
-    except (ArithmeticError, MemoryError, np.linalg.LinAlgError) as error:
-        print(f"rankloop: some number given is too large or too small to compute with ({error}).", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         # A progress line may be open on a terminal.
-        print(f"{chr(10) if sys.stderr.isatty() else ''}rankloop: interrupted, {given.kept}.", file=sys.stderr)
+        print(f"{chr(10) if sys.stderr.isatty() else ''}rankloop: interrupted, {args.on_interrupt}.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of our output has left, as `head` does; keep the interpreter's last flush quiet too.
+        # The reader of the output has closed it, as `head` does; the interpreter's last flush must not fail either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         print(f"rankloop: {error.filename or 'the output'} could not be written ({error.strerror}).", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except _numerical_errors() as error:
+        print(f"rankloop: a number in the input is too large or too small to compute with ({error}).", file=sys.stderr)
+        return 2
     return 0

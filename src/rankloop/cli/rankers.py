@@ -8,220 +8,233 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from rankloop.cli.options import Commands
-from rankloop.cli.service_client import ASKS, add_url, client
+from rankloop.cli.service_client import CONNECTION, add_url, client
 from rankloop.errors import InvalidInput, MissingExtra, RankloopError
-from rankloop.schema import RankerSettings
-from rankloop.schema.field_descriptions import described
-from rankloop.schema.mappings import fields_of
+
+POLL_SECONDS = 0.1
+"""Time between two requests for the status of a rebuild."""
 
 
 def add_to(commands: Commands) -> None:
     """Add the command with its verbs."""
     command = commands.add_parser(
         "rankers",
-        help="list, create, change, show and delete the rankers of a running service",
-        description=ASKS,
+        help="List, create, change, show and delete the rankers of a running service.",
+        description=f"Administer the rankers of a running service. {CONNECTION}",
     )
     add_url(command)
     verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
-    verbs.add_parser("list", help="all rankers").set_defaults(run=show_all)
-    create = verbs.add_parser("create", help="create a ranker, or adjust one that is there")
+    _verb(verbs, "list", "List all rankers.", named=False).set_defaults(run=show_all)
+    create = _verb(verbs, "create", "Create a ranker, or change the settings of an existing one.")
+    _add_settings(create)
     create.set_defaults(run=put)
-    change = verbs.add_parser("set", help="change settings of a ranker; what was learned stays")
-    change.add_argument("name")
-    change.add_argument("set", nargs="*", metavar="FIELD=VALUE", help="a setting as YAML; null: its default")
-    change.add_argument("--reset", action="store_true", help="learn anew, with the same items")
-    change.set_defaults(run=patch)
-    challenger = verbs.add_parser(
-        "challenger", help="rebuild a challenger from the log, and compare it with the active policy"
+    change = _verb(verbs, "set", "Change settings of a ranker and keep what it has learned.")
+    change.add_argument(
+        "set", nargs="*", metavar="FIELD=VALUE", help="Setting and its value in YAML; null restores the default."
     )
-    challenger.add_argument("--promote", action="store_true", help="promote it as soon as it is ready")
+    change.add_argument("--reset", action="store_true", help="Discard everything learned and keep the items.")
+    change.set_defaults(run=patch)
+    challenger = _verb(
+        verbs, "challenger", "Rebuild a challenger policy from the log and compare it with the active policy."
+    )
+    _add_settings(challenger)
+    challenger.add_argument("--promote", action="store_true", help="Promote the challenger as soon as it is ready.")
     challenger.set_defaults(run=rebuild)
-    meaning = {field.name: field.description for field in described(RankerSettings)}
-    for one in (create, challenger):
-        one.add_argument("name")
-        one.add_argument("--config", metavar="FILE", help="its settings as YAML")
-        one.add_argument("--policy", help=f"{meaning['policy']}; see rankloop policies")
-        one.add_argument("--slots", type=int, help=meaning["slots"])
-        others = ", ".join(name for name in meaning if name not in ("policy", "slots"))
-        one.add_argument(
-            "--set", action="append", default=[], metavar="FIELD=VALUE", help=f"another setting, as YAML: {others}"
-        )
-    for verb, run, does in (
-        ("show", show, "settings and size of a ranker"),
-        ("history", history, "every change of a ranker's settings: when, by which key, and what"),
-        ("promote", promote, "let the challenger decide; the policy that decided becomes the challenger"),
-        ("discard", discard, "discard the challenger"),
-        ("reset-guardrail", reset_guardrail, "let the policy decide again after the guardrail was tripped"),
-        ("delete", delete, "delete a ranker"),
+    for verb, run, purpose in (
+        ("show", show, "Show the settings and counts of a ranker."),
+        ("history", history, "List every change of a ranker's settings with its time and API key."),
+        ("promote", promote, "Let the challenger decide; the active policy becomes the challenger."),
+        ("discard", discard, "Discard the challenger."),
+        ("reset-guardrail", reset_guardrail, "Let the policy decide again after the guardrail has tripped."),
+        ("delete", delete, "Delete a ranker; its log is kept."),
     ):
-        one = verbs.add_parser(verb, help=does)
-        one.add_argument("name")
-        one.set_defaults(run=run)
+        _verb(verbs, verb, purpose).set_defaults(run=run)
 
 
-def show_all(given: argparse.Namespace) -> None:
-    """One line each."""
-    with client(given) as service:
-        found = service.rankers()
+def _verb(verbs: Commands, name: str, purpose: str, *, named: bool = True) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(name, help=purpose, description=f"{purpose} {CONNECTION}")
+    if named:
+        verb.add_argument("name", metavar="NAME", help="Name of the ranker.")
+    return verb
+
+
+def _add_settings(verb: argparse.ArgumentParser) -> None:
+    from rankloop.schema import RankerSettings
+    from rankloop.schema.field_descriptions import describe_fields
+
+    descriptions = {field.name: field.description for field in describe_fields(RankerSettings)}
+    others = ", ".join(name for name in descriptions if name not in ("policy", "slots"))
+    verb.add_argument("--config", metavar="FILE", help="YAML file with the settings of the ranker.")
+    verb.add_argument("--policy", metavar="ID", help=f"{descriptions['policy']} `rankloop policies` lists them.")
+    verb.add_argument("--slots", type=int, metavar="K", help=descriptions["slots"])
+    verb.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help=f"Another setting and its value in YAML. Repeatable. Fields: {others}.",
+    )
+
+
+def show_all(args: argparse.Namespace) -> None:
+    """Print one line for each ranker."""
+    with client(args) as service:
+        rankers = service.rankers()
     head = ("name", "policy", "items", "decisions", "open_decisions")
     rows = [
-        (r.name, r.config.get("policy", "unknown"), *(str(getattr(r, column)) for column in head[2:])) for r in found
+        (r.name, r.config.get("policy", "unknown"), *(str(getattr(r, column)) for column in head[2:])) for r in rankers
     ]
-    aside = [(r.name, r.quarantine) for r in found if r.quarantine is not None]
+    quarantined = [(r.name, r.quarantine) for r in rankers if r.quarantine is not None]
     widths = [max(len(row[c]) for row in (head, *rows)) for c in range(len(head))]
     for row in (head, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    for name, quarantine in aside:
+    for name, quarantine in quarantined:
         print(f"{name} is quarantined at log position {quarantine.position}: {quarantine.reason}.")
 
 
-def put(given: argparse.Namespace) -> None:
-    """Create or replace."""
-    with client(given) as service:
-        _print(service.put_ranker(given.name, _config(given)))
+def put(args: argparse.Namespace) -> None:
+    """Create a ranker or change its settings."""
+    with client(args) as service:
+        _print(service.put_ranker(args.name, _config(args)))
 
 
-def patch(given: argparse.Namespace) -> None:
-    """Change named settings."""
-    with client(given) as service:
-        _print(service.patch_ranker(given.name, _named("FIELD=VALUE", given.set), reset=given.reset))
+def patch(args: argparse.Namespace) -> None:
+    """Change the named settings."""
+    with client(args) as service:
+        _print(service.patch_ranker(args.name, _settings_of("FIELD=VALUE", args.set), reset=args.reset))
 
 
-def history(given: argparse.Namespace) -> None:
-    """One line for each change."""
-    with client(given) as service:
-        events = service.history(given.name)
+def history(args: argparse.Namespace) -> None:
+    """Print one line for each change."""
+    with client(args) as service:
+        events = service.history(args.name)
     for event in events:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event["time"]))
-        what = json.dumps(event["changed"], ensure_ascii=False) if event["changed"] is not None else ""
-        told = {"version": event["version"], "by": event["by"], "position": event["position"]}
-        known = " ".join(f"{name} {value}" for name, value in told.items() if value is not None)
-        print(" ".join(part for part in (at, event["kind"], known, what, event["because"] or "") if part))
+        changed = json.dumps(event["changed"], ensure_ascii=False) if event["changed"] is not None else ""
+        origin = " ".join(f"{name} {event[name]}" for name in ("version", "by", "position") if event[name] is not None)
+        print(" ".join(part for part in (at, event["kind"], origin, changed, event["reason"] or "") if part))
 
 
-def rebuild(given: argparse.Namespace) -> None:
-    """Rebuild another policy from the log, compare, and switch where that is wished."""
-    with client(given) as service:
-        # What is not said of the new policy stays as it is.
-        before = service.ranker(given.name).config
-        config = _config(given)
-        if config.get("policy", before["policy"]) != before["policy"]:
-            from rankloop.catalogue.setting_use import unread_by  # loads the catalogue, which other commands do without
+def rebuild(args: argparse.Namespace) -> None:
+    """Rebuild a challenger from the log, print the comparison, and promote it if --promote is given."""
+    from rankloop.schema.mappings import fields_of
 
-            before.pop("params", None)
+    with client(args) as service:
+        # Settings that are not given keep the active policy's values.
+        current = service.ranker(args.name).config
+        config = _config(args)
+        if config.get("policy", current["policy"]) != current["policy"]:
+            from rankloop.catalogue.setting_use import unread_by  # loads the catalogue; other commands do not need it
+
+            current.pop("params", None)
             params = fields_of(config.get("params")) or {}
-            for name in unread_by(str(config["policy"]), params, list(before)):
-                before.pop(name)
-        standing = service.put_challenger(given.name, before | config)
-        while standing["state"] == "rebuilding":
-            time.sleep(0.1)
-            standing = service.challenger(given.name)
-        if standing["state"] == "failed":
-            raise RankloopError(standing["problem"])
-        if standing["comparison"] is not None:
-            print(_compared(standing["comparison"]))
-        if given.promote:
-            service.promote(given.name)
-    print(
-        f"{given.name} is decided by {standing['config']['policy']} now." if given.promote else _what_next(given.name)
-    )
+            for name in unread_by(str(config["policy"]), params, list(current)):
+                current.pop(name)
+        status = service.put_challenger(args.name, current | config)
+        while status["state"] == "rebuilding":
+            time.sleep(POLL_SECONDS)
+            status = service.challenger(args.name)
+        if status["state"] == "failed":
+            raise RankloopError(status["problem"])
+        if status["comparison"] is not None:
+            print(_comparison_text(status["comparison"]))
+        if args.promote:
+            service.promote(args.name)
+    if args.promote:
+        print(f"The active policy of {args.name} is now {status['config']['policy']}.")
+    else:
+        print(f"The challenger follows the log; `rankloop rankers promote {args.name}` lets it decide.")
 
 
-def _compared(told: Mapping[str, object]) -> str:
-    """A verdict in words, with the numbers behind it."""
-    challenger, active, verdict = (
-        f"the challenger {told['challenger']}",
-        f"the active {told['active']}",
-        told["verdict"],
-    )
+def _comparison_text(comparison: Mapping[str, object]) -> str:
+    """Return the verdict in words, with the numbers behind it."""
+    challenger, active = f"the challenger {comparison['challenger']}", f"the active {comparison['active']}"
+    verdict = comparison["verdict"]
     if verdict == "cannot tell":
-        words = f"Cannot tell whether {challenger} predicts clicks better than {active}. {told['reason']}"
+        words = f"Cannot tell whether {challenger} predicts clicks better than {active}. {comparison['reason']}"
     else:
         words = f"T{challenger[1:]} predicts clicks {verdict} than {active}."
-    if told["difference"] is None:
+    if comparison["difference"] is None:
         return words
-    sure = "" if told["low"] is None else f" (95 % interval {told['low']:+.4f} to {told['high']:+.4f})"
-    return (
-        f"{words}\nDifference of log-likelihood per list: {told['difference']:+.4f}{sure} over {told['lists']:,} lists."
-    )
+    low, high = comparison["low"], comparison["high"]
+    interval = "" if low is None else f" (95 % interval {low:+.4f} to {high:+.4f})"
+    difference = f"{comparison['difference']:+.4f}{interval} over {comparison['lists']:,} lists"
+    return f"{words}\nDifference of log-likelihood per list: {difference}."
 
 
-def _what_next(name: str) -> str:
-    return f"The challenger follows the log; `rankloop rankers promote {name}` lets it decide."
+def promote(args: argparse.Namespace) -> None:
+    """Promote the challenger."""
+    with client(args) as service:
+        ranker = service.promote(args.name)
+    print(f"The active policy of {args.name} is now {ranker.config['policy']}; `promote` again reverts this.")
 
 
-def promote(given: argparse.Namespace) -> None:
-    """Let the policy that stands by decide."""
-    with client(given) as service:
-        told = service.promote(given.name)
-    print(f"{given.name} is decided by {told.config['policy']} now; `promote` again takes it back.")
-
-
-def discard(given: argparse.Namespace) -> None:
+def discard(args: argparse.Namespace) -> None:
     """Discard the challenger."""
-    with client(given) as service:
-        service.discard_challenger(given.name)
-    print(f"The challenger of {given.name} is discarded.")
+    with client(args) as service:
+        service.discard_challenger(args.name)
+    print(f"The challenger of {args.name} is discarded.")
 
 
-def reset_guardrail(given: argparse.Namespace) -> None:
+def reset_guardrail(args: argparse.Namespace) -> None:
     """Let the policy decide again."""
-    with client(given) as service:
-        service.reset_guardrail(given.name)
-    print(f"{given.name} decides again.")
+    with client(args) as service:
+        service.reset_guardrail(args.name)
+    print(f"The guardrail of {args.name} is reset; the policy decides again.")
 
 
-def _config(given: argparse.Namespace) -> dict[str, object]:
-    """Settings of a file and of options."""
-    config = {} if given.config is None else _file(given.config)
-    config |= {name: value for name in ("policy", "slots") if (value := getattr(given, name)) is not None}
-    return config | _named("--set", given.set)
+def show(args: argparse.Namespace) -> None:
+    """Print the settings and counts of one ranker."""
+    with client(args) as service:
+        _print(service.ranker(args.name))
 
 
-def _named(field: str, settings: list[str]) -> dict[str, object]:
-    """Settings given as FIELD=VALUE."""
-    found: dict[str, object] = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
+def delete(args: argparse.Namespace) -> None:
+    """Delete a ranker."""
+    with client(args) as service:
+        service.delete_ranker(args.name)
+    print(f"Deleted {args.name}; its log is kept.")
+
+
+def _config(args: argparse.Namespace) -> dict[str, object]:
+    """Return the settings of the file, overridden by those of the options."""
+    config = {} if args.config is None else _read_file(args.config)
+    config |= {name: value for name in ("policy", "slots") if (value := getattr(args, name)) is not None}
+    return config | _settings_of("--set", args.set)
+
+
+def _settings_of(field: str, texts: list[str]) -> dict[str, object]:
+    """Return the settings of texts in the form FIELD=VALUE."""
+    settings: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
         if not equals:
-            raise InvalidInput(field, setting, "FIELD=VALUE")
-        found[name] = _yaml(field, setting, value)
-    return found
+            raise InvalidInput(field, text, "FIELD=VALUE")
+        settings[name] = _yaml(field, text, value)
+    return settings
 
 
-def show(given: argparse.Namespace) -> None:
-    """All that is known of one."""
-    with client(given) as service:
-        _print(service.ranker(given.name))
+def _print(answer: object) -> None:
+    import msgspec
+
+    print(json.dumps(msgspec.to_builtins(answer), indent=1, ensure_ascii=False))
 
 
-def delete(given: argparse.Namespace) -> None:
-    """Delete one."""
-    with client(given) as service:
-        service.delete_ranker(given.name)
-    print(f"Deleted {given.name}; what it did stays in the log.")
+def _read_file(path: str) -> dict[str, object]:
+    from rankloop.schema.mappings import fields_of
 
-
-def _print(told: object) -> None:
-    print(json.dumps(msgspec.to_builtins(told), indent=1, ensure_ascii=False))
-
-
-def _file(path: str) -> dict[str, object]:
     try:
-        found = _yaml("--config", path, Path(path).read_text(encoding="utf-8"))
+        document = _yaml("--config", path, Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         raise InvalidInput("--config", path, "a file that can be read") from None
-    settings = fields_of(found)
+    settings = fields_of(document)
     if settings is None:
         raise InvalidInput("--config", path, "a mapping of settings")
     return settings
 
 
-def _yaml(field: str, given: str, text: str) -> object:
+def _yaml(field: str, value: str, text: str) -> object:
     try:
         import yaml
     except ModuleNotFoundError:
@@ -229,4 +242,4 @@ def _yaml(field: str, given: str, text: str) -> object:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        raise InvalidInput(field, given, "YAML") from None
+        raise InvalidInput(field, value, "YAML") from None

@@ -1,4 +1,4 @@
-"""`rankloop report`: how a ranker of a running service does, in plain words."""
+"""`rankloop report`: the results of a ranker of a running service, in plain language."""
 
 from __future__ import annotations
 
@@ -10,42 +10,45 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankloop import validate
 from rankloop.cli.options import Commands
-from rankloop.cli.service_client import ASKS, add_url, client
+from rankloop.cli.service_client import CONNECTION, add_url, client
 from rankloop.errors import InvalidInput
-from rankloop.files import replace_file
 
 if TYPE_CHECKING:
     from rankloop.reports import ReportData
 
-LONGEST = 24.0 * 90
-"""Hours that a service remembers."""
+MIN_HOURS, MAX_HOURS = 0.1, 24.0 * 90
+"""Time spans that a service can report."""
 
 
 def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
-        "report", help="how a ranker of a running service does, in plain words", description=ASKS
+        "report",
+        help="Report how a ranker performs, in plain language.",
+        description=f"Report how a ranker of a running service performs, in plain language. {CONNECTION}",
     )
-    command.add_argument("ranker", help="its name")
+    command.add_argument("ranker", metavar="NAME", help="Name of the ranker.")
     add_url(command)
-    command.add_argument("--html", metavar="FILE", help="write a page that needs nothing else")
-    command.add_argument("--hours", type=float, metavar="H", help="how far back time goes (default: to the first list)")
-    command.add_argument("--json", action="store_true", help="print the numbers and words as JSON instead")
+    command.add_argument("--html", metavar="FILE", help="HTML file to write the report to; it needs no other files.")
+    command.add_argument(
+        "--hours", type=float, metavar="H", help="Number of hours to report (default: since the first decision)."
+    )
+    command.add_argument("--json", action="store_true", help="Print the numbers and sentences as JSON.")
     command.set_defaults(run=run)
 
 
-def run(given: argparse.Namespace) -> None:
-    """Ask, print, and write the page where one is wanted."""
-    hours = None if given.hours is None else validate.number("--hours", given.hours, low=0.1, high=LONGEST)
-    page = None if given.html is None else _file(given.html)
-    facts = ask(given, hours)
-    from rankloop import reports
+def run(args: argparse.Namespace) -> None:
+    """Fetch the numbers, print the report, and write the HTML page if one is requested."""
+    from rankloop import reports, validate
+    from rankloop.files import replace_file
 
-    if given.json:
-        told = {**asdict(facts), "sections": [asdict(section) for section in reports.sections(facts)]}
-        print(json.dumps(told, indent=1, ensure_ascii=False))
+    hours = None if args.hours is None else validate.number("--hours", args.hours, low=MIN_HOURS, high=MAX_HOURS)
+    page = None if args.html is None else _page_path(args.html)
+    facts = fetch_report_data(args, hours)
+    if args.json:
+        report = {**asdict(facts), "sections": [asdict(section) for section in reports.sections(facts)]}
+        print(json.dumps(report, indent=1, ensure_ascii=False))
     else:
         print(reports.text(facts, min(shutil.get_terminal_size((100, 40)).columns, 110)), end="")
     if page is not None:
@@ -53,24 +56,26 @@ def run(given: argparse.Namespace) -> None:
         replace_file(page, lambda path: path.write_text(reports.page(facts), encoding="utf-8"))
 
 
-def _file(given: str) -> Path:
-    """Where the page goes: refused before the work, not after it."""
-    path = Path(given)
+def _page_path(option: str) -> Path:
+    """Return the path of the page; refuse one that cannot be written before any work is done."""
+    from rankloop import validate
+
+    path = Path(option)
     if path.is_dir() or not path.name:
-        raise InvalidInput("--html", given, "a file")
+        raise InvalidInput("--html", option, "a file")
     validate.writable_folder("--html", path.absolute().parent)
     return path
 
 
-def ask(given: argparse.Namespace, hours: float | None) -> ReportData:
-    """All that a report is made of."""
+def fetch_report_data(args: argparse.Namespace, hours: float | None) -> ReportData:
+    """Fetch everything that the report contains."""
     from rankloop.reports import ReportData
 
-    with client(given) as service:
-        config = service.ranker(given.ranker).config
-        diagnosis = service.diagnosis(given.ranker)
+    with client(args) as service:
+        config = service.ranker(args.ranker).config
+        diagnosis = service.diagnosis(args.ranker)
         if hours is None:
             since, until = diagnosis["since"], diagnosis["until"]
-            hours = 1.0 if since is None else min(LONGEST, max(0.1, (until - since) / 3600.0 + 1 / 60))
-        overview = service.report(given.ranker, hours=hours, limit=1)["overview"]
-    return ReportData.of(given.ranker, time.time(), config, overview, diagnosis)
+            hours = 1.0 if since is None else min(MAX_HOURS, max(MIN_HOURS, (until - since) / 3600.0 + 1 / 60))
+        overview = service.report(args.ranker, hours=hours, limit=1)["overview"]
+    return ReportData.of(args.ranker, time.time(), config, overview, diagnosis)

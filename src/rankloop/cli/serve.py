@@ -8,7 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from rankloop.cli.options import Commands, add_policies, use_policies
+from rankloop.cli.options import Commands, add_policies, load_policies
 from rankloop.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
     from rankloop.schema.service_settings import ServiceSettings
 
-SWITCH = 0.0002
-"""Seconds for which one thread may keep the interpreter while others wait: a commit asks for it four or five times."""
-COLLECT = (20_000, 20, 50)
-"""New objects after which Python looks for circles: each look stops everybody, and there are few circles here."""
+SWITCH_INTERVAL_SECONDS = 0.0002
+"""Time for which one thread may hold the interpreter while others wait: a commit acquires it four or five times."""
+GC_THRESHOLDS = (20_000, 20, 50)
+"""Allocations before a garbage collection of each generation. A collection pauses every thread, and there are few
+reference cycles here."""
 ROLES = ("rank", "feedback", "read", "admin")
 
 
@@ -27,67 +28,77 @@ def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "serve",
-        help="answer over HTTP: rank lists, take feedback, learn",
-        description="One process; its state is one file, plus a write-ahead log while it runs (back it up with"
-        " `rankloop log backup`). Without API keys it listens on this machine only.",
+        help="Serve rankings over HTTP and learn from feedback.",
+        description="Start the HTTP service in one process. Its state is one SQLite file (with a write-ahead log while "
+        "it runs; back it up with `rankloop log backup`) or a PostgreSQL database. Without API keys it listens on a "
+        "loopback address only.",
     )
-    command.add_argument("--config", metavar="FILE", help="settings as YAML; RANKLOOP_… variables override them")
-    command.add_argument("--host", help="default: 127.0.0.1")
-    command.add_argument("--port", type=int, help="default: 8080")
-    command.add_argument("--log", metavar="FILE", help="where everything is kept (default: rankloop.db)")
-    add_policies(command, "load a policy of your own, beside `policies` of the settings")
+    command.add_argument(
+        "--config", metavar="FILE", help="YAML file with the settings; RANKLOOP_… variables override it."
+    )
+    command.add_argument("--host", help="Address to listen on (default: 127.0.0.1).")
+    command.add_argument("--port", type=int, help="Port to listen on (default: 8080).")
+    command.add_argument(
+        "--log", metavar="LOG", help="SQLite file or postgresql://… address of the log (default: rankloop.db)."
+    )
+    add_policies(command, "Load a policy of your own, in addition to `policies` of the settings.")
     command.add_argument(
         "--new-key",
         metavar="NAME:ROLE,…",
-        help=f"print a new API key and the lines for the settings, then end; roles: {', '.join(ROLES)}",
+        help=f"Print a new API key and its entry for the settings file, then exit. Roles: {', '.join(ROLES)}.",
     )
-    command.set_defaults(run=run, kept="what was acknowledged is in the log")
+    command.set_defaults(run=run, on_interrupt="everything acknowledged is in the log")
 
 
-def run(given: argparse.Namespace) -> None:
-    """Serve until interrupted."""
+def run(args: argparse.Namespace) -> None:
+    """Serve until interrupted, or print a new API key."""
     try:
         from rankloop.service import app, settings
     except ModuleNotFoundError:
         raise MissingExtra("the serve command", "serve") from None
-    if given.new_key is not None:
-        _print_key(given.new_key)
+    if args.new_key is not None:
+        _print_key(args.new_key)
         return
-    use_policies(given)
-    overrides = {"host": given.host, "port": given.port, "log": given.log}
-    chosen = settings.load(given.config, overrides=overrides)
-    until_the_end(app.create_app(chosen), chosen, "info")
+    load_policies(args)
+    overrides = {"host": args.host, "port": args.port, "log": args.log}
+    chosen = settings.load(args.config, overrides=overrides)
+    serve_until_interrupted(app.create_app(chosen), chosen, "info")
 
 
-def until_the_end(made: FastAPI, chosen: ServiceSettings, level: str) -> None:
-    """Answer until interrupted, in a process of its own."""
+def serve_until_interrupted(app: FastAPI, settings: ServiceSettings, log_level: str) -> None:
+    """Run the application in this process, with the interpreter tuned for it."""
+    import scipy.special  # noqa: F401  (loaded at its first use, which would delay the first request)
     import uvicorn
 
     from rankloop.service.answer_transport import Wire
 
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     gc.collect()
-    gc.freeze()  # what is there now stays: it need not be looked through again and again
-    gc.set_threshold(*COLLECT)
+    gc.freeze()  # the objects of the start live until the end; no collection needs to traverse them
+    gc.set_threshold(*GC_THRESHOLDS)
     uvicorn.run(
-        made,
-        host=chosen.host,
-        port=chosen.port,
+        app,
+        host=settings.host,
+        port=settings.port,
         workers=1,
         http=Wire,
         access_log=False,
-        log_level=level,
+        log_level=log_level,
         server_header=False,
         timeout_graceful_shutdown=10,
     )
 
 
-def _print_key(asked: str) -> None:
+def _print_key(option: str) -> None:
     from rankloop.service.auth import make_key
 
-    name, _, roles = asked.partition(":")
+    name, _, roles = option.partition(":")
     chosen = [role.strip() for role in roles.split(",")]
     if not name or not set(chosen) <= set(ROLES):
-        raise InvalidInput("--new-key", asked, f"a name, a colon and roles among {', '.join(ROLES)}, with commas")
-    key, kept = make_key(name, chosen)
-    print(f"The key, shown only now:\n\n  {key}\n\nFor the settings file, below `keys:`\n\n  - {json.dumps(kept)}")
+        accepted = f"NAME:ROLE with one or more of the roles {', '.join(ROLES)}, separated by commas"
+        raise InvalidInput("--new-key", option, accepted)
+    key, entry = make_key(name, chosen)
+    print(
+        f"API key (it is not shown again):\n\n  {key}\n\n"
+        f"Entry for `keys:` in the settings file:\n\n  - {json.dumps(entry)}"
+    )

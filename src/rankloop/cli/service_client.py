@@ -1,4 +1,4 @@
-"""How commands find a running service: where it is, and the key."""
+"""How commands connect to a running service: its address and the API key."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rankloop.client import Client
 
-URL, KEY = "RANKLOOP_URL", "RANKLOOP_KEY"
-DEFAULT = "http://127.0.0.1:8080"
-ASKS = f"Asks the service at --url (default: ${URL}, or {DEFAULT}) with the API key in ${KEY}."
+URL_VARIABLE, KEY_VARIABLE = "RANKLOOP_URL", "RANKLOOP_KEY"
+DEFAULT_URL = "http://127.0.0.1:8080"
+CONNECTION = f"The command sends requests to the service at --url, with the API key in ${KEY_VARIABLE}."
+"""A sentence for the description of such a command."""
 
 
 def add_url(command: argparse.ArgumentParser) -> None:
-    """Where the service is."""
-    command.add_argument("--url", help=f"where the service is (default: ${URL}, or {DEFAULT})")
+    """Add --url."""
+    command.add_argument("--url", help=f"Address of the service (default: ${URL_VARIABLE}, or {DEFAULT_URL}).")
 
 
-def client(given: argparse.Namespace) -> Client:
-    """A client of the service that the options and the environment name."""
+def service_url(args: argparse.Namespace) -> str:
+    """Return the address of --url, of the environment, or the default."""
+    url: str = args.url or os.environ.get(URL_VARIABLE) or DEFAULT_URL
+    return url
+
+
+def client(args: argparse.Namespace) -> Client:
+    """Return a client of the service that the options and the environment name."""
     from rankloop.client import Client
 
-    return Client(given.url or os.environ.get(URL) or DEFAULT, os.environ.get(KEY))
+    return Client(service_url(args), os.environ.get(KEY_VARIABLE))

@@ -8,12 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from rankloop import validate
-from rankloop.cli.options import Commands, add_data, add_jobs, add_policies, use_data, use_policies
+from rankloop.cli.options import Commands, add_data, add_jobs, add_policies, load_policies, use_data
 from rankloop.errors import InvalidInput, MissingExtra
-from rankloop.simulator.api import run as run_spec
-from rankloop.simulator.api import with_baseline
-from rankloop.simulator.spec import load_spec
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -23,47 +19,56 @@ def add_to(commands: Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "simulate",
-        help="run policies against simulated visitors",
-        description="Run every policy of a spec on the same world and the same visitors.",
+        help="Run policies against simulated visitors.",
+        description="Run every policy of a spec in the same world, with the same simulated visitors.",
     )
-    command.add_argument("spec", metavar="SPEC.yaml", help="world, policies, rounds, replications, seed")
-    command.add_argument("--out", metavar="DIR", help="write result.json, trace.parquet, regret.png, regret.svg")
-    command.add_argument("--json", action="store_true", help="print the result as JSON instead of a table")
+    command.add_argument(
+        "spec", metavar="SPEC.yaml", help="File with the world, policies, rounds, replications and seed."
+    )
+    command.add_argument(
+        "--out", metavar="DIR", help="Folder for result.json, trace.parquet, regret.png and regret.svg."
+    )
+    command.add_argument("--json", action="store_true", help="Print the result as JSON instead of a table.")
     add_jobs(command)
     add_data(command)
-    add_policies(command, "load a policy of your own, which the spec can then name by its id")
+    add_policies(command, "Load a policy of your own; the spec names it by its id.")
     command.set_defaults(run=run)
 
 
-def run(given: argparse.Namespace) -> None:
-    """Check everything, run, then write."""
-    validate.integer("--jobs", given.jobs)
-    use_data(given)
-    use_policies(given)
-    spec = load_spec(given.spec)
-    if given.out is not None:
-        if not given.out.strip():
-            raise InvalidInput("--out", given.out, "the name of a folder")
-        validate.writable_folder("--out", Path(given.out))
+def run(args: argparse.Namespace) -> None:
+    """Check the input, simulate, write the files and print the result."""
+    from rankloop import validate
+    from rankloop.simulator.api import run as run_spec
+    from rankloop.simulator.api import with_baseline
+    from rankloop.simulator.spec import load_spec
+
+    validate.integer("--jobs", args.jobs)
+    use_data(args)
+    load_policies(args)
+    spec = load_spec(args.spec)
+    if args.out is not None:
+        if not args.out.strip():
+            raise InvalidInput("--out", args.out, "the name of a folder")
+        validate.writable_folder("--out", Path(args.out))
     total = spec.rounds * spec.replications * len(with_baseline(spec))
-    with _progress(total, quiet=given.quiet) as bar:
+    with _progress(total, quiet=args.quiet) as bar:
 
         def played(rounds: int) -> None:
             bar.update(rounds)
 
-        result = run_spec(spec, jobs=given.jobs, report=played)
-    if given.out is not None:
+        result = run_spec(spec, jobs=args.jobs, report=played)
+    if args.out is not None:
         try:
-            result.save(given.out)
+            result.save(args.out)
         except OSError as error:
-            raise InvalidInput("--out", given.out, f"a folder that can be written ({error.strerror})") from None
-    if given.json:
+            raise InvalidInput("--out", args.out, f"a folder that can be written ({error.strerror})") from None
+    if args.json:
         json.dump(result.as_json(), sys.stdout, indent=1, allow_nan=False)
         print()
     else:
         print(result)
-        if given.out is not None:
-            print(f"Written to {given.out}.")
+        if args.out is not None:
+            print(f"Written to {args.out}.")
 
 
 def _progress(total: int, *, quiet: bool) -> tqdm[NoReturn]:

@@ -1,4 +1,4 @@
-"""A small client of the service, sync and async.
+"""Clients of the service: `Client`, which blocks, and `AsyncClient` for asyncio. Needs no NumPy.
 
 >>> with Client("http://127.0.0.1:8080") as service:  # doctest: +SKIP
 ...     ranking = service.rank("news", k=3)
@@ -22,11 +22,11 @@ except ModuleNotFoundError:  # pragma: no cover
     raise MissingExtra("the client", "serve") from None
 
 from rankloop.client.calls import Call, Calls
-from rankloop.client.clients import URL, AsyncClient, Client
+from rankloop.client.clients import DEFAULT_URL, AsyncClient, Client
 from rankloop.schema import RankAnswer
 
 __all__ = [
-    "URL",
+    "DEFAULT_URL",
     "AsyncClient",
     "Call",
     "Calls",

@@ -1,4 +1,4 @@
-"""Every question that can be put to the service: how it is sent, and how its answer is read."""
+"""Every request of the service's API: how it is sent, and how its response is decoded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rankloop.schema import (
     Receipt,
 )
 from rankloop.schema.answers import BulkAnswer, BulkAnswers, RankersAnswer
-from rankloop.schema.ranker_fields import RankerFields, named
+from rankloop.schema.ranker_fields import RankerFields, merge_settings
 from rankloop.schema.request_bodies import ItemPage
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """A request, and how its answer is read."""
+    """A request, and the decoder of its response."""
 
     method: str
     path: str
@@ -40,38 +40,38 @@ class Call(Generic[T]):
 
     @property
     def content(self) -> bytes | None:
-        """The body as JSON."""
+        """The body as JSON, or None."""
         return None if self.body is None else msgspec.json.encode(self.body)
 
     def result(self, response: httpx.Response) -> T:
-        """The answer, or the service's refusal as an error."""
+        """Return the decoded response, or raise the exception of an error response."""
         if response.is_success:
             return self.read(response.content)
         raise refusal(response.status_code, response.content)
 
 
-def _at(ranker: str, *rest: str) -> str:
+def _path(ranker: str, *rest: str) -> str:
     return "/".join(["/v1/rankers", quote(ranker, safe=""), *(quote(step, safe="") for step in rest)])
 
 
-def _inside(name: str, kind: type[T]) -> Callable[[bytes], T]:
-    """Reads what an answer has under this name."""
-    return lambda told: msgspec.json.decode(_parts(told)[name], type=kind)
+def _field(name: str, kind: type[T]) -> Callable[[bytes], T]:
+    """Return the decoder of one field of a response."""
+    return lambda body: msgspec.json.decode(_parts(body)[name], type=kind)
 
 
-def _nothing(told: bytes) -> None:
+def _nothing(body: bytes) -> None:
     return None
 
 
-_ranking, _receipt = msgspec.json.Decoder(RankAnswer).decode, msgspec.json.Decoder(Receipt).decode
+_list, _receipt = msgspec.json.Decoder(RankAnswer).decode, msgspec.json.Decoder(Receipt).decode
 _item, _page = msgspec.json.Decoder(Item).decode, msgspec.json.Decoder(ItemPage).decode
 _rankers, _ranker = msgspec.json.Decoder(RankersAnswer).decode, msgspec.json.Decoder(RankerAnswer).decode
-_parts, _same = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode, msgspec.json.Decoder(dict[str, Any]).decode
+_parts, _plain = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode, msgspec.json.Decoder(dict[str, Any]).decode
 _bulk = msgspec.json.Decoder(BulkAnswers).decode
 
 
 class Calls:
-    """Every question that can be put to the service, as a call."""
+    """Builds the call of every request; the methods of `Client` and `AsyncClient` send these."""
 
     @staticmethod
     def rank(
@@ -90,8 +90,8 @@ class Calls:
         strict: bool = False,
         decision: str | None = None,
     ) -> Call[RankAnswer]:
-        """Decide a list; `schema.RankRequest` says what each of the options is."""
-        asked = RankRequest(
+        """Decide a list; `schema.RankRequest` describes the options."""
+        request = RankRequest(
             k=k,
             budget=budget,
             context=context,
@@ -105,7 +105,7 @@ class Calls:
             strict=strict,
             decision=decision,
         )
-        return Call("POST", _at(ranker, "rank"), _ranking, asked.given())
+        return Call("POST", _path(ranker, "rank"), _list, request.non_default_fields())
 
     @staticmethod
     def feedback(
@@ -120,82 +120,97 @@ class Calls:
         final: bool = False,
         regret: float | None = None,
     ) -> Call[Receipt]:
-        """Tell what happened to a list; `schema.FeedbackEvent` says what each of the options is."""
-        told = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
-        return Call("POST", _at(ranker, "feedback"), _receipt, told.given())
+        """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
+        feedback = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
+        return Call("POST", _path(ranker, "feedback"), _receipt, feedback.non_default_fields())
 
     @staticmethod
     def feedback_bulk(ranker: str, events: Sequence[FeedbackEvent | Mapping[str, object]]) -> Call[list[BulkAnswer]]:
-        """What happened to many lists; each event is taken or refused by itself."""
-        body = {"events": [one.given() if isinstance(one, FeedbackEvent) else one for one in events]}
-        return Call("POST", _at(ranker, "feedback", "bulk"), lambda told: _bulk(told).results, body)
+        """Report feedback for many decisions; each event is accepted or refused by itself."""
+        body = {"events": [one.non_default_fields() if isinstance(one, FeedbackEvent) else one for one in events]}
+        return Call("POST", _path(ranker, "feedback", "bulk"), lambda response: _bulk(response).results, body)
 
     @staticmethod
     def withdraw(ranker: str, decision: str) -> Call[Receipt]:
-        """A list was never shown."""
-        return Call("POST", _at(ranker, "withdraw"), _receipt, {"decision": decision})
+        """Withdraw a decision whose list was never shown; nothing is learned from it."""
+        return Call("POST", _path(ranker, "withdraw"), _receipt, {"decision": decision})
 
     @staticmethod
     def decision(ranker: str, decision: str) -> Call[dict[str, Any]]:
-        """What was shown and why, and what happened."""
-        return Call("GET", _at(ranker, "decisions", decision), _same)
+        """Return the list of a decision, the numbers behind it, and its feedback."""
+        return Call("GET", _path(ranker, "decisions", decision), _plain)
 
     @staticmethod
     def report(ranker: str, **query: str | float) -> Call[dict[str, Any]]:
-        """How it does, and its items: segment, sort, order, search, hours, limit, offset, age."""
-        return Call("GET", _at(ranker, "report"), _same, query=query)
+        """Return results and item estimates.
+
+        Args:
+            ranker: name of the ranker.
+            query: segment, sort, order, search, hours, limit, offset and age.
+        """
+        return Call("GET", _path(ranker, "report"), _plain, query=query)
 
     @staticmethod
     def overview(ranker: str, **query: str | float) -> Call[dict[str, Any]]:
-        """How it does, as of a second ago at most, for those who ask again and again: hours, points."""
-        return Call("GET", _at(ranker, "overview"), _inside("overview", dict[str, Any]), query=query)
+        """Return the results without items, at most a second old, for frequent polling.
+
+        Args:
+            ranker: name of the ranker.
+            query: hours and points.
+        """
+        return Call("GET", _path(ranker, "overview"), _field("overview", dict[str, Any]), query=query)
 
     @staticmethod
     def segments(ranker: str) -> Call[list[str]]:
-        """The segments that have a learner."""
-        return Call("GET", _at(ranker, "segments"), _inside("segments", list[str]))
+        """Return the segments that have a learner."""
+        return Call("GET", _path(ranker, "segments"), _field("segments", list[str]))
 
     @staticmethod
     def slot_counts(ranker: str, **query: str | float) -> Call[list[dict[str, Any]]]:
-        """How often the items shown most stood in each place: limit, age."""
-        return Call("GET", _at(ranker, "slots"), _inside("items", list[dict[str, Any]]), query=query)
+        """Return how often the most shown items were shown and clicked in each slot.
+
+        Args:
+            ranker: name of the ranker.
+            query: limit and age.
+        """
+        return Call("GET", _path(ranker, "slots"), _field("items", list[dict[str, Any]]), query=query)
 
     @staticmethod
     def diagnosis(ranker: str) -> Call[dict[str, Any]]:
-        """Which items it favours, what exploring costs, and whether visitors click as it assumes."""
-        return Call("GET", _at(ranker, "diagnosis"), _same)
+        """Return which items are favoured, what exploration costs, and whether clicks fit the click model."""
+        return Call("GET", _path(ranker, "diagnosis"), _plain)
 
     @staticmethod
     def items(ranker: str, *, limit: int = 1000, offset: int = 0) -> Call[list[Item]]:
-        """Items in the order in which they were added."""
+        """Return items in the order in which they were added."""
         query = {"limit": limit, "offset": offset}
-        return Call("GET", _at(ranker, "items"), lambda told: _page(told).items, query=query)
+        return Call("GET", _path(ranker, "items"), lambda response: _page(response).items, query=query)
 
     @staticmethod
     def item(ranker: str, id: str) -> Call[Item]:
-        """One item."""
-        return Call("GET", _at(ranker, "items", id), _item)
+        """Return one item."""
+        return Call("GET", _path(ranker, "items", id), _item)
 
     @staticmethod
     def put_items(ranker: str, items: Sequence[Item | ItemFields]) -> Call[None]:
-        """Add or change items: all of them, or none."""
-        made = [Item.of(item, f"items[{i}]").as_mapping() for i, item in enumerate(items)]
-        return Call("PUT", _at(ranker, "items"), _nothing, {"items": made})
+        """Add or change items, all of them or none."""
+        mappings = [Item.of(item, f"items[{i}]").as_mapping() for i, item in enumerate(items)]
+        return Call("PUT", _path(ranker, "items"), _nothing, {"items": mappings})
 
     @staticmethod
     def remove_item(ranker: str, id: str) -> Call[None]:
-        """List an item no more; where its id is put again, it is a new item."""
-        return Call("DELETE", _at(ranker, "items", id), _nothing)
+        """Remove an item; if its id is added again, it is a new item."""
+        return Call("DELETE", _path(ranker, "items", id), _nothing)
 
     @staticmethod
     def rankers() -> Call[list[RankerAnswer]]:
-        """All rankers."""
-        return Call("GET", "/v1/rankers", lambda told: _rankers(told).rankers)
+        """Return all rankers."""
+        return Call("GET", "/v1/rankers", lambda response: _rankers(response).rankers)
 
     @staticmethod
     def ranker(ranker: str) -> Call[RankerAnswer]:
-        """One ranker: its settings, how far it is, and how it does."""
-        return Call("GET", _at(ranker), _ranker)
+        """Return the settings, counts and results of a ranker."""
+        return Call("GET", _path(ranker), _ranker)
 
     @staticmethod
     def put_ranker(
@@ -203,45 +218,45 @@ class Calls:
         config: RankerSettings | Mapping[str, object] | None = None,
         **fields: Unpack[RankerFields],
     ) -> Call[RankerAnswer]:
-        """Create a ranker, or adjust it: settings that are not named stay, and those that decide what is learned."""
-        return Call("PUT", _at(ranker), _ranker, named(config, fields))
+        """Create a ranker, or change its settings; adjustable settings that are not given keep their values."""
+        return Call("PUT", _path(ranker), _ranker, merge_settings(config, fields))
 
     @staticmethod
     def patch_ranker(ranker: str, settings: Mapping[str, object], *, reset: bool = False) -> Call[RankerAnswer]:
-        """Change named settings; `reset` learns anew where what was learned would not fit them."""
-        return Call("PATCH", _at(ranker), _ranker, {**settings, "reset": True} if reset else dict(settings))
+        """Change the given settings; `reset` discards everything learned and keeps the items."""
+        return Call("PATCH", _path(ranker), _ranker, {**settings, "reset": True} if reset else dict(settings))
 
     @staticmethod
     def history(ranker: str) -> Call[list[dict[str, Any]]]:
-        """Every change of a ranker's settings, oldest first."""
-        return Call("GET", _at(ranker, "history"), _inside("events", list[dict[str, Any]]))
+        """Return every change of a ranker's settings, oldest first."""
+        return Call("GET", _path(ranker, "history"), _field("events", list[dict[str, Any]]))
 
     @staticmethod
     def put_challenger(ranker: str, config: Mapping[str, object]) -> Call[dict[str, Any]]:
-        """Rebuild a challenger from the ranker's log, in the background."""
-        return Call("PUT", _at(ranker, "challenger"), _same, dict(config))
+        """Rebuild a challenger from the ranker's log in the background."""
+        return Call("PUT", _path(ranker, "challenger"), _plain, dict(config))
 
     @staticmethod
     def challenger(ranker: str) -> Call[dict[str, Any]]:
-        """Return the state of the challenger, and how well both predicted the clicks of the same log."""
-        return Call("GET", _at(ranker, "challenger"), _same)
+        """Return the status of the challenger, and how well both policies predict the clicks of the same log."""
+        return Call("GET", _path(ranker, "challenger"), _plain)
 
     @staticmethod
     def discard_challenger(ranker: str) -> Call[None]:
         """Discard the challenger."""
-        return Call("DELETE", _at(ranker, "challenger"), _nothing)
+        return Call("DELETE", _path(ranker, "challenger"), _nothing)
 
     @staticmethod
     def promote(ranker: str) -> Call[RankerAnswer]:
-        """Promote the challenger; the policy that decided becomes the challenger."""
-        return Call("POST", _at(ranker, "promote"), _ranker)
+        """Let the challenger decide; the active policy becomes the challenger."""
+        return Call("POST", _path(ranker, "promote"), _ranker)
 
     @staticmethod
     def reset_guardrail(ranker: str) -> Call[RankerAnswer]:
-        """Let the policy decide again after the guard fell back."""
-        return Call("POST", _at(ranker, "guardrail/reset"), _ranker)
+        """Let the policy decide again after the guardrail has tripped."""
+        return Call("POST", _path(ranker, "guardrail/reset"), _ranker)
 
     @staticmethod
     def delete_ranker(ranker: str) -> Call[None]:
-        """Delete a ranker; its log stays."""
-        return Call("DELETE", _at(ranker), _nothing)
+        """Delete a ranker; its log is kept."""
+        return Call("DELETE", _path(ranker), _nothing)

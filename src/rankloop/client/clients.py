@@ -1,4 +1,4 @@
-"""Those who put questions to the service: one waits, the other lets a loop go on."""
+"""`Client` and `AsyncClient`: send calls to the service and return their results."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ from rankloop.errors import Unavailable
 
 T = TypeVar("T")
 P = ParamSpec("P")
-URL = "http://127.0.0.1:8080"
+DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 def _sync(make: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
+    """Return the method that sends a call and waits for its result."""
+
     @wraps(make)
-    def ask(self: Client, /, *args: P.args, **options: P.kwargs) -> T:
+    def method(self: Client, /, *args: P.args, **options: P.kwargs) -> T:
         return self.ask(make(*args, **options))
 
-    return ask
+    return method
 
 
 def _async(make: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], Coroutine[object, None, T]]:
+    """Return the coroutine method that sends a call and awaits its result."""
+
     @wraps(make)
-    async def ask(self: AsyncClient, /, *args: P.args, **options: P.kwargs) -> T:
+    async def method(self: AsyncClient, /, *args: P.args, **options: P.kwargs) -> T:
         return await self.ask(make(*args, **options))
 
-    return ask
+    return method
 
 
 def _unreached(url: httpx.URL, error: Exception) -> Unavailable:
@@ -42,19 +46,19 @@ def _headers(key: str | None) -> dict[str, str]:
 
 
 class Client:
-    """Asks and waits. Any thread may use it.
+    """A client that blocks until the service responds. It is thread-safe.
 
     Args:
-        url: where the service is.
-        key: an API key, where the service needs one.
-        timeout: seconds to wait for an answer.
+        url: address of the service.
+        key: API key, if the service requires one.
+        timeout: seconds to wait for a response.
     """
 
-    def __init__(self, url: str = URL, key: str | None = None, *, timeout: float = 10.0) -> None:
+    def __init__(self, url: str = DEFAULT_URL, key: str | None = None, *, timeout: float = 10.0) -> None:
         self._http = httpx.Client(base_url=url, timeout=timeout, headers=_headers(key))
 
     def ask(self, call: Call[T]) -> T:
-        """Put a call to the service."""
+        """Send a call and return its result."""
         try:
             response = self._http.request(call.method, call.path, content=call.content, params=call.query)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -68,7 +72,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         self._http.close()
 
     rank = _sync(Calls.rank)
@@ -99,13 +103,13 @@ class Client:
 
 
 class AsyncClient:
-    """As `Client`, for an event loop."""
+    """The same client for asyncio: every method is a coroutine."""
 
-    def __init__(self, url: str = URL, key: str | None = None, *, timeout: float = 10.0) -> None:
+    def __init__(self, url: str = DEFAULT_URL, key: str | None = None, *, timeout: float = 10.0) -> None:
         self._http = httpx.AsyncClient(base_url=url, timeout=timeout, headers=_headers(key))
 
     async def ask(self, call: Call[T]) -> T:
-        """Put a call to the service."""
+        """Send a call and return its result."""
         try:
             response = await self._http.request(call.method, call.path, content=call.content, params=call.query)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -119,7 +123,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._http.aclose()
 
     rank = _async(Calls.rank)

@@ -1,4 +1,4 @@
-"""What a service refuses, as the errors that the engine would have raised in process."""
+"""Converts error responses of the service to the exceptions that an in-process ranker raises."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ STATUSES: dict[int, type[RankloopError]] = {
 KINDS: dict[str | None, type[RankloopError]] = {
     kind.__name__: kind for kind in (UnknownDecision, ConflictingDecision, Quarantined)
 }
-"""Errors that are more precise than their status."""
+"""Exceptions that are more specific than their status code."""
 _problem = msgspec.json.Decoder(Problem).decode
 
 
 def refusal(status: int, body: bytes) -> RankloopError:
-    """The error of an answer that is no success."""
+    """Return the exception of an error response."""
     try:
-        made = _error(status, _problem(body))
+        error = _error(status, _problem(body))
     except msgspec.DecodeError:
-        made = ServiceError(f"the service answered with status {status}.")
-    made.status = status
-    return made
+        error = ServiceError(f"the service answered with status {status}.")
+    error.status = status
+    return error
 
 
-def _error(status: int, told: Problem) -> RankloopError:
-    if told.field is not None and told.accepted is not None:
-        return InvalidInput(told.field, Words(told.given or ""), told.accepted, told.meant)
-    made = (KINDS.get(told.kind) or STATUSES.get(status, ServiceError))(told.detail)
-    made.field = told.field
-    return made
+def _error(status: int, problem: Problem) -> RankloopError:
+    if problem.field is not None and problem.accepted is not None:
+        return InvalidInput(problem.field, Words(problem.given or ""), problem.accepted, problem.meant)
+    error = (KINDS.get(problem.kind) or STATUSES.get(status, ServiceError))(problem.detail)
+    error.field = problem.field
+    return error
 
 
 def unreached(host: str | None, port: int, error: Exception) -> Unavailable:
-    """The error of a request that got no answer."""
-    made = Unavailable(f"no answer from {host}:{port} ({type(error).__name__}).")
-    made.status = 0
-    return made
+    """Return the exception of a request without a response."""
+    unavailable = Unavailable(f"no answer from {host}:{port} ({type(error).__name__}).")
+    unavailable.status = 0
+    return unavailable

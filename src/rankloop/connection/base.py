@@ -1,4 +1,4 @@
-"""`Connection`: all that one can do with rankers, wherever they are."""
+"""`Connection`: the operations on rankers, wherever they are."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rankloop.schema.ranker_fields import RankerFields
 class Connection(Protocol):
     """Rankers by name: in memory, in a file, in a database or behind a service, with the same answers and errors.
 
-    What is given wrong raises `InvalidInput` or `Unsupported`; a name of nothing `NotFound`; an id or settings that do
-    not go with what is there `Conflict`; a log or a service that cannot be reached `Unavailable`.
+    Invalid arguments raise `InvalidInput` or `Unsupported`, unknown names `NotFound`, and an id or settings that
+    contradict the current state `Conflict`. A log or a service that cannot be reached raises `Unavailable`.
     """
 
     def put_ranker(
@@ -22,31 +22,31 @@ class Connection(Protocol):
         config: RankerSettings | Mapping[str, object] | None = None,
         **fields: Unpack[RankerFields],
     ) -> RankerAnswer:
-        """Create a ranker, or adjust it: settings that are not named stay as they are.
+        """Create a ranker, or change its settings; adjustable settings that are not given keep their values.
 
-        Settings that decide what is learned do not change: `Conflict`.
+        A setting that determines what was learned cannot change: `Conflict`.
         """
 
     def ranker(self, ranker: str) -> RankerAnswer:
-        """One ranker: its settings, how far it is, and how it does."""
+        """Return the settings, counts and results of a ranker."""
 
     def rankers(self) -> list[RankerAnswer]:
-        """All rankers."""
+        """Return all rankers."""
 
     def delete_ranker(self, ranker: str) -> None:
-        """Delete a ranker; its log stays."""
+        """Delete a ranker; its log is kept."""
 
     def put_items(self, ranker: str, items: Sequence[Item | ItemFields]) -> None:
-        """Add or change items: all of them, or none."""
+        """Add or change items, all of them or none."""
 
     def items(self, ranker: str, *, limit: int = 1000, offset: int = 0) -> list[Item]:
-        """Items in the order in which they were added."""
+        """Return items in the order in which they were added."""
 
     def item(self, ranker: str, id: str) -> Item:
-        """One item as it is now."""
+        """Return one item."""
 
     def remove_item(self, ranker: str, id: str) -> None:
-        """List an item no more; where its id is put again, it is a new item."""
+        """Remove an item; if its id is added again, it is a new item."""
 
     def rank(
         self,
@@ -65,7 +65,7 @@ class Connection(Protocol):
         strict: bool = False,
         decision: str | None = None,
     ) -> RankAnswer:
-        """Decide a list; `schema.RankRequest` says what each of the options is."""
+        """Decide a list; `schema.RankRequest` describes the options."""
 
     def feedback(
         self,
@@ -80,16 +80,16 @@ class Connection(Protocol):
         final: bool = False,
         regret: float | None = None,
     ) -> Receipt:
-        """Tell what happened to a list; `schema.FeedbackEvent` says what each of the options is."""
+        """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
 
     def withdraw(self, ranker: str, decision: str) -> Receipt:
-        """Say that a list was never shown: nothing is learned from it."""
+        """Withdraw a decision whose list was never shown; nothing is learned from it."""
 
     def close(self) -> None:
-        """Keep everything, and let go of files and connections."""
+        """Store the state and close files and connections."""
 
     def __enter__(self) -> Self:
-        """The connection itself; the end of the block closes it."""
+        """Return the connection, which is closed at the end of the block."""
 
     def __exit__(self, *error: object) -> None:
-        """Close it."""
+        """Close the connection."""

@@ -1,4 +1,4 @@
-"""Rankers in this process, over a log in memory, in a file or in a PostgreSQL database."""
+"""`LocalConnection`: rankers in this process, over a log in memory, in a file or in a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from rankloop.schema import (
     RankRequest,
     Receipt,
 )
-from rankloop.schema.accepted_values import whole
-from rankloop.schema.ranker_fields import RankerFields, named
+from rankloop.schema.accepted_values import integer_range
+from rankloop.schema.ranker_fields import RankerFields, merge_settings
 from rankloop.schema.service_settings import ServiceSettings
 
 MEMORY = ":memory:"
@@ -31,14 +31,14 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-def _with(
+def _takes_fields_of(
     payload: Callable[P, A], names: Sequence[str]
-) -> Callable[[Callable[[Local, str, A], B]], Callable[Concatenate[Local, str, P], B]]:
-    """Let a method that takes a payload take the fields of the payload instead."""
+) -> Callable[[Callable[[LocalConnection, str, A], B]], Callable[Concatenate[LocalConnection, str, P], B]]:
+    """Return a decorator that lets a method take the fields of a payload instead of the payload."""
 
-    def of(method: Callable[[Local, str, A], B]) -> Callable[Concatenate[Local, str, P], B]:
+    def decorate(method: Callable[[LocalConnection, str, A], B]) -> Callable[Concatenate[LocalConnection, str, P], B]:
         @wraps(method)
-        def call(self: Local, ranker: str, /, *args: P.args, **fields: P.kwargs) -> B:
+        def call(self: LocalConnection, ranker: str, /, *args: P.args, **fields: P.kwargs) -> B:
             for name in fields:
                 if name not in names:
                     raise TypeError(f"{method.__name__}() got an unexpected keyword argument {name!r}")
@@ -46,16 +46,16 @@ def _with(
 
         return call
 
-    return of
+    return decorate
 
 
-class Local:
-    """A connection that needs no service. Any thread may use it; a file or a database is for one process only."""
+class LocalConnection:
+    """A connection without a service. It is thread-safe; only one process may use a file or a database at a time."""
 
-    def __init__(self, place: str) -> None:
-        settings = ServiceSettings() if place == MEMORY else ServiceSettings(log=place)
+    def __init__(self, address: str) -> None:
+        settings = ServiceSettings() if address == MEMORY else ServiceSettings(log=address)
         self._limits = settings.limits
-        self._rankers = RankerRegistry(settings, MemoryStore()) if place == MEMORY else RankerRegistry.open(settings)
+        self._rankers = RankerRegistry(settings, MemoryStore()) if address == MEMORY else RankerRegistry.open(settings)
         self._scheduler = Scheduler(self._rankers, settings.snapshots, lambda ranker, windows: None)
         self._scheduler.start()
 
@@ -66,7 +66,7 @@ class Local:
         self.close()
 
     def close(self) -> None:
-        """Keep everything, and let go of the log."""
+        """Store the state and close the log."""
         self._scheduler.close()
         self._rankers.close()
 
@@ -76,55 +76,55 @@ class Local:
         config: RankerSettings | Mapping[str, object] | None = None,
         **fields: Unpack[RankerFields],
     ) -> RankerAnswer:
-        """Create a ranker, or adjust it; see `Connection.put_ranker`."""
-        self._rankers.put(ranker, named(config, fields))
+        """Create a ranker, or change its settings; see `Connection.put_ranker`."""
+        self._rankers.put(ranker, merge_settings(config, fields))
         return self.ranker(ranker)
 
     def ranker(self, ranker: str) -> RankerAnswer:
-        """One ranker: its settings, how far it is, and how it does."""
+        """Return the settings, counts and results of a ranker."""
         return self._rankers.find(ranker).answer()
 
     def rankers(self) -> list[RankerAnswer]:
-        """All rankers."""
+        """Return all rankers."""
         return [hosted.answer() for hosted in self._rankers.all()]
 
     def delete_ranker(self, ranker: str) -> None:
-        """Delete a ranker; its log stays."""
+        """Delete a ranker; its log is kept."""
         self._rankers.delete(ranker)
 
     def put_items(self, ranker: str, items: Sequence[Item | ItemFields]) -> None:
-        """Add or change items: all of them, or none."""
+        """Add or change items, all of them or none."""
         self._rankers.put_items(ranker, items)
 
     def items(self, ranker: str, *, limit: int = 1000, offset: int = 0) -> list[Item]:
-        """Items in the order in which they were added."""
+        """Return items in the order in which they were added."""
         for field, value, low, high in (("limit", limit, 1, MAX_PAGE), ("offset", offset, 0, MAX_OFFSET)):
             if not low <= value <= high:
-                raise InvalidInput(field, value, whole(low, high, value))
-        return self._rankers.find(ranker).ranker.items()[offset : offset + limit]
+                raise InvalidInput(field, value, integer_range(low, high, value))
+        return self._rankers.ranker(ranker).items()[offset : offset + limit]
 
     def item(self, ranker: str, id: str) -> Item:
-        """One item as it is now."""
+        """Return one item."""
         return self._rankers.find(ranker).item(id)
 
     def remove_item(self, ranker: str, id: str) -> None:
-        """List an item no more; where its id is put again, it is a new item."""
+        """Remove an item; if its id is added again, it is a new item."""
         self._rankers.remove_item(ranker, id)
 
-    @_with(RankRequest, RankRequest.__struct_fields__)
-    def rank(self, ranker: str, asked: RankRequest) -> RankAnswer:
-        """Decide a list; `schema.RankRequest` says what each of the options is."""
-        ranking, commit = self._rankers.ranker(ranker).submit_rank(asked)
+    @_takes_fields_of(RankRequest, RankRequest.__struct_fields__)
+    def rank(self, ranker: str, request: RankRequest) -> RankAnswer:
+        """Decide a list; `schema.RankRequest` describes the options."""
+        ranking, commit = self._rankers.ranker(ranker).submit_rank(request)
         if commit is not None:
             commit.result()
         return ranking.answer()
 
-    @_with(FeedbackEvent, FeedbackEvent.__struct_fields__)
-    def feedback(self, ranker: str, told: FeedbackEvent) -> Receipt:
-        """Tell what happened to a list; `schema.FeedbackEvent` says what each of the options is."""
+    @_takes_fields_of(FeedbackEvent, FeedbackEvent.__struct_fields__)
+    def feedback(self, ranker: str, event: FeedbackEvent) -> Receipt:
+        """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
         one = self._rankers.ranker(ranker)
-        return one.submit_feedback(told, one.find_decision(told.decision)).result()
+        return one.submit_feedback(event, one.find_decision(event.decision)).result()
 
     def withdraw(self, ranker: str, decision: str) -> Receipt:
-        """Say that a list was never shown: nothing is learned from it."""
-        return self._rankers.find(ranker).ranker.withdraw(decision)
+        """Withdraw a decision whose list was never shown; nothing is learned from it."""
+        return self._rankers.ranker(ranker).withdraw(decision)

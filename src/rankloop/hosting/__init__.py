@@ -1,1 +1,1 @@
-"""Rankers by name over one log: created, changed, replaced and looked after, for a service or in process."""
+"""Several rankers by name over one log: created, changed, rebuilt and maintained, for the service or in process."""

@@ -1,4 +1,4 @@
-"""A challenger for a ranker: a policy rebuilt from the log in the background, compared, and ready to take over."""
+"""Rebuilds a challenger from a ranker's log in the background, and compares it with the active policy."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from rankloop.eventlog.events import skipped_positions
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.replica import Replica
 
-PAUSE = 0.005
-"""Seconds that others may work, after every few hundred entries of a rebuild."""
+PAUSE_SECONDS = 0.005
+"""Pause of a rebuild after every few hundred entries, in which requests are served."""
 log = logging.getLogger("rankloop.service")
 
 
 @dataclass(frozen=True, slots=True)
 class ChallengerStatus:
-    """How far a challenger is: `rebuilding`, `ready` or `failed`; and beside the active policy, once it is there."""
+    """State of a challenger (`rebuilding`, `ready` or `failed`) and its comparison with the active policy."""
 
     state: str
     config: dict[str, Any]
-    position: int
-    comparison: Comparison | None  # with the policy that decided while it was rebuilt
-    problem: str | None = None
+    position: int  # log position up to which it has been rebuilt
+    comparison: Comparison | None  # with the policy that was active during the rebuild
+    problem: str | None = None  # why it failed
 
 
 class ChallengerRebuild:
-    """Follows the log in a thread of its own, compares both policies, and lets the challenger stand by."""
+    """A thread that replays the log with both policies, compares them, and adds the challenger to its ranker."""
 
-    def __init__(self, ranker: Ranker, config: RankerConfig, then: Callable[[], None]) -> None:
-        self._ranker, self.config, self._then = ranker, config, then
+    def __init__(self, ranker: Ranker, config: RankerConfig, on_ready: Callable[[], None]) -> None:
+        self._ranker, self.config, self._on_ready = ranker, config, on_ready
         self._skipped = skipped_positions(ranker.store, ranker.name)
         self._challenger = Replica(config, self._skipped)
         self._comparison: Comparison | None = None
@@ -51,17 +51,17 @@ class ChallengerRebuild:
             active = Replica(ranker.config, self._skipped)
             self._comparison = compare(active, self._challenger, ranker.store.read(ranker.name), self._pause)
             ranker.add_challenger(self._challenger)
-            self._then()
+            self._on_ready()
         except _Stopped:
             return
         except RankloopError as error:
             self._problem = str(error)
         except Exception:
-            log.exception("a policy could not be rebuilt")
-            self._problem = "the log could not be followed; the service's own log says why."
+            log.exception("the rebuild of a challenger failed")
+            self._problem = "the rebuild failed; the cause is in the service's log output."
 
     def _pause(self) -> None:
-        time.sleep(PAUSE)
+        time.sleep(PAUSE_SECONDS)
         if self._stop.is_set():
             raise _Stopped
 
@@ -72,16 +72,16 @@ class ChallengerRebuild:
             return "failed"
         return "rebuilding" if self._thread.is_alive() else "ready"
 
-    def challenger_status(self) -> ChallengerStatus:
-        """How far it is."""
-        told = self._comparison
-        return ChallengerStatus(self.state, self.config.as_mapping(), self._challenger.position, told, self._problem)
+    def status(self) -> ChallengerStatus:
+        """Return the state of the challenger and the comparison."""
+        config, position = self.config.as_mapping(), self._challenger.position
+        return ChallengerStatus(self.state, config, position, self._comparison, self._problem)
 
     def stop(self) -> None:
-        """Give up."""
+        """Stop the thread and wait for its end."""
         self._stop.set()
         self._thread.join()
 
 
 class _Stopped(Exception):
-    """Nobody wants it any more."""
+    """The rebuild was stopped."""

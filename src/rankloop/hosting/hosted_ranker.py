@@ -1,4 +1,4 @@
-"""A ranker that is answered for, or one that is set aside."""
+"""A ranker of a registry: one that serves, or one that is quarantined."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rankloop.errors import InvalidInput, NotFound
+from rankloop.errors import InvalidInput, NotFound, Quarantined
 from rankloop.hosting.challenger_rebuild import ChallengerRebuild
 from rankloop.schema import Quarantine, RankerAnswer
 from rankloop.serving import Item, Ranker
@@ -15,46 +15,52 @@ from rankloop.serving import Item, Ranker
 
 @dataclass(slots=True, eq=False)
 class HostedRanker:
-    """A ranker by its name. One whose log cannot be replayed is there too: it says so, and does nothing else."""
+    """A ranker with its name and its challenger. A ranker whose log cannot be replayed is kept too, in quarantine."""
 
     name: str
-    log: str  # the name of its log
-    settings: Mapping[str, Any]  # as the log said at the start, for one that is set aside
-    held: Ranker | None
-    set_aside: Quarantine | None = None
-    changing: threading.Lock = field(default_factory=threading.Lock)  # its items, one change after the other
-    rebuild: ChallengerRebuild | None = None  # of another policy
+    log: str  # name of its log
+    settings: Mapping[str, Any]  # as the log stated them at the start, for a quarantined ranker
+    opened: Ranker | None  # None if it could not be opened
+    start_quarantine: Quarantine | None = None  # why it could not be opened
+    changing: threading.Lock = field(default_factory=threading.Lock)  # held while its items change
+    rebuild: ChallengerRebuild | None = None  # of its challenger
 
     @property
     def ranker(self) -> Ranker:
-        """The ranker; `Quarantined` where it is set aside."""
-        if self.held is None or self.quarantine is not None:
-            raise (self.quarantine or Quarantine(0, "it could not be opened")).error()
-        return self.held
+        """The ranker; raises `Quarantined` if it is quarantined."""
+        ranker = self.opened
+        if ranker is None or ranker.quarantine is not None:
+            raise self.quarantine_error()
+        return ranker
 
     @property
     def quarantine(self) -> Quarantine | None:
-        """Where and why it was set aside, if it was."""
-        return self.set_aside or (None if self.held is None else self.held.quarantine)
+        """Position and reason of the quarantine, if there is one."""
+        return self.start_quarantine or (None if self.opened is None else self.opened.quarantine)
+
+    def quarantine_error(self) -> Quarantined:
+        """Return the error of every request to a quarantined ranker."""
+        return (self.quarantine or Quarantine(0, "it could not be opened")).error()
 
     def answer(self) -> RankerAnswer:
-        """The ranker, how far it is, and how it does."""
-        aside = self.quarantine
-        if aside is not None:
-            return RankerAnswer(self.name, dict(self.settings), 0, 0, 0, 0, aside.position, quarantine=aside)
+        """Return the ranker's settings, counts and results."""
+        quarantine = self.quarantine
+        if quarantine is not None:
+            settings = dict(self.settings)
+            return RankerAnswer(self.name, settings, 0, 0, 0, 0, quarantine.position, quarantine=quarantine)
         ranker = self.ranker
-        now = ranker.overview(hours=0.0)
-        told: dict[str, Any] = {
+        overview = ranker.overview(hours=0.0)
+        results: dict[str, Any] = {
             **ranker.counts(),
-            "guardrail_tripped": now.guardrail_tripped,
-            "groups": now.groups,
-            "lift": now.lift,
+            "guardrail_tripped": overview.guardrail_tripped,
+            "groups": overview.groups,
+            "lift": overview.lift,
         }
-        return RankerAnswer(self.name, ranker.config.as_mapping(), **told, version=ranker.version)
+        return RankerAnswer(self.name, ranker.config.as_mapping(), **results, version=ranker.version)
 
     def item(self, id: str) -> Item:
-        """One item; `NotFound` where there is none."""
+        """Return one item; raise `NotFound` if it does not exist."""
         try:
             return self.ranker.item(id)
         except InvalidInput:
-            raise NotFound(f"item {id!r} is not one of this ranker's.") from None
+            raise NotFound(f"item {id!r} does not exist in this ranker.") from None

@@ -1,4 +1,4 @@
-"""One process serves a log: two would each know only half of what was learned."""
+"""A lock that lets only one process serve a log file: two would each learn only half of the feedback."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from rankloop.errors import RankloopError
 from rankloop.eventlog import StoreUnavailable
 
 
-def hold(log: str) -> IO[str] | None:
-    """A claim on a log file, until it is closed or the process ends, however it ends."""
+def lock_log(log: str) -> IO[str] | None:
+    """Lock a log file until the returned file is closed or the process ends, also by a crash."""
     try:
         import fcntl
     except ModuleNotFoundError:  # pragma: no cover
-        return None  # a system without such claims
-    place = Path(f"{Path(log).resolve()}.lock")  # a link is the same log
+        return None  # a system without file locks
+    path = Path(f"{Path(log).resolve()}.lock")  # resolved, since a symbolic link names the same log
     try:
-        claim = place.open("a", encoding="utf-8")
+        lock = path.open("a", encoding="utf-8")
     except OSError as error:
         raise StoreUnavailable(f"{log} cannot be opened as a log ({error.strerror}).") from None
     try:
-        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        claim.close()
-        raise RankloopError(f"{log} is being served by another process; end that one, or name another file.") from None
-    return claim
+        lock.close()
+        raise RankloopError(
+            f"{log} is being served by another process; stop that process, or use another file."
+        ) from None
+    return lock

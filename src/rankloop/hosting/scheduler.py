@@ -1,4 +1,4 @@
-"""A thread that closes feedback windows and keeps snapshots."""
+"""A thread that closes feedback windows and stores snapshots."""
 
 from __future__ import annotations
 
@@ -16,54 +16,62 @@ log = logging.getLogger("rankloop.service")
 
 
 class Scheduler:
-    """Calls every ranker once in a while; a ranker that fails does not stop the others."""
+    """Maintains every ranker at a fixed interval; a ranker that fails does not stop the others.
+
+    Args:
+        rankers: the rankers to maintain.
+        snapshots: when to store a snapshot.
+        on_windows_closed: called with a ranker's name and the number of feedback windows that were closed.
+        every: seconds between two rounds.
+    """
 
     def __init__(
         self,
         rankers: RankerRegistry,
         snapshots: SnapshotSettings,
-        closed: Callable[[str, int], None],
+        on_windows_closed: Callable[[str, int], None],
         *,
         every: float = 1.0,
     ) -> None:
-        self._rankers, self._snapshots, self._closed, self._every = rankers, snapshots, closed, every
-        self._kept: dict[HostedRanker, tuple[int, float]] = {}  # position of the last snapshot, and when that was
-        self._end = threading.Event()
+        self._rankers, self._snapshots, self._every = rankers, snapshots, every
+        self._on_windows_closed = on_windows_closed
+        self._last_snapshots: dict[HostedRanker, tuple[int, float]] = {}  # log position and monotonic time
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rankloop-scheduler", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """End, after what is being done."""
-        self._end.set()
+        """Stop the thread after the round under way."""
+        self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._end.wait(self._every):
-            self.once()
+        while not self._stop.wait(self._every):
+            self.run_once()
 
-    def once(self) -> None:
-        """Look after every ranker."""
-        there = list(self._rankers)
-        for hosted in there:
+    def run_once(self) -> None:
+        """Close the due feedback windows and store the due snapshots of every ranker."""
+        rankers = list(self._rankers)
+        for hosted in rankers:
             try:
                 closed = hosted.ranker.tick()
                 if closed:
-                    self._closed(hosted.name, closed)
-                self._keep(hosted)
+                    self._on_windows_closed(hosted.name, closed)
+                self._store_snapshot_if_due(hosted)
             except RankloopError as error:
                 log.warning("ranker %s: %s", hosted.name, error)
             except Exception:
-                log.exception("ranker %s could not be looked after", hosted.name)
-        for gone in self._kept.keys() - set(there):
-            del self._kept[gone]
+                log.exception("the maintenance of ranker %s failed", hosted.name)
+        for deleted in self._last_snapshots.keys() - set(rankers):
+            del self._last_snapshots[deleted]
 
-    def _keep(self, hosted: HostedRanker) -> None:
+    def _store_snapshot_if_due(self, hosted: HostedRanker) -> None:
         now, position = time.monotonic(), hosted.ranker.position
-        at, then = self._kept.setdefault(hosted, (position, now))
-        old = now - then >= 60.0 * self._snapshots.minutes
-        if position > at and (old or position - at >= self._snapshots.entries):
-            self._kept[hosted] = (hosted.ranker.snapshot(), now)
+        last_position, last_time = self._last_snapshots.setdefault(hosted, (position, now))
+        is_old = now - last_time >= 60.0 * self._snapshots.minutes
+        if position > last_position and (is_old or position - last_position >= self._snapshots.entries):
+            self._last_snapshots[hosted] = (hosted.ranker.snapshot(), now)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import rel_entr, xlogy
 
+from rankloop.special_functions import rel_entr, xlogy
 from rankloop.types import FloatArray
 
 

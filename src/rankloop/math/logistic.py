@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit as sigmoid
 
 from rankloop.math.factor import positive_eigen
 from rankloop.math.kernels import gram
 from rankloop.math.linear import dot, stacked
+from rankloop.special_functions import expit as sigmoid
 from rankloop.types import FloatArray
 
 __all__ = ["curvature", "fit", "hessian", "pull", "sigmoid", "softplus"]

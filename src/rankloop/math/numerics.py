@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import llvmlite.binding
-import numba
-import numpy as np
-import scipy
-
 KERNELS = 2
 """Version of the kernels; raised by every change that alters a last bit of a decision or of a learned state."""
 
@@ -19,5 +14,10 @@ def version() -> str:
 
     Where two versions are equal, equal states, requests and random keys give equal lists, bit for bit.
     """
+    import llvmlite.binding  # imported late, since nothing else needs SciPy at the start
+    import numba
+    import numpy as np
+    import scipy
+
     libraries = f"numpy {np.__version__} scipy {scipy.__version__} numba {numba.__version__}"
     return f"{KERNELS} {libraries} {llvmlite.binding.get_host_cpu_name()}"

@@ -1,4 +1,4 @@
-"""What crosses an edge, each defined once: rank requests, feedback, items, settings and answers. Needs no NumPy."""
+"""Requests, feedback, items, settings and answers, each defined once as a typed structure. Needs no NumPy."""
 
 from rankloop.schema.answers import (
     GroupSummary,

@@ -1,4 +1,4 @@
-"""What a ranker answers, in process and over HTTP alike."""
+"""Answers of a ranker, the same in process and over HTTP."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rankloop.errors import Quarantined
 
 
 class RankedItem(Struct, frozen=True, gc=False):
-    """One place of a list, and why this item stands there.
+    """One slot of a list: the item, and the numbers that put it there.
 
-    `score` is what the place was given for: `estimate` plus what exploring added. `uncertainty` is one standard
-    deviation of the estimate; `prior_share` how much of it is still what was believed before the first click;
-    `exploration_share` how much of the score is exploring.
-    None where a policy has no such number.
+    `score` is the number that was ranked: `estimate` plus an exploration bonus or draw. `uncertainty` is one standard
+    deviation of the estimate. `prior_share` is the fraction of the estimate that is still the prior's, and
+    `exploration_share` the fraction of the score that is exploration. A number is None if the policy has no such
+    number.
     """
 
     item: str
-    rule: str  # ranked, pinned, random, or control: the caller's order, or the default order
+    rule: str  # ranked, pinned, random, or control (the caller's order or the default order)
     score: float | None = None
     estimate: float | None = None
     uncertainty: float | None = None
@@ -29,17 +29,17 @@ class RankedItem(Struct, frozen=True, gc=False):
 
 
 class PropensityAnswer(Struct, frozen=True, omit_defaults=True):
-    """Probabilities of a list under its policy and state.
+    """Probabilities of a list under its policy and state (its propensity).
 
-    `deterministic`: no other list was possible, all of them are 1 and are not written down. `exact`: computed, without
-    errors. `monte-carlo`: counted in so many draws, with standard errors.
+    `kind` is `deterministic` (no other list was possible; all probabilities are 1 and are omitted), `exact` (computed
+    in closed form) or `monte-carlo` (estimated from `draws` draws, with standard errors).
     """
 
     kind: str
     draws: int
-    list: float | None = None  # that the whole list is shown
-    prefix: tuple[float, ...] | None = None  # that it begins like this, to each slot
-    slot: tuple[float, ...] | None = None  # that each slot shows what it shows
+    list: float | None = None  # probability of the whole list
+    prefix: tuple[float, ...] | None = None  # probability of the list up to each slot
+    slot: tuple[float, ...] | None = None  # probability that each slot shows its item
     list_error: float | None = None
     prefix_error: tuple[float, ...] | None = None
     slot_error: tuple[float, ...] | None = None
@@ -51,22 +51,22 @@ class RankAnswer(Struct, frozen=True):
     id: str = field(name="decision")
     segment: str
     policy: str
-    group: str  # treatment, or control: the caller's own order, or the default order
+    group: str  # treatment, or control (the caller's order or the default order)
     items: tuple[RankedItem, ...]
     propensity: PropensityAnswer | None = None
-    ignored: tuple[str, ...] = ()  # ids of the request that said nothing: of no item, or of one that may not be listed
+    ignored: tuple[str, ...] = ()  # ids of the request without an item that may be listed
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The items in order."""
+        """Return the ids of the items in order."""
         return tuple(listed.item for listed in self.items)
 
 
 class Receipt(Struct, frozen=True, gc=False):
-    """What became of feedback.
+    """Status of a feedback event.
 
-    `learned`; `counted`: a list of the control group that teaches nothing; `kept`: waits for the window; `late`;
-    `duplicate`; or `withdrawn`.
+    `learned`; `ignored` (a decision of the control group from which the policy does not learn); `pending` (until the
+    feedback window closes); `late`; `duplicate`; or `withdrawn`.
     """
 
     decision: str
@@ -74,7 +74,7 @@ class Receipt(Struct, frozen=True, gc=False):
 
 
 class BulkAnswer(Struct, frozen=True):
-    """What became of one of many: its receipt, or why it was refused."""
+    """Status of one event of a bulk request, or the reason why it was refused."""
 
     decision: str
     status: str
@@ -82,53 +82,53 @@ class BulkAnswer(Struct, frozen=True):
 
 
 class BulkAnswers(Struct, frozen=True):
-    """In the order of the events."""
+    """Answers to a bulk request, in the order of the events."""
 
     results: list[BulkAnswer]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """Lists of the policy, or of the control group."""
+    """Results of one A/B group: treatment or control."""
 
     lists: int
-    settled: int  # their outcome is known
+    settled: int  # decisions whose outcome is known
     clicked: int
-    click_through: float | None  # clicked of settled
-    low: float | None  # a 95 % interval
+    click_through: float | None  # clicked / settled
+    low: float | None  # 95 % interval of the click-through
     high: float | None
     value: float
-    regret: float | None  # lost against the best list, over all lists where that is known
-    regret_lists: int  # how many those are
+    regret: float | None  # mean value lost compared with the best list, where that is known
+    regret_lists: int  # decisions with a known regret
     exploration_share: float | None
-    explored: int  # lists that exploring changed, where that was looked at
+    explored: int  # lists that exploration changed, among those where this was determined
 
 
 @dataclass(frozen=True, slots=True)
 class Lift:
-    """Click-through of the policy beside the control group's: the difference with a 95 % interval."""
+    """Difference of the click-through between treatment and control, with a 95 % interval."""
 
     difference: float
     low: float
     high: float
-    share: float | None  # the difference as a share of control's
-    better: float  # probability that the policy is better
+    share: float | None  # the difference as a fraction of control's click-through
+    better: float  # probability that treatment is better
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Where and why a ranker was set aside: it answers no more, and all others do."""
+    """Position and reason for which a ranker is quarantined: it refuses all requests; other rankers keep serving."""
 
-    position: int  # of the event that could not be applied
+    position: int  # of the log event that could not be applied
     reason: str
 
     def error(self) -> Quarantined:
-        """The error of every request to this ranker."""
+        """Return the error of every request to this ranker."""
         return Quarantined(f"the ranker is quarantined at log position {self.position}: {self.reason}.")
 
 
 class RankerAnswer(Struct, frozen=True):
-    """A ranker, how far it is, and how it does."""
+    """A ranker: its settings, counts and results."""
 
     name: str
     config: dict[str, Any]
@@ -137,11 +137,11 @@ class RankerAnswer(Struct, frozen=True):
     decisions: int
     open_decisions: int
     position: int
-    guardrail_tripped: str | None = None  # why the guard fell back to the control order, if it did
+    guardrail_tripped: str | None = None  # reason why the guardrail fell back to control, if it did
     groups: dict[str, GroupSummary] = {}
     lift: Lift | None = None
     version: int = 0  # of the configuration
-    quarantine: Quarantine | None = None  # where and why it was set aside, if it was
+    quarantine: Quarantine | None = None
 
 
 class RankersAnswer(Struct, frozen=True):
@@ -151,14 +151,14 @@ class RankersAnswer(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True, omit_defaults=True):
-    """What went wrong (RFC 9457), with all that makes the same error of it at the other end."""
+    """An error (RFC 9457), with everything a client needs to raise the same exception."""
 
     title: str
     status: int
     detail: str
-    field: str | None = None  # dotted name of what was wrong
+    field: str | None = None  # dotted name of the invalid field
     type: str = "about:blank"
-    kind: str | None = None  # the class of the error
-    given: str | None = None  # the value that was wrong, shortened
-    accepted: str | None = None  # what would have been fine
-    meant: str | None = None  # the name that was probably meant
+    kind: str | None = None  # class of the exception
+    given: str | None = None  # invalid value, shortened
+    accepted: str | None = None  # accepted values in words
+    meant: str | None = None  # existing name that is close to the unknown one

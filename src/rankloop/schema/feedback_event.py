@@ -1,4 +1,4 @@
-"""What happened to a list."""
+"""`FeedbackEvent`: clicks, values or "no click", reported for a decision."""
 
 from __future__ import annotations
 
@@ -19,34 +19,49 @@ Values = Annotated[
     Meta(extra={"accepted": "a list of numbers, one for each slot (numbers by item are item_values)"}),
 ]
 ItemValues = Annotated[Mapping[Id, Number], Meta(extra={"accepted": "a mapping from items of this list to numbers"})]
-FORMS = ("clicked", "items", "values", "item_values")
-"""One of them says what happened."""
+OUTCOME_FIELDS = ("clicked", "items", "values", "item_values")
+"""Alternative fields for the outcome; an event has at most one of them."""
 
 
 class FeedbackEvent(Payload, frozen=True):
-    """Feedback for a decision: clicked slots, or items, or numbers; an empty list: seen, and nothing happened."""
+    """Feedback for a decision: clicked slots, clicked items, or values. An empty list means seen and not clicked."""
 
-    decision: Annotated[Id, Meta(description="id of the decision")]
+    decision: Annotated[Id, Meta(description="Id of the decision.")]
     clicked: Annotated[
-        Sequence[Slot] | None, Meta(description="slots, from 0, that were clicked; empty: seen, and nothing happened")
+        Sequence[Slot] | None,
+        Meta(description="Slots that were clicked, counted from 0; an empty list means that nothing was clicked."),
     ] = None
-    items: Annotated[Sequence[Id] | None, Meta(description="ids that were clicked, instead of slots")] = None
+    items: Annotated[
+        Sequence[Id] | None, Meta(description="Ids of the items that were clicked, as an alternative to `clicked`.")
+    ] = None
     values: Annotated[
-        Values | None, Meta(description="amounts (of a purchase, seconds watched), one for each slot, instead")
+        Values | None,
+        Meta(
+            description="Values such as purchase amounts or seconds watched, one for each slot, as an alternative to"
+            " `clicked`."
+        ),
     ] = None
-    item_values: Annotated[ItemValues | None, Meta(description="amounts by item id, instead")] = None
-    event: Annotated[Id | None, Meta(description="your id of the event; the same event twice counts once")] = None
-    final: Annotated[bool, Meta(description="nothing more will come for this list: do not wait for the window")] = False
+    item_values: Annotated[ItemValues | None, Meta(description="Values by item id, as an alternative to `values`.")] = (
+        None
+    )
+    event: Annotated[
+        Id | None, Meta(description="Your id of the event; an event that is sent twice is learned once.")
+    ] = None
+    final: Annotated[
+        bool,
+        Meta(description="Whether this is the last event of the decision, which is then settled without its window."),
+    ] = False
     regret: Annotated[
-        Regret | None, Meta(description="value lost against the best list, where it is known (simulated visitors)")
+        Regret | None,
+        Meta(description="Value lost compared with the best list, if it is known (simulated visitors)."),
     ] = None
 
     def __post_init__(self) -> None:
-        """Refuse an event that says twice what happened, or whose id cannot be printed."""
+        """Refuse an event with two outcomes, and an id that cannot be printed."""
         if self.event is not None:
             printable("event", self.event)
-        if (self.clicked, self.items, self.values, self.item_values).count(None) < len(FORMS) - 1:
-            first, second = [name for name in FORMS if getattr(self, name) is not None][:2]
+        if (self.clicked, self.items, self.values, self.item_values).count(None) < len(OUTCOME_FIELDS) - 1:
+            first, second = [name for name in OUTCOME_FIELDS if getattr(self, name) is not None][:2]
             raise InvalidInput(second, getattr(self, second), f"only {first}")
 
     def by_slot(self, listed: Sequence[str | None]) -> list[float]:

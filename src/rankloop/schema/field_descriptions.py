@@ -1,4 +1,4 @@
-"""Every field of a payload in words: for the settings page and for people who ask."""
+"""Describes every field of a payload in words, for the settings reference and the command line."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rankloop.schema.base import Payload, defaults, readers
+from rankloop.schema.base import Payload, field_defaults, field_readers
 
 
 @dataclass(frozen=True)
 class FieldDescription:
-    """A field, as a page tells it."""
+    """One field of a payload as a reference page shows it."""
 
     name: str
-    type: str  # as JSON has it
-    default: str  # "required" where there is none
-    accepted: str
+    type: str  # a JSON type in words
+    default: str  # JSON, or "required"
+    accepted: str  # values that are accepted, in words
     description: str
 
 
 class Schema(msgspec.Struct):
-    """The part of a JSON schema that says of which type a field is."""
+    """The part of a JSON schema that states the type of a field."""
 
     type: str = "any"
     any_of: list[Schema] = msgspec.field(name="anyOf", default_factory=list)
@@ -30,9 +30,9 @@ class Schema(msgspec.Struct):
     description: str = ""
 
 
-def described(kind: type[Payload]) -> list[FieldDescription]:
-    """All fields of a payload, in their order."""
-    usual, known = defaults(kind), readers(kind)
+def describe_fields(kind: type[Payload]) -> list[FieldDescription]:
+    """Return the descriptions of all fields of a payload, in their order."""
+    default, reader = field_defaults(kind), field_readers(kind)
     _, components = msgspec.json.schema_components([kind])
     properties = msgspec.convert(components[kind.__name__]["properties"], dict[str, Schema])
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
@@ -40,8 +40,8 @@ def described(kind: type[Payload]) -> list[FieldDescription]:
         FieldDescription(
             name,
             _type(properties[name]),
-            "required" if field.required else _default(usual[name]),
-            known[name].accepted,
+            "required" if field.required else _default(default[name]),
+            reader[name].accepted,
             properties[name].description,
         )
         for name, field in fields.items()

@@ -1,4 +1,4 @@
-"""An item: something that can be listed."""
+"""`Item`: an object that can be listed, and its prior."""
 
 from __future__ import annotations
 
@@ -9,58 +9,61 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from rankloop.schema.base import Payload, unchecked
+from rankloop.schema.base import Payload, construct_unchecked
 from rankloop.schema.identifiers import Id, printable
 from rankloop.schema.limits import MAX_AMOUNT, MAX_POSITION, MAX_PRIOR_SEGMENTS, MAX_PRIOR_STRENGTH
 from rankloop.schema.rank_request import Number
 
 Price = Annotated[float, Meta(ge=0.0, le=MAX_AMOUNT)]
 Strength = Annotated[float, Meta(ge=0.0, le=MAX_PRIOR_STRENGTH)]
-Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
 Position = Annotated[float, Meta(ge=-MAX_POSITION, le=MAX_POSITION)]
 
 
 class SegmentPrior(Payload, frozen=True):
-    """What another ranker says of an item in one segment."""
+    """A prior score of an item in one segment, such as the score of another ranker."""
 
     where: ClassVar[str] = "prior"
 
-    score: Annotated[Number, Meta(description="mean outcome in the objective's units")]
-    strength: Annotated[Strength, Meta(description="number of observations that the score is worth")]
+    score: Annotated[Number, Meta(description="Expected outcome in the units of the objective.")]
+    strength: Annotated[Strength, Meta(description="Weight of the score, as a number of observations.")]
 
 
 class Prior(SegmentPrior, frozen=True, omit_defaults=True):
-    """What another ranker says of an item."""
+    """A prior score of an item, such as the score of another ranker."""
 
     segments: Annotated[
         dict[Id, SegmentPrior],
-        Meta(max_length=MAX_PRIOR_SEGMENTS, description="scores by segment, each in place of the one above"),
+        Meta(max_length=MAX_PRIOR_SEGMENTS, description="Scores by segment, which replace the general score there."),
     ] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse names that no segment can have."""
+        """Refuse names that are not valid for a segment."""
         for segment in self.segments:
             printable("segments", segment)
 
     def in_segment(self, segment: str | None) -> SegmentPrior:
-        """What it says of the item in a segment; None: in those of which it says nothing."""
+        """Return the prior in a segment; None stands for the segments without a separate score."""
         return self if segment is None else self.segments.get(segment, self)
 
 
 class ItemBody(Payload, kw_only=True, frozen=True):
-    """An item, its id apart."""
+    """An item without its id."""
 
     features: Annotated[
-        tuple[Number, ...] | None, Meta(description="features, where the ranker has them (ranker.dim)")
+        tuple[Number, ...] | None, Meta(description="Features of the item, if the ranker uses features (`dim`).")
     ] = None
-    price: Annotated[Price, Meta(description="value of a click, where the objective is revenue")] = 0.0
-    enabled: Annotated[bool, Meta(description="whether it may be listed")] = True
-    prior: Annotated[Prior | None, Meta(description="score of another ranker to start from")] = None
+    price: Annotated[Price, Meta(description="Value of a click, if the objective is revenue.")] = 0.0
+    enabled: Annotated[bool, Meta(description="Whether the item may be listed.")] = True
+    prior: Annotated[
+        Prior | None, Meta(description="Prior score from which learning starts, such as the score of another ranker.")
+    ] = None
     coverage: Annotated[
-        tuple[Share, ...] | None, Meta(description="share of each topic that it covers (ranker.coverage)")
+        tuple[Fraction, ...] | None,
+        Meta(description="Fraction of each topic that the item covers, if the ranker uses topics (`coverage`)."),
     ] = None
     default_position: Annotated[
-        Position | None, Meta(description="place in the default order: smaller first, items without one last")
+        Position | None, Meta(description="Sort key of the default order: smaller first, items without one last.")
     ] = None
 
 
@@ -69,7 +72,7 @@ class Item(ItemBody, frozen=True):
 
     where: ClassVar[str] = "item"
 
-    id: Annotated[Id, Meta(description="id, printable, unique among the ranker's items")]
+    id: Annotated[Id, Meta(description="Id of the item: printable, and unique within the ranker.")]
 
     def __post_init__(self) -> None:
         """Refuse an id that cannot be printed."""
@@ -86,29 +89,30 @@ class Item(ItemBody, frozen=True):
         coverage: Sequence[float] | None,
         default_position: float | None,
     ) -> Item:
-        """An item as a log or a table has it: what was accepted once, perhaps by an older version, stays accepted."""
+        """Return an item of a log or a table without checks: an older version may have accepted it."""
         rows = {
             name: None if row is None else tuple(row) for name, row in (("features", features), ("coverage", coverage))
         }
-        made = unchecked(
+        item = construct_unchecked(
             cls, id="-", price=price, enabled=enabled, prior=prior, default_position=default_position, **rows
         )
-        force_setattr(made, "id", id)  # not by the constructor, which would check it
-        return made
+        force_setattr(item, "id", id)  # the constructor would check it
+        return item
 
     def as_mapping(self) -> dict[str, object]:
-        """What `of` accepts, what is not known left out."""
-        told: dict[str, object] = msgspec.to_builtins(self)
-        return {name: value for name, value in told.items() if value is not None}
+        """Return the fields that are not None, in the form that `of` accepts."""
+        fields: dict[str, object] = msgspec.to_builtins(self)
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 ItemFields = Mapping[str, object]
-"""An item as a mapping, which `Item.of` reads."""
+"""An item as a mapping, in the form that `Item.of` accepts."""
 
 
 def logged_prior(score: float, strength: float, segments: Mapping[str, Mapping[str, float]]) -> Prior:
-    """A prior as a log or a snapshot has it: what was accepted once stays accepted."""
+    """Return a prior of a log or a snapshot without checks: an older version may have accepted it."""
     each = {
-        name: unchecked(SegmentPrior, score=one["score"], strength=one["strength"]) for name, one in segments.items()
+        name: construct_unchecked(SegmentPrior, score=one["score"], strength=one["strength"])
+        for name, one in segments.items()
     }
-    return unchecked(Prior, score=score, strength=strength, segments=each)
+    return construct_unchecked(Prior, score=score, strength=strength, segments=each)

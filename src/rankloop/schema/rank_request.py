@@ -1,4 +1,4 @@
-"""What is asked for when a list is to be decided."""
+"""`RankRequest`: the options of a request for a list."""
 
 from __future__ import annotations
 
@@ -22,38 +22,51 @@ Pins = Annotated[Mapping[Slot, Id], Meta(extra={"accepted": "a mapping from slot
 
 
 class RankRequest(Payload, kw_only=True, frozen=True):
-    """A question for a list. All of it is optional."""
+    """A request for a list. Every field is optional."""
 
-    k: Annotated[Length | None, Meta(description="number of items; default: the ranker's slots")] = None
+    k: Annotated[Length | None, Meta(description="Number of items in the list (default: the ranker's slots).")] = None
     budget: Annotated[
         Natural | None,
-        Meta(description="upper limit of the list's length, for policies that choose it; others fill what they can"),
+        Meta(
+            description="Maximum length of the list, for policies that choose the length; other policies fill as many"
+            " slots as they can."
+        ),
     ] = None
     context: Annotated[
-        Sequence[Number] | None, Meta(description="features of the visitor, where the ranker has contexts")
+        Sequence[Number] | None, Meta(description="Features of the visitor, if the ranker uses a context.")
     ] = None
     candidates: Annotated[
-        Ids | None, Meta(description="ids of the items that may be listed; default: all enabled ones")
+        Ids | None, Meta(description="Ids of the items that may be listed (default: all enabled items).")
     ] = None
-    exclude: Annotated[Ids, Meta(description="ids of items that may not be listed")] = ()
-    pin: Annotated[Pins | None, Meta(description="slot, from 0, to the item that stands there")] = None
-    segment: Annotated[Segment, Meta(description="whose learner decides; a new segment starts from nothing")] = ""
+    exclude: Annotated[Ids, Meta(description="Ids of items that may not be listed.")] = ()
+    pin: Annotated[Pins | None, Meta(description="Mapping from slots, counted from 0, to the items pinned there.")] = (
+        None
+    )
+    segment: Annotated[
+        Segment,
+        Meta(description="Segment of visitors whose learner decides; a new segment starts with nothing learned."),
+    ] = ""
     propensity: Annotated[
         Draws,
-        Meta(description="number of draws that estimate how likely the list was, where that has no closed form"),
+        Meta(
+            description="Number of Monte Carlo draws for the propensity of the list, if it has no closed form; 0"
+            " estimates none."
+        ),
     ] = 0
     order: Annotated[
         Ids | None,
-        Meta(description="your own order, which the control group sees; default: items by default_position"),
+        Meta(description="Order that the control group sees (default: items by `default_position`)."),
     ] = None
-    visitor: Annotated[Id | None, Meta(description="who is asking; the same visitor is always in the same group")] = (
+    visitor: Annotated[Id | None, Meta(description="Id of the visitor; a visitor is always in the same A/B group.")] = (
         None
     )
     strict: Annotated[
-        bool, Meta(description="refuse ids of no item; by default they are ignored and named in the answer")
+        bool,
+        Meta(description="Whether to refuse unknown item ids instead of listing them in `ignored` of the answer."),
     ] = False
     decision: Annotated[
-        Id | None, Meta(description="your id of the decision; the same request with the same id gets the same list")
+        Id | None,
+        Meta(description="Your id of the decision; repeating the same request with the same id returns the same list."),
     ] = None
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The settings of a ranker as keyword arguments."""
+"""The settings of a ranker as typed keyword arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rankloop.schema.ranker_settings import Aggregate, Commit, Guardrail, Mode, 
 
 
 class RankerFields(TypedDict, total=False):
-    """The fields of `RankerSettings`; `policy` and `slots` must be among them where a ranker is created."""
+    """The fields of `RankerSettings`; a new ranker needs `policy` and `slots`."""
 
     policy: str
     slots: int
@@ -36,8 +36,10 @@ class RankerFields(TypedDict, total=False):
     guardrail: Guardrail | bool | None
 
 
-def named(settings: RankerSettings | Mapping[str, object] | None, fields: Mapping[str, object]) -> dict[str, object]:
-    """The settings that a caller has named: those of a structure that differ from their defaults, and keywords."""
+def merge_settings(
+    settings: RankerSettings | Mapping[str, object] | None, fields: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the settings that a caller has chosen: the non-default ones of `settings`, overridden by `fields`."""
     if isinstance(settings, RankerSettings):
-        settings = settings.given()
+        settings = settings.non_default_fields()
     return {**(settings or {}), **fields}

@@ -34,126 +34,153 @@ Mode = Literal["live", "shadow"]
 
 
 class Guardrail(Payload, frozen=True):
-    """When to fall back to the control order: click-through is credibly below control's by more than a share."""
+    """When to fall back to the control order: if the click-through is credibly below control's by more than `drop`."""
 
     where: ClassVar[str] = "ranker.guardrail"
 
-    drop: Annotated[float, Meta(ge=0.0, le=0.99, description="share of control's click-through that may be lost")] = 0.1
+    drop: Annotated[
+        float, Meta(ge=0.0, le=0.99, description="Fraction of control's click-through that may be lost.")
+    ] = 0.1
     error: Annotated[
         float,
-        Meta(ge=1e-9, le=0.5, description="probability that it ever falls back although no more than that is lost"),
+        Meta(ge=1e-9, le=0.5, description="Probability of ever falling back although no more than `drop` is lost."),
     ] = 0.01
-    min_lists: Annotated[int, Meta(ge=1, description="settled lists of each group before it says anything")] = 200
+    min_lists: Annotated[
+        int, Meta(ge=1, description="Number of settled decisions of each group before the guardrail can trip.")
+    ] = 200
 
 
 class RankerSettings(Payload, kw_only=True, frozen=True):
-    """A ranker's settings. All but `policy` and `slots` have defaults."""
+    """Settings of a ranker. All but `policy` and `slots` have defaults."""
 
     where: ClassVar[str] = "ranker"
 
-    policy: Annotated[str, Meta(description="id of a policy of the catalogue")]
-    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="length of the longest list that is asked for")]
-    params: Annotated[Params, Meta(description="parameters of the policy")] = field(default_factory=dict)
-    dim: Annotated[Size | None, Meta(description="number of features of every item, where the policy uses them")] = None
-    context: Annotated[Size | None, Meta(description="length of a visitor's context, where the policy uses one")] = None
+    policy: Annotated[str, Meta(description="Id of the policy.")]
+    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="Number of slots: the length of the longest list.")]
+    params: Annotated[Params, Meta(description="Parameters of the policy.")] = field(default_factory=dict)
+    dim: Annotated[Size | None, Meta(description="Number of features of every item, if the policy uses features.")] = (
+        None
+    )
+    context: Annotated[
+        Size | None, Meta(description="Number of features of a visitor's context, if the policy uses a context.")
+    ] = None
     bias: Annotated[
         tuple[Probability, ...] | None,
-        Meta(description="probability that each slot is looked at, where the policy needs it"),
+        Meta(description="Position bias: probability that a visitor examines each slot, if the policy needs it."),
     ] = None
     prior: Annotated[
         tuple[Shape, Shape] | None,
-        Meta(description="(a, b) of the Beta belief about an item nobody has seen, where the policy takes one"),
+        Meta(description="Parameters (a, b) of the Beta prior of every item, if the policy has such a prior."),
     ] = None
     rounds: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_ROUNDS)] | None, Meta(description="horizon, for policies that need one")
+        Annotated[int, Meta(ge=1, le=MAX_ROUNDS)] | None,
+        Meta(description="Horizon in rounds, for policies that need one."),
     ] = None
     objective: Annotated[
-        Objective, Meta(description="value of a list: any-click, clicks, revenue (items have prices) or amount")
+        Objective,
+        Meta(
+            description="Value of a list: any-click, clicks, revenue (clicks times prices) or amount (reported values)."
+        ),
     ] = "any-click"
     window: Annotated[
         float,
-        Meta(gt=0.0, le=MAX_FLOAT, description="seconds after which a decision without final feedback is settled"),
+        Meta(
+            gt=0.0,
+            le=MAX_FLOAT,
+            description="Feedback window: seconds after which a decision without final feedback is settled.",
+        ),
     ] = 3600.0
     aggregate: Annotated[
         Aggregate,
         Meta(
-            description="several events for one decision: earliest (the first settles it) or sum (as the window closes;"
-            " the default where the objective is amount)"
+            description="How several events for one decision are combined: earliest (the first event settles it) or sum"
+            " (when the window closes; the default if the objective is amount)."
         ),
     ] = "earliest"
     on_close: Annotated[
         OnClose,
-        Meta(description="a window closes without any event: nothing (it was seen, and nothing happened) or ignore"),
+        Meta(
+            description="Meaning of a window without any event: nothing (the list was seen and not clicked) or ignore."
+        ),
     ] = "nothing"
     discount: Annotated[
         float,
-        Meta(gt=0.0, le=1.0, description="share of what was learned that one more lesson leaves; 1 forgets nothing"),
+        Meta(
+            gt=0.0, le=1.0, description="Factor by which each update discounts earlier observations; 1 forgets nothing."
+        ),
     ] = 1.0
-    seed: Annotated[int, Meta(ge=0, le=MAX_SEED, description="equal seeds, logs and requests give equal lists")] = 0
+    seed: Annotated[
+        int, Meta(ge=0, le=MAX_SEED, description="Random seed; equal seeds, logs and requests give equal lists.")
+    ] = 0
     coverage: Annotated[
-        Size | None, Meta(description="number of topics that items cover, where the policy uses them")
+        Size | None, Meta(description="Number of topics that items cover, if the policy uses topics.")
     ] = None
     rewards: Annotated[
         tuple[Finite, ...] | None,
-        Meta(description="reward of a success in each slot, for policies that choose the length of a list"),
+        Meta(description="Reward of a success in each slot, for policies that choose the length of the list."),
     ] = None
     losses: Annotated[
         tuple[Finite, ...] | None,
-        Meta(description="loss when all of 0, 1, 2, … shown fail, one more than there are slots"),
+        Meta(description="Losses if all of 0, 1, 2, … listed items fail; one more than there are slots."),
     ] = None
     commit: Annotated[
-        Commit, Meta(description="what is answered only when it is on the disk: feedback, or all, also lists")
+        Commit,
+        Meta(description="Answers that wait until the log is synced to disk: feedback, or all, which includes lists."),
     ] = "feedback"
-    mode: Annotated[Mode, Meta(description="live, or shadow: the control order is shown, and learned from")] = "live"
+    mode: Annotated[
+        Mode, Meta(description="Mode: live, or shadow, in which the control order is shown while the policy learns.")
+    ] = "live"
     traffic: Annotated[
         float,
-        Meta(ge=0.0, le=1.0, description="share of the visitors whose lists the policy makes; others see control"),
+        Meta(
+            ge=0.0, le=1.0, description="Traffic share: fraction of visitors in treatment; the others are in control."
+        ),
     ] = 1.0
     explore_from: Annotated[
-        int, Meta(ge=0, le=MAX_SLOTS, description="slots before this one, counted from 0, are never explored")
+        int, Meta(ge=0, le=MAX_SLOTS, description="First slot, counted from 0, in which the policy may explore.")
     ] = 0
     explore_daily: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="upper limit of lists a day (UTC) that differ from what is believed best"),
+        Meta(description="Maximum number of lists per day (UTC) that differ from the best known list."),
     ] = None
     guardrail: Annotated[
-        Guardrail | None, Meta(description="when to fall back to the control order; true: the defaults")
+        Guardrail | None, Meta(description="Automatic fallback to the control order; true uses the defaults.")
     ] = None
 
     @classmethod
     def of(cls, given: Self | Mapping[str, object], where: str | None = None) -> Self:
-        """The settings that a mapping describes; `guardrail: true` means the guardrail's defaults."""
+        """Return the settings of a mapping; `guardrail: true` means the guardrail's defaults."""
         if isinstance(given, Mapping):
-            told = dict(given)
-            if "guardrail" in told and isinstance(told["guardrail"], bool):
-                told["guardrail"] = Guardrail() if told["guardrail"] else None
-            if told.get("objective") == "amount":
-                told.setdefault("aggregate", "sum")
-            given = told
+            fields = dict(given)
+            if "guardrail" in fields and isinstance(fields["guardrail"], bool):
+                fields["guardrail"] = Guardrail() if fields["guardrail"] else None
+            if fields.get("objective") == "amount":
+                fields.setdefault("aggregate", "sum")
+            given = fields
         return super().of(given, where)
 
     @staticmethod
     def row_size(given: Mapping[str, object]) -> int:
-        """Numbers of a row that settings ask for, features times context: known before all else is checked."""
-        asked = (size for size in (given.get("dim"), given.get("context")) if isinstance(size, int))
-        return math.prod(max(1, size) for size in asked)
+        """Return the size of a feature vector, `dim` times `context`, before anything else is checked."""
+        sizes = (size for size in (given.get("dim"), given.get("context")) if isinstance(size, int))
+        return math.prod(max(1, size) for size in sizes)
 
-    def given(self) -> dict[str, object]:
-        """The settings that differ from their defaults; how events add up where that default would be another."""
-        told = super().given()
-        return told | {"aggregate": self.aggregate} if self.objective == "amount" else told
+    def non_default_fields(self) -> dict[str, object]:
+        """Return the settings that differ from their defaults, and `aggregate` where its default is another."""
+        fields = super().non_default_fields()
+        return fields | {"aggregate": self.aggregate} if self.objective == "amount" else fields
 
-    def settle(self) -> None:
-        """Refuse lists of another length than the slots ask for."""
+    def check_consistency(self) -> None:
+        """Refuse lists whose length does not match the number of slots."""
         for name, length in (("bias", self.slots), ("rewards", self.slots), ("losses", self.slots + 1)):
-            found = getattr(self, name)
-            if found is not None and len(found) != length:
-                raise InvalidInput(f"ranker.{name}", Words(f"a list of {len(found)}"), f"a list of {length}")
+            values = getattr(self, name)
+            if values is not None and len(values) != length:
+                raise InvalidInput(f"ranker.{name}", Words(f"a list of {len(values)}"), f"a list of {length}")
         if self.explore_from > self.slots:
             accepted = f"a whole number from 0 to {self.slots}"
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)
 
     def as_mapping(self) -> dict[str, object]:
-        """The settings as plain values: what `of` accepts."""
-        told = {name: value for name, value in asdict(self).items() if value is not None}
-        return told if self.guardrail is None else told | {"guardrail": asdict(self.guardrail)}
+        """Return the settings that are not None as plain values, in the form that `of` accepts."""
+        fields = {name: value for name, value in asdict(self).items() if value is not None}
+        return fields if self.guardrail is None else fields | {"guardrail": asdict(self.guardrail)}

@@ -1,4 +1,4 @@
-"""Bodies over HTTP that hold several payloads, or a part of one."""
+"""Request bodies that contain several payloads, or a part of one."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from rankloop.schema.item import Item
 
 
 class BulkFeedback(Payload, frozen=True):
-    """Feedback for many lists."""
+    """Feedback for many decisions."""
 
-    events: list[FeedbackEvent]
+    events: Annotated[list[FeedbackEvent], Meta(description="Feedback events; each is accepted or refused by itself.")]
 
 
 class Withdrawal(Payload, frozen=True):
-    """A list that was never shown."""
+    """A decision whose list was never shown."""
 
-    decision: Annotated[Id, Meta(description="id of the decision")]
+    decision: Annotated[Id, Meta(description="Id of the decision.")]
 
 
 class ItemsBody(Payload, frozen=True):
-    """Items to add or change: all of them, or none."""
+    """Items to add or change, all of them or none."""
 
-    items: list[Item]
+    items: Annotated[list[Item], Meta(description="Items to add, or to replace where the id exists.")]
 
 
 class ResetBody(Payload, frozen=True):
-    """Whether a ranker learns anew."""
+    """Whether a ranker starts again with nothing learned."""
 
     reset: bool = False
 
 
 class ItemPage(Struct, frozen=True):
-    """Some items, and how many there are."""
+    """One page of a ranker's items, and the number of all of them."""
 
     items: list[Item]
     total: int

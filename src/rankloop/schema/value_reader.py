@@ -1,4 +1,4 @@
-"""Reads values into the type of a field in Python, and says in words what a type accepts."""
+"""Reads a value as the type of its field in Python, and states in words which values a type accepts."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from typing import Any
 from msgspec import inspect
 
 from rankloop.errors import InvalidInput, Words, closest
-from rankloop.schema.accepted_values import interval, whole
+from rankloop.schema.accepted_values import integer_range, number_range
 
 Read = Callable[[str, object], object]
 
 
 @dataclass(frozen=True)
-class Reader:
-    """How a value of a field is read, and which are accepted, in words."""
+class ValueReader:
+    """A function that reads a field's value or raises InvalidInput, and the accepted values in words."""
 
     read: Read
     accepted: str
 
 
-def reader(kind: inspect.Type) -> Reader:
-    """The reader of a type, as `msgspec.inspect` describes it."""
-    made = _reader(kind)
-    said = (kind.extra or {}).get("accepted") if isinstance(kind, inspect.Metadata) else None
-    if said is None:
-        return made
+def value_reader(kind: inspect.Type) -> ValueReader:
+    """Return the reader of a type that `msgspec.inspect` describes."""
+    typed = _reader_of_type(kind)
+    phrase = (kind.extra or {}).get("accepted") if isinstance(kind, inspect.Metadata) else None
+    if phrase is None:
+        return typed
 
     def read(field: str, value: object) -> object:
         try:
-            return made.read(field, value)
+            return typed.read(field, value)
         except InvalidInput as error:
-            accepted = said if error.field == field else error.accepted
+            accepted = phrase if error.field == field else error.accepted
             raise InvalidInput(error.field, error.value, accepted, error.meant) from None
 
-    return Reader(read, said)
+    return ValueReader(read, phrase)
 
 
-def _reader(kind: inspect.Type) -> Reader:
+def _reader_of_type(kind: inspect.Type) -> ValueReader:
     match kind:
         case inspect.Metadata():
-            return reader(kind.type)
+            return value_reader(kind.type)
         case inspect.UnionType():
             return _optional(kind)
         case inspect.IntType():
@@ -54,55 +54,55 @@ def _reader(kind: inspect.Type) -> Reader:
         case inspect.StrType():
             return _text(kind)
         case inspect.BoolType():
-            return _one_of_type(bool, "true or false")
+            return _instance_of(bool, "true or false")
         case inspect.LiteralType():
-            return _word([str(value) for value in kind.values])
+            return _choice([str(value) for value in kind.values])
         case inspect.ListType() | inspect.VarTupleType() | inspect.FrozenSetType() | inspect.CollectionType():
-            return _list(reader(kind.item_type), least=kind.min_length or 0)
+            return _list(value_reader(kind.item_type), min_length=kind.min_length or 0)
         case inspect.TupleType():
-            return _list(reader(kind.item_types[0]), len(kind.item_types))
+            return _list(value_reader(kind.item_types[0]), len(kind.item_types))
         case inspect.DictType():
-            return _mapping(kind.key_type, reader(kind.value_type))
+            return _mapping(kind.key_type, value_reader(kind.value_type))
         case inspect.StructType():
-            made: Any = kind.cls
-            return Reader(
-                lambda field, value: made.of(value, field), f"a mapping with {', '.join(made.__struct_fields__)}"
+            struct: Any = kind.cls
+            return ValueReader(
+                lambda field, value: struct.of(value, field), f"a mapping with {', '.join(struct.__struct_fields__)}"
             )
-    return Reader(lambda field, value: value, "any value")
+    return ValueReader(lambda field, value: value, "any value")
 
 
-def _optional(kind: inspect.UnionType) -> Reader:
-    (other,) = (reader(one) for one in kind.types if not isinstance(one, inspect.NoneType))
-    return Reader(lambda field, value: None if value is None else other.read(field, value), other.accepted)
+def _optional(kind: inspect.UnionType) -> ValueReader:
+    (present,) = (value_reader(one) for one in kind.types if not isinstance(one, inspect.NoneType))
+    return ValueReader(lambda field, value: None if value is None else present.read(field, value), present.accepted)
 
 
-def _one_of_type(kind: type, accepted: str) -> Reader:
+def _instance_of(kind: type, accepted: str) -> ValueReader:
     def read(field: str, value: object) -> object:
         if not isinstance(value, kind):
             raise InvalidInput(field, value, accepted)
         return value
 
-    return Reader(read, accepted)
+    return ValueReader(read, accepted)
 
 
-def _integer(kind: inspect.IntType) -> Reader:
+def _integer(kind: inspect.IntType) -> ValueReader:
     low, high = -(10**18) if kind.ge is None else kind.ge, kind.le
 
     def read(field: str, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, Integral):
-            raise InvalidInput(field, value, whole(low, high))
-        found = int(value)
-        if found < low or (high is not None and found > high):
-            raise InvalidInput(field, value, whole(low, high, found))
-        return found
+            raise InvalidInput(field, value, integer_range(low, high))
+        number = int(value)
+        if number < low or (high is not None and number > high):
+            raise InvalidInput(field, value, integer_range(low, high, number))
+        return number
 
-    return Reader(read, whole(low, high))
+    return ValueReader(read, integer_range(low, high))
 
 
-def _number(kind: inspect.FloatType) -> Reader:
+def _number(kind: inspect.FloatType) -> ValueReader:
     low = kind.gt if kind.gt is not None else -math.inf if kind.ge is None else kind.ge
     high, open_low = math.inf if kind.le is None else kind.le, kind.gt is not None
-    accepted = interval(low, high, open_low)
+    accepted = number_range(low, high, open_low)
 
     def read(field: str, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, Real):
@@ -111,10 +111,10 @@ def _number(kind: inspect.FloatType) -> Reader:
             raise InvalidInput(field, value, accepted)
         return float(value)
 
-    return Reader(read, accepted)
+    return ValueReader(read, accepted)
 
 
-def _text(kind: inspect.StrType) -> Reader:
+def _text(kind: inspect.StrType) -> ValueReader:
     low, high = kind.min_length or 0, kind.max_length
     accepted = "a text" if high is None and not low else f"a text of at least {low} characters"
     accepted = accepted if high is None else f"a text of {low} to {high} characters"
@@ -124,47 +124,51 @@ def _text(kind: inspect.StrType) -> Reader:
             raise InvalidInput(field, value, accepted)
         return str(value)
 
-    return Reader(read, accepted)
+    return ValueReader(read, accepted)
 
 
-def _word(among: Sequence[str]) -> Reader:
-    accepted = "one of " + ", ".join(among)
+def _choice(choices: Sequence[str]) -> ValueReader:
+    accepted = "one of " + ", ".join(choices)
 
     def read(field: str, value: object) -> str:
-        if not isinstance(value, str) or value not in among:
-            raise InvalidInput(field, value, accepted, closest(value, among))
+        if not isinstance(value, str) or value not in choices:
+            raise InvalidInput(field, value, accepted, closest(value, choices))
         return value
 
-    return Reader(read, accepted)
+    return ValueReader(read, accepted)
 
 
-def _list(entry: Reader, length: int | None = None, least: int = 0) -> Reader:
-    many = f"a list of at least {least}" if least else "a list" if length is None else f"a list of {length}"
-    accepted = f"{many}, each entry {entry.accepted}"
+def _list(entry: ValueReader, length: int | None = None, min_length: int = 0) -> ValueReader:
+    size = f"a list of at least {min_length}" if min_length else "a list" if length is None else f"a list of {length}"
+    accepted = f"{size}, each entry {entry.accepted}"
 
     def read(field: str, value: object) -> list[object]:
-        found = value.tolist() if hasattr(value, "tolist") else value  # an array of numbers
-        if not isinstance(found, Sequence | frozenset | set) or isinstance(found, str | bytes) or len(found) < least:
+        entries = value.tolist() if hasattr(value, "tolist") else value  # an array of numbers
+        if not isinstance(entries, Sequence | frozenset | set) or isinstance(entries, str | bytes):
             raise InvalidInput(field, value, accepted)
-        if length is not None and len(found) != length:
-            raise InvalidInput(field, Words(f"a list of {len(found)}"), f"a list of {length}")
-        return [entry.read(f"{field}[{i}]", one) for i, one in enumerate(found)]
+        if len(entries) < min_length:
+            raise InvalidInput(field, value, accepted)
+        if length is not None and len(entries) != length:
+            raise InvalidInput(field, Words(f"a list of {len(entries)}"), f"a list of {length}")
+        return [entry.read(f"{field}[{i}]", one) for i, one in enumerate(entries)]
 
-    return Reader(read, accepted)
+    return ValueReader(read, accepted)
 
 
-def _mapping(keys: inspect.Type, values: Reader) -> Reader:
-    slots, key = isinstance(keys, inspect.IntType), reader(keys)
+def _mapping(keys: inspect.Type, values: ValueReader) -> ValueReader:
+    slots, key = isinstance(keys, inspect.IntType), value_reader(keys)
     accepted = f"a mapping from {key.accepted} to {values.accepted}"
 
     def read(field: str, value: object) -> dict[object, object]:
         if not isinstance(value, Mapping):
             raise InvalidInput(field, value, accepted)
-        made = {}
+        read_entries = {}
         for name, one in value.items():
-            number = int(name) if slots and isinstance(name, str) and name.isdecimal() else name  # JSON has texts only
+            number = (
+                int(name) if slots and isinstance(name, str) and name.isdecimal() else name
+            )  # keys of JSON objects are text
             at = key.read(field if slots else f"{field}.{name}", number)
-            made[at] = values.read(f"{field}.{at}", one)
-        return made
+            read_entries[at] = values.read(f"{field}.{at}", one)
+        return read_entries
 
-    return Reader(read, accepted)
+    return ValueReader(read, accepted)

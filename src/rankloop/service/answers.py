@@ -1,4 +1,4 @@
-"""Answers that only the service gives, as they stand in the OpenAPI document; all others are in `rankloop.schema`."""
+"""Answers that only the service gives; all others are in `rankloop.schema`."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from rankloop.analytics.overview import ItemSlotCounts, Overview
 
 
 class RankerChanges(Struct):
-    """Some of a ranker's settings; the OpenAPI document says which, as those of a ranker."""
+    """Body of a PATCH request; the OpenAPI document derives its fields from the settings of a ranker."""
 
 
 class OverviewAnswer(Struct):
-    """How a ranker does, at a glance."""
+    """Counts and results of a ranker over time."""
 
     ranker: str
     overview: Overview
 
 
 class SegmentsAnswer(Struct):
-    """The segments that have a learner; the one without a name is asked for where none is said."""
+    """The segments that have a learner; the empty name is the segment of requests that name none."""
 
     ranker: str
     segments: list[str]
 
 
 class ReportAnswer(Struct):
-    """How a ranker does: at a glance, and its items."""
+    """Counts and results of a ranker over time, and one page of its items."""
 
     ranker: str
     segment: str
@@ -37,14 +37,14 @@ class ReportAnswer(Struct):
 
 
 class SlotCountsAnswer(Struct):
-    """How often items stood in each place, in lists of the policy and of control."""
+    """How often items were shown and clicked in each slot, in treatment and in control."""
 
     ranker: str
     items: list[ItemSlotCounts]
 
 
 class HealthAnswer(Struct):
-    """Whether it is well."""
+    """Confirmation that the process responds."""
 
     status: str
 
@@ -58,7 +58,7 @@ class QuarantinedRanker(Struct):
 
 
 class ReadinessAnswer(Struct):
-    """Whether it can work, and which rankers cannot."""
+    """Confirmation that the log can be used, and the quarantined rankers."""
 
     status: str
     quarantined: list[QuarantinedRanker]

@@ -19,7 +19,6 @@ from starlette.types import Lifespan
 from rankloop.errors import RankloopError
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service import dashboard, endpoints, openapi, problems, routes
-from rankloop.service.metrics import MeasuredRequests
 from rankloop.service.problems import RequestRefused
 from rankloop.service.service import Service
 from rankloop.version import __version__
@@ -54,16 +53,15 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
     )
     app.state.service = service
     visits: dict[str, endpoints.Endpoint] = {}
-    for path, answer in zip(openapi.VISITS, (endpoints.rank, endpoints.feedback), strict=True):
+    for path, answer in zip(openapi.FREQUENT_ROUTES, (endpoints.rank, endpoints.feedback), strict=True):
         endpoint: Any = endpoints.Endpoint(service, path, answer)
         visits[answer.__name__] = endpoint
         app.router.routes.append(Route(path, endpoint, methods=["POST"], name=answer.__name__))
-    for router in (routes.of_rankers, routes.of_replacing, routes.of_items, routes.of_decisions, routes.of_health):
-        app.include_router(router(service))
+    for router in routes.routers(service):
+        app.include_router(router)
     app.router.routes.extend(dashboard.routes())
     _tell_problems(app)
-    app.add_middleware(endpoints.VisitRoutes, endpoints=visits)
-    app.add_middleware(MeasuredRequests, metrics=service.metrics)
+    app.add_middleware(endpoints.Requests, endpoints=visits, metrics=service.metrics)
     if service.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

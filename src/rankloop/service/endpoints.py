@@ -1,25 +1,43 @@
-"""The two endpoints of every visit, rank and feedback: admit, read, decode, submit, answer."""
+"""Endpoints: admit, read, decode, answer. Rank and feedback, the two of every visit, are here in full."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sized
+from typing import TypeVar
+from urllib.parse import parse_qsl
 
+import msgspec
 from anyio.to_thread import run_sync
 from msgspec import Struct
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rankloop.errors import RankloopError
-from rankloop.schema import Decoder, FeedbackEvent, RankAnswer, RankRequest, Receipt
-from rankloop.service import bodies
-from rankloop.service.problems import UNCOMPUTABLE, RequestRefused, internal, refused, response, uncomputable
+from rankloop.errors import InvalidInput, RankloopError, Words
+from rankloop.schema import Decoder, FeedbackEvent, Payload, RankAnswer, RankRequest, Receipt
+from rankloop.service.metrics import Metrics
+from rankloop.service.problems import (
+    UNCOMPUTABLE,
+    RequestRefused,
+    internal,
+    not_acceptable,
+    not_json,
+    refused,
+    response,
+    uncomputable,
+)
 from rankloop.service.service import Service
 from rankloop.serving import Ranker
 
 MAX_IDS_ON_LOOP = 1000
 """Longer lists of ids are read in another thread, so that they do not hold up the event loop."""
+VISIT_PREFIX = ["v1", "rankers"]
+T = TypeVar("T")
+P = TypeVar("P", bound=Payload)
 log = logging.getLogger("rankloop.service")
-_decode_rank, _decode_feedback = Decoder(RankRequest), Decoder(FeedbackEvent)
+encode = msgspec.json.Encoder().encode
+_rank_decoder, _feedback_decoder = Decoder(RankRequest), Decoder(FeedbackEvent)
 
 Answers = Callable[[Service, str, bytes], Awaitable[Struct]]
 """Answers the body of a request to the ranker of a name."""
@@ -38,9 +56,9 @@ class Endpoint:
         service = self._service
         try:
             service.access.admit(headers, self._role)
-            bodies.refuse_parameters(scope["query_string"])
-            body = await bodies.read(headers, receive, service.limits.body)
-            answer = bodies.encode(await self._answers(service, scope["path_params"]["name"], body))
+            refuse_parameters(scope["query_string"])
+            body = await read_body(headers, receive, service.limits.body)
+            answer = encode(await self._answers(service, scope["path_params"]["name"], body))
         except RequestRefused as error:
             await response(error)(scope, receive, send)
             return
@@ -59,31 +77,49 @@ class Endpoint:
         await send({"type": "http.response.body", "body": answer})
 
 
-class VisitRoutes:
-    """Routes rank and feedback, and passes on all other requests.
+class Requests:
+    """ASGI middleware around the application: routes rank and feedback, measures every request, answers for errors.
 
     The framework would route both as well, by matching the patterns of all its routes one after the other.
     """
 
-    def __init__(self, app: ASGIApp, endpoints: dict[str, Endpoint]) -> None:
-        self._app, self._endpoints = app, endpoints
+    def __init__(self, app: ASGIApp, endpoints: dict[str, Endpoint], metrics: Metrics) -> None:
+        self._app, self._endpoints, self._metrics = app, endpoints, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass on."""
-        if scope["type"] == "http" and scope["method"] == "POST":
-            steps = scope["path"].split("/")
-            if len(steps) == 5 and steps[4] in self._endpoints and steps[1] == "v1" and steps[2] == "rankers":
-                scope["path_params"] = {"name": steps[3]}
-                endpoint = scope["endpoint"] = self._endpoints[steps[4]]
-                await endpoint(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        """Pass the request on, and count its answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status, app = time.perf_counter(), 0, self._app
+        steps = scope["path"].split("/")
+        if scope["method"] == "POST" and len(steps) == 5 and steps[4] in self._endpoints and steps[1:3] == VISIT_PREFIX:
+            scope["path_params"] = {"name": steps[3]}
+            app = scope["endpoint"] = self._endpoints[steps[4]]
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await app(scope, receive, note_status)
+        except Exception:
+            log.exception("a request failed")
+            if status:
+                raise
+            await internal()(scope, receive, note_status)
+        finally:
+            path = getattr(scope.get("route") or scope.get("endpoint"), "path", "other")
+            self._metrics.seconds.labels(path).observe(time.perf_counter() - start)
+            self._metrics.answers.labels(path, str(status)).inc()
 
 
 async def rank(service: Service, name: str, body: bytes) -> RankAnswer:
     """Decide a list; wait for its commit if the ranker is configured so."""
     ranker = service.rankers.ranker(name)
-    request = bodies.decode(_decode_rank, body)
+    request = decode_payload(_rank_decoder, body)
     # Draws for a propensity take long, and a decision id is looked up in the log.
     slow = request.propensity > 0 or request.decision is not None
     slow = slow or max(len(ids or ()) for ids in (request.candidates, request.exclude, request.order)) > MAX_IDS_ON_LOOP
@@ -91,15 +127,15 @@ async def rank(service: Service, name: str, body: bytes) -> RankAnswer:
     if commit is not None:
         await commit
     if not ranking.repeated:
-        service.metrics.count_decision(name)
+        service.metrics.decisions.labels(name).inc()
     return ranking.answer()
 
 
 async def feedback(service: Service, name: str, body: bytes) -> Receipt:
     """Submit feedback and wait until it is committed and applied."""
     ranker = service.rankers.ranker(name)
-    receipt = await submit_feedback(ranker, bodies.decode(_decode_feedback, body))
-    service.metrics.count_feedback(name, receipt.status)
+    receipt = await submit_feedback(ranker, decode_payload(_feedback_decoder, body))
+    service.metrics.feedback.labels(name, receipt.status).inc()
     return receipt
 
 
@@ -109,3 +145,78 @@ async def submit_feedback(ranker: Ranker, event: FeedbackEvent) -> Receipt:
     if decision is None:  # it must be looked up in the log, which may take long
         decision = await run_sync(ranker.find_decision, event.decision)
     return await ranker.submit_feedback(event, decision)
+
+
+# Bodies of requests and answers
+
+
+async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
+    """Return the body of a request, if it is JSON and has at most `limit` bytes."""
+    media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media != b"application/json":
+        # A form on another site's page cannot send this type, so this refuses cross-site requests of browsers.
+        raise RequestRefused(415, "accepted: a body with the header 'Content-Type: application/json'.")
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and (len(length) > 15 or int(length) > limit):
+        raise _too_large(limit)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body", False) and len(body) <= limit:
+        message = await receive()
+        body += message.get("body", b"")
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
+
+
+def _too_large(limit: int) -> RequestRefused:
+    return RequestRefused(413, f"the body is too large; accepted: at most {limit} bytes.")
+
+
+def decode_payload(decoder: Decoder[P], body: bytes) -> P:
+    """Return the decoded body, or refuse the request; valid bodies are decoded in C."""
+    try:
+        return decoder.decode_valid(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode(decoder, body)  # again, to describe the error
+
+
+def decode(decoder: Callable[[bytes], T], body: bytes) -> T:
+    """Return the decoded body, or refuse the request."""
+    try:
+        return decoder(body)
+    except msgspec.ValidationError as error:
+        raise not_acceptable(str(error)) from None
+    except msgspec.DecodeError as error:
+        raise not_json(str(error)) from None
+    except UnicodeDecodeError:
+        raise not_json("its text is not UTF-8") from None
+    except RecursionError:
+        raise RequestRefused(400, "the body is nested too deeply.") from None
+
+
+def at_most(field: str, given: Sized | None, limit: int) -> None:
+    """Refuse a list with more than `limit` entries."""
+    if given is not None and len(given) > limit:
+        raise InvalidInput(field, Words(f"a list of {len(given)}"), f"a list of at most {limit}")
+
+
+def refuse_parameters(query: bytes, known: Collection[str] = ()) -> None:
+    """Refuse query parameters that are unknown or given twice."""
+    if not query:
+        return
+    seen: set[str] = set()
+    for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name not in known or name in seen:
+            once = ", each once" if known else ""
+            raise RequestRefused(
+                422,
+                f"the parameter {name[:100]!r} is not acceptable; accepted: {', '.join(known) or 'none'}{once}.",
+                field=name[:100],
+            )
+        seen.add(name)
+
+
+def json_response(value: object, status: int = 200) -> Response:
+    """Return a JSON response."""
+    return Response(encode(value), status, media_type="application/json")

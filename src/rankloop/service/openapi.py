@@ -1,4 +1,4 @@
-"""One OpenAPI 3.1 document for all routes, those of FastAPI and those beside it."""
+"""One OpenAPI 3.1 document for all routes: those of FastAPI, and rank and feedback, which bypass it."""
 
 from __future__ import annotations
 
@@ -21,25 +21,41 @@ from rankloop.schema.request_bodies import BulkFeedback, ItemPage, ItemsBody, Wi
 from rankloop.service import answers, problems
 from rankloop.version import __version__
 
-WHERE = "#/components/schemas/"
+SCHEMA_PREFIX = "#/components/schemas/"
 BODIES = (RankRequest, FeedbackEvent, BulkFeedback, Withdrawal, ItemsBody, ItemBody, RankerSettings)
 ANSWERS = (
     RankAnswer, Receipt, BulkAnswers, ItemPage, RankersAnswer,
     DecisionHistory, answers.ReportAnswer, answers.OverviewAnswer, answers.SegmentsAnswer, answers.SlotCountsAnswer,
     answers.HealthAnswer, answers.ReadinessAnswer, Problem, ChangeHistory, ChallengerStatus, Diagnosis,
 )  # fmt: skip
-ALWAYS = {401: "No key, or a wrong one", 403: "The key has not the role", 429: "Too many requests"}
-SOMETIMES = {
-    404: "Unknown ranker, item or decision",
-    409: "Not now, or not with this id; the sentence says why",
-    422: "Not acceptable; the sentence says what is",
-    503: "The log cannot be written now",
+AUTHENTICATION_ERRORS = {
+    401: "The API key is missing or unknown.",
+    403: "The API key lacks the required role.",
+    429: "The key has exceeded its rate limit.",
 }
-WITH_BODY = {400: "Not JSON", 413: "Too large", 415: "Not said to be JSON"}
+ROUTE_ERRORS = {
+    404: "The ranker, item or decision does not exist.",
+    409: "The request conflicts with the current state; `detail` states why.",
+    422: "The request is invalid; `detail` states what is accepted.",
+    503: "The log cannot be written at the moment; retry later.",
+}
+BODY_ERRORS = {
+    400: "The body is not JSON.",
+    413: "The body is too large.",
+    415: "The header Content-Type is not application/json.",
+}
+TAGS = {
+    "decisions": "Decide lists and report feedback.",
+    "rankers": "Create, change and delete rankers.",
+    "challenger": "Rebuild a challenger policy from the log, compare it and promote it.",
+    "items": "Add, change and remove items.",
+    "reports": "Read results, estimates and diagnoses.",
+    "health": "Liveness, readiness and metrics.",
+}
 
 
 class RouteDescription(TypedDict):
-    """Parameters of a route, as FastAPI calls them."""
+    """Keyword arguments of a FastAPI route that describe it in the OpenAPI document."""
 
     status_code: int
     responses: dict[int | str, dict[str, object]]
@@ -47,7 +63,7 @@ class RouteDescription(TypedDict):
     response_class: type[Response]
 
 
-def described(
+def describe_route(
     *statuses: int,
     body: type | None = None,
     answer: type | None = None,
@@ -55,71 +71,90 @@ def described(
     authenticated: bool = True,
     text: bool = False,
 ) -> RouteDescription:
-    """What a route says of itself, as FastAPI wants it. `statuses`: beyond those that every route has."""
-    told: dict[int | str, dict[str, object]] = {}
+    """Return the description of a route.
+
+    Args:
+        statuses: status codes in addition to those that every route has.
+        body: structure of the request body.
+        answer: structure of the response body.
+        status: status code of a success.
+        authenticated: whether the route requires an API key.
+        text: whether the response is plain text.
+    """
+    responses: dict[int | str, dict[str, object]] = {}
     content = {"text/plain": {"schema": {"type": "string"}}} if text else None if answer is None else _json(answer)
     for code in (status, *(code for code in statuses if code < 300)):
-        told[code] = {"description": "Done"} | ({} if content is None else {"content": content})
-    refusals = (ALWAYS if authenticated else {}) | {code: SOMETIMES[code] for code in statuses if code >= 300}
-    refusals |= {code: SOMETIMES[code] for code in (422, 503)} if authenticated else {}
-    refusals |= WITH_BODY if body is not None else {}
-    for code, meaning in sorted(refusals.items()):
-        told[code] = {"description": meaning, "content": {problems.MEDIA: {"schema": {"$ref": f"{WHERE}Problem"}}}}
+        responses[code] = {"description": "Success."} | ({} if content is None else {"content": content})
+    errors = (AUTHENTICATION_ERRORS if authenticated else {}) | {
+        code: ROUTE_ERRORS[code] for code in statuses if code >= 300
+    }
+    errors |= {code: ROUTE_ERRORS[code] for code in (422, 503)} if authenticated else {}
+    errors |= BODY_ERRORS if body is not None else {}
+    for code, meaning in sorted(errors.items()):
+        responses[code] = {
+            "description": meaning,
+            "content": {problems.MEDIA: {"schema": {"$ref": f"{SCHEMA_PREFIX}Problem"}}},
+        }
     extra: dict[str, object] = {"security": [{"key": []}] if authenticated else []}
     if body is not None:
         extra["requestBody"] = {"required": True, "content": _json(body)}
-    return {"status_code": status, "responses": told, "openapi_extra": extra, "response_class": _Nothing}
+    return {"status_code": status, "responses": responses, "openapi_extra": extra, "response_class": _NoMediaType}
 
 
-class _Nothing(Response):
-    """A response without a media type of its own: the table above says which."""
+class _NoMediaType(Response):
+    """A response class without a default media type: the description of the route states it."""
 
     media_type = None
 
 
 def _json(kind: type) -> dict[str, dict[str, dict[str, str]]]:
-    return {"application/json": {"schema": {"$ref": WHERE + kind.__name__}}}
+    return {"application/json": {"schema": {"$ref": SCHEMA_PREFIX + kind.__name__}}}
 
 
-VISITS = {
-    "/v1/rankers/{name}/rank": ("rank", "Decide a list", RankRequest, RankAnswer, (404, 409)),
-    "/v1/rankers/{name}/feedback": (
-        "feedback",
-        "Tell what happened",
-        FeedbackEvent,
-        Receipt,
-        (404,),
-    ),
+FREQUENT_ROUTES = {
+    "/v1/rankers/{name}/rank": ("rank", "Decide a list.", RankRequest, RankAnswer, (404, 409)),
+    "/v1/rankers/{name}/feedback": ("feedback", "Report feedback for a decision.", FeedbackEvent, Receipt, (404,)),
 }
+"""Operation id, description, body, answer and error codes of the routes that bypass FastAPI."""
 
 
 def document(app: FastAPI) -> dict[str, object]:
-    """The whole document."""
-    made = get_openapi(title="rankloop", version=__version__, openapi_version="3.1.0", routes=app.routes)
+    """Return the whole document."""
+    openapi = get_openapi(
+        title="rankloop",
+        version=__version__,
+        openapi_version="3.1.0",
+        description="Rank items, report feedback, and administer rankers that learn from every click.",
+        routes=app.routes,
+    )
     paths: dict[str, object] = {}
-    for path, (id, summary, body, answer, statuses) in VISITS.items():
-        told = described(*statuses, body=body, answer=answer)
-        responses = {str(code): response for code, response in told["responses"].items()}
+    for path, (id, purpose, body, answer, statuses) in FREQUENT_ROUTES.items():
+        route = describe_route(*statuses, body=body, answer=answer)
+        responses = {str(code): response for code, response in route["responses"].items()}
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
-        operation = {"operationId": id, "summary": summary, "tags": ["hot"], "parameters": [name]}
-        paths[path] = {"post": operation | told["openapi_extra"] | {"responses": responses}}
-    made["paths"] = paths | made["paths"]
-    _, components = msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=WHERE + "{name}")
+        texts = {"operationId": id, "summary": id.capitalize(), "description": purpose}
+        operation = texts | {"tags": ["decisions"], "parameters": [name]}
+        paths[path] = {"post": operation | route["openapi_extra"] | {"responses": responses}}
+    openapi["paths"] = paths | openapi["paths"]
+    openapi["tags"] = [{"name": name, "description": description} for name, description in TAGS.items()]
+    _, components = msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=SCHEMA_PREFIX + "{name}")
     settings = components["RankerSettings"]
     settings["properties"]["policy"]["enum"] = [entry.id for entry in catalogue.entries()]
-    components[answers.RankerChanges.__name__] = _changed(settings, settings["properties"])
-    made.setdefault("components", {})["schemas"] = components
-    made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    return made
+    components[answers.RankerChanges.__name__] = _partial_settings(settings, settings["properties"])
+    openapi.setdefault("components", {})["schemas"] = components
+    openapi["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    return openapi
 
 
-def _changed(config: Mapping[str, object], properties: Mapping[str, object]) -> dict[str, object]:
-    """Some of a ranker's settings, each as it is there or null, and whether to learn anew."""
-    own: dict[str, object] = {name: {"anyOf": [one, {"type": "null"}]} for name, one in properties.items()}
-    told = "Settings to change; null takes one back to its default. `reset: true` learns anew, with the same items."
+def _partial_settings(config: Mapping[str, object], properties: Mapping[str, object]) -> dict[str, object]:
+    """Return the schema of a PATCH body: any of a ranker's settings, or null for each, and `reset`."""
+    optional: dict[str, object] = {name: {"anyOf": [one, {"type": "null"}]} for name, one in properties.items()}
+    description = (
+        "Settings to change; null restores a default. `reset: true` discards everything learned and keeps the items."
+    )
     return dict(config) | {
         "title": "RankerChanges",
-        "description": told,
+        "description": description,
         "required": [],
-        "properties": own | {"reset": {"type": "boolean", "default": False}},
+        "properties": optional | {"reset": {"type": "boolean", "default": False}},
     }

@@ -1,4 +1,4 @@
-"""Errors over HTTP: RFC 9457 problems of one clear sentence, without traces and secrets."""
+"""Errors over HTTP: RFC 9457 problem documents with one clear sentence, without stack traces and secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RETRY = {"Retry-After": "1"}
 
 
 class RequestRefused(Exception):
-    """A request that gets this status and sentence."""
+    """A request that is answered with an error status and a sentence."""
 
     def __init__(
         self,
@@ -33,50 +33,50 @@ class RequestRefused(Exception):
 
 
 UNCOMPUTABLE = (MemoryError, ArithmeticError)
-"""Errors of numbers that no service can compute with."""
+"""Errors of a computation with numbers that are too large or too small."""
 
 
 def refused(error: RankloopError) -> RequestRefused:
-    """The status and sentence of an error that was raised on purpose."""
+    """Return the refusal for an error that rankloop raised deliberately."""
     headers = RETRY if error.retry else None
     return RequestRefused(error.status, str(error), field=error.field, headers=headers, cause=error)
 
 
 def uncomputable() -> RequestRefused:
-    """What is said of one of the errors `UNCOMPUTABLE`."""
-    return RequestRefused(422, "some number given is too large or too small to compute with.")
+    """Return the refusal for one of the errors in `UNCOMPUTABLE`."""
+    return RequestRefused(422, "a number in the request is too large or too small to compute with.")
 
 
 def problem(error: RequestRefused) -> Problem:
-    """The body of a refusal."""
-    told, why = (HTTPStatus(error.status).phrase, error.status, error.detail, error.field), error.cause
-    if why is None:
-        return Problem(*told)
-    return Problem(*told, kind=why.kind, given=why.given, accepted=why.accepted, meant=why.meant)
+    """Return the body of a refusal."""
+    basics, cause = (HTTPStatus(error.status).phrase, error.status, error.detail, error.field), error.cause
+    if cause is None:
+        return Problem(*basics)
+    return Problem(*basics, kind=cause.kind, given=cause.given, accepted=cause.accepted, meant=cause.meant)
 
 
 def response(error: RequestRefused) -> Response:
-    """The whole answer of a refusal."""
+    """Return the response of a refusal."""
     return Response(msgspec.json.encode(problem(error)), error.status, error.headers, MEDIA)
 
 
 def internal() -> Response:
-    """What is said of an error that nobody expected."""
-    return response(RequestRefused(500, "the service failed; its log says why."))
+    """Return the response for an unexpected error."""
+    return response(RequestRefused(500, "the service failed; the cause is in its log output."))
 
 
-def not_acceptable(why: str) -> RequestRefused:
-    """What is said of a body that is JSON of another type; `why` as msgspec has it."""
-    told, _, at = why.partition(" - at ")
-    field = _field(at) or "body"
-    return RequestRefused(422, f"{field} is not acceptable: {told[:1].lower()}{told[1:]}.", field=field)
+def not_acceptable(message: str) -> RequestRefused:
+    """Return the refusal of a JSON body with a wrong type; `message` is msgspec's."""
+    reason, _, path = message.partition(" - at ")
+    field = _field(path) or "body"
+    return RequestRefused(422, f"{field} is not acceptable: {reason[:1].lower()}{reason[1:]}.", field=field)
 
 
-def not_json(why: str) -> RequestRefused:
-    """What is said of a body that is not JSON."""
-    return RequestRefused(400, f"the body is not JSON: {why[:1].lower()}{why[1:]}.")
+def not_json(reason: str) -> RequestRefused:
+    """Return the refusal of a body that is not JSON."""
+    return RequestRefused(400, f"the body is not JSON: {reason[:1].lower()}{reason[1:]}.")
 
 
-def _field(at: str) -> str:
-    """`$.items[0].id` as `items[0].id`."""
-    return at.replace("`", "").split(" in ")[-1].strip().removeprefix("$").removeprefix(".")
+def _field(path: str) -> str:
+    """Return `$.items[0].id` as `items[0].id`."""
+    return path.replace("`", "").split(" in ")[-1].strip().removeprefix("$").removeprefix(".")

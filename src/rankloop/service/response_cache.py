@@ -1,4 +1,4 @@
-"""Answers for those who watch: however many they are, a ranker is looked at as often as one of them would."""
+"""A cache of responses for dashboards: many viewers cause as much work as one."""
 
 from __future__ import annotations
 
@@ -11,52 +11,64 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rankloop.hosting.hosted_ranker import HostedRanker
-from rankloop.service import bodies
+from rankloop.service import endpoints
 
-TIMES = 50.0
-"""An answer is given again for at least so many times as long as it took to make: those who ask for the same one
-cost at most a fiftieth of the service's time."""
-MOST, LARGEST = 500, 200_000
-"""Answers that are kept, and bytes of one."""
+MIN_REUSE_FACTOR = 50.0
+"""A response is reused for at least this multiple of the time it took to make: repetitions of one request cost at most
+a fiftieth of the service's time."""
+MAX_RESPONSES = 500
+MAX_RESPONSE_BYTES = 200_000
+"""Larger responses are not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedResponse:
-    """An answer, when it was made, how long that took, and its bytes, as they are and packed."""
+    """A response with the time at which it was made, the seconds this took, and its body, plain and compressed."""
 
     hosted: HostedRanker
-    at: float
-    took: float
+    made_at: float
+    seconds: float
     plain: bytes
-    packed: bytes
+    compressed: bytes
+
+    def expires(self, age: float) -> float:
+        """Return the time from which on the response is too old for a request that accepts this age."""
+        return self.made_at + max(age, MIN_REUSE_FACTOR * self.seconds)
 
     def to(self, request: Request) -> Response:
-        """As the caller takes it."""
+        """Return the response in an encoding that the request accepts."""
         if "gzip" in request.headers.get("accept-encoding", ""):
             headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-            return Response(self.packed, headers=headers, media_type="application/json")
+            return Response(self.compressed, headers=headers, media_type="application/json")
         return Response(self.plain, headers={"Vary": "Accept-Encoding"}, media_type="application/json")
 
 
 class ResponseCache:
-    """The last answers to those to whom it does not matter whether they are a moment old."""
+    """The last responses to requests that accept one that is not brand-new."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._kept: dict[tuple[str, Hashable], CachedResponse] = {}
+        self._responses: dict[tuple[str, Hashable], CachedResponse] = {}
 
-    def answer(self, hosted: HostedRanker, asked: Hashable, age: float, make: Callable[[], object]) -> CachedResponse:
-        """What `make` gives, or gave at most so many seconds ago to somebody who asked the same of this ranker."""
-        start, key = self._clock(), (hosted.name, asked)
-        kept = self._kept.get(key)
-        if kept is not None and start - kept.at < max(age, TIMES * kept.took) and kept.hosted is hosted:
-            return kept
-        plain = bodies.encode(make())
-        packed = gzip.compress(plain, 1, mtime=0)  # numbers repeat: a tenth of the size for a fraction of the time
+    def answer(self, hosted: HostedRanker, query: Hashable, age: float, make: Callable[[], object]) -> CachedResponse:
+        """Return the response to a query about a ranker, from the cache if it is recent enough.
+
+        Args:
+            hosted: the ranker that the query is about.
+            query: everything that the response depends on.
+            age: maximum age of a cached response in seconds.
+            make: returns the body of a new response.
+        """
+        start, key = self._clock(), (hosted.name, query)
+        cached = self._responses.get(key)
+        if cached is not None and start < cached.expires(age) and cached.hosted is hosted:
+            return cached
+        plain = endpoints.encode(make())
+        compressed = gzip.compress(plain, 1, mtime=0)  # level 1: a tenth of the size for a fraction of the time
         now = self._clock()
-        made = CachedResponse(hosted, now, now - start, plain, packed)
-        if len(plain) <= LARGEST:
-            if len(self._kept) >= MOST:
-                self._kept.clear()
-            self._kept[key] = made
-        return made
+        response = CachedResponse(hosted, now, now - start, plain, compressed)
+        if len(plain) <= MAX_RESPONSE_BYTES:
+            if len(self._responses) >= MAX_RESPONSES:
+                self._responses.clear()
+            self._responses[key] = response
+        return response

@@ -39,9 +39,9 @@ class RankerConfig(RankerSettings, frozen=True):
     inherited: ClassVar[tuple[str, ...]] = ()
     """Settings that the policy need not read."""
 
-    def settle(self) -> None:
+    def check_consistency(self) -> None:
         """Refuse settings that no policy could be built with."""
-        super().settle()
+        super().check_consistency()
         try:
             catalogue.find(self.policy)
         except InvalidInput as error:

@@ -19,7 +19,9 @@ LOCK_STRIPES = 64
 
 def fingerprint(request: RankRequest) -> str:
     """Return 16 hexadecimal digits that equal requests share, whatever their decision ids."""
-    options = {option: value for option, value in request.given().items() if option != "decision" and value != {}}
+    options = {
+        option: value for option, value in request.non_default_fields().items() if option != "decision" and value != {}
+    }
     return hashlib.blake2b(json.dumps(options, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 

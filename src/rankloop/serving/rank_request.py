@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.schema import RankRequest
-from rankloop.schema.accepted_values import whole
+from rankloop.schema.accepted_values import integer_range
 from rankloop.schema.identifiers import printable
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving.config import RankerConfig
@@ -39,7 +39,7 @@ def read(
     """Return the request for the policy, or raise InvalidInput if this ranker cannot answer it."""
     k = config.slots if given.k is None else given.k
     if k > config.slots:
-        raise InvalidInput("k", k, whole(0, config.slots))
+        raise InvalidInput("k", k, integer_range(0, config.slots))
     if given.budget is not None:
         k = min(k, given.budget)
     if given.candidates is None and not given.exclude and not given.pin and given.order is None:
@@ -132,7 +132,7 @@ def _pinned_items(items: ItemTable, k: int, pin: Mapping[int, str], allowed: Boo
     pinned = np.full(k, EMPTY, dtype=np.int64)
     for slot, id in pin.items():
         if slot >= k:
-            raise InvalidInput("pin", slot, whole(0, k - 1))
+            raise InvalidInput("pin", slot, integer_range(0, k - 1))
         pinned[slot] = items.known(f"pin.{slot}", id)
         if not allowed[pinned[slot]]:
             raise InvalidInput(f"pin.{slot}", id, "an enabled item that is not excluded")

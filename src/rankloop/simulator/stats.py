@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import stdtrit
 
+from rankloop.special_functions import stdtrit
 from rankloop.types import BoolArray, FloatArray
 
 

@@ -1,0 +1,95 @@
+"""Decisions: bulk feedback, withdrawal and the history of one decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from rankloop.analytics.decision_history import DecisionHistory
+from rankloop.errors import RankloopError
+from rankloop.eventlog.writer import Commit
+from rankloop.schema import Decoder, FeedbackEvent, Receipt
+from rankloop.schema.answers import BulkAnswer, BulkAnswers
+from rankloop.schema.request_bodies import BulkFeedback, Withdrawal
+from rankloop.service import endpoints
+from rankloop.service.openapi import describe_route
+from rankloop.service.problems import RETRY, UNCOMPUTABLE, RequestRefused, refused, uncomputable
+from rankloop.service.routes.dependencies import decoded_body, requires
+from rankloop.service.service import Service
+from rankloop.serving import Ranker
+
+
+def router(service: Service) -> APIRouter:
+    """Return the routes of decisions."""
+    router, rankers = APIRouter(tags=["decisions"]), service.rankers
+    events_body, decision_body = (
+        decoded_body(Decoder(BulkFeedback), service),
+        decoded_body(Decoder(Withdrawal), service),
+    )
+    reads, sends_feedback = requires(service.access, "read"), requires(service.access, "feedback")
+
+    @router.post(
+        "/v1/rankers/{name}/feedback/bulk",
+        dependencies=[sends_feedback],
+        **describe_route(404, body=BulkFeedback, answer=BulkAnswers),
+    )
+    async def bulk_feedback(name: str, body: BulkFeedback = events_body) -> Response:
+        """Report feedback for many decisions; each event is accepted or refused by itself."""
+        endpoints.at_most("events", body.events, service.limits.bulk)
+        submitted = await run_sync(_submit_all, rankers.ranker(name), body.events)
+        results = [await _answer(service, name, event, commit) for event, commit in submitted]
+        if results and all(result.status == "unavailable" for result in results):
+            raise RequestRefused(503, results[0].problem or "the log cannot be written now.", headers=RETRY)
+        return endpoints.json_response(BulkAnswers(results))
+
+    @router.post(
+        "/v1/rankers/{name}/withdraw",
+        dependencies=[sends_feedback],
+        **describe_route(404, body=Withdrawal, answer=Receipt),
+    )
+    def withdraw(name: str, body: Withdrawal = decision_body) -> Response:
+        """Withdraw a decision whose list was never shown; nothing is learned from it."""
+        return endpoints.json_response(rankers.ranker(name).withdraw(body.decision))
+
+    @router.get(
+        "/v1/rankers/{name}/decisions/{id:path}", dependencies=[reads], **describe_route(404, answer=DecisionHistory)
+    )
+    def show_decision(name: str, id: str) -> Response:
+        """Return the list of a decision, the numbers behind it, and its feedback."""
+        return endpoints.json_response(rankers.ranker(name).history(id))
+
+    return router
+
+
+Submitted = tuple[FeedbackEvent, Commit[Receipt] | Exception]
+"""An event with its commit, or with the reason of its refusal."""
+
+
+def _submit_all(ranker: Ranker, events: Sequence[FeedbackEvent]) -> list[Submitted]:
+    """Submit events in their order; a refused event does not hold up the others."""
+    submitted: list[Submitted] = []
+    for event in events:
+        try:
+            submitted.append((event, ranker.submit_feedback(event, ranker.find_decision(event.decision))))
+        except (RankloopError, *UNCOMPUTABLE) as error:
+            submitted.append((event, error))
+    return submitted
+
+
+async def _answer(service: Service, name: str, event: FeedbackEvent, commit: Commit[Receipt] | Exception) -> BulkAnswer:
+    """Wait for the receipt of an event; return its status or the reason of its refusal."""
+    try:
+        if isinstance(commit, Exception):
+            raise commit
+        receipt = await commit
+    except RankloopError as error:
+        refusal = refused(error)
+    except UNCOMPUTABLE:
+        refusal = uncomputable()
+    else:
+        service.metrics.feedback.labels(name, receipt.status).inc()
+        return BulkAnswer(receipt.decision, receipt.status)
+    return BulkAnswer(event.decision, "unavailable" if refusal.status == 503 else "refused", refusal.detail)
