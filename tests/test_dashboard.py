@@ -121,9 +121,7 @@ def test_every_file_has_strict_headers_and_is_sent_once(url: str, http: httpx.Cl
         assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(file.body)))
 
 
-@pytest.mark.parametrize(
-    "path", ["none.js", "__init__.py", "../auth.py", "..%2Fauth.py", "%2e%2e/app.py", "a/b.js"]
-)
+@pytest.mark.parametrize("path", ["none.js", "__init__.py", "../auth.py", "..%2Fauth.py", "%2e%2e/app.py", "a/b.js"])
 def test_nothing_else_is_handed_out(url: str, http: httpx.Client, path: str) -> None:
     answer = http.get(f"{url}/dashboard/{path}")
     assert answer.status_code == 404
