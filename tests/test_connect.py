@@ -21,15 +21,17 @@ from postgres_server import Server, database, server  # noqa: F401
 from rankloop import Conflict, Connection, InvalidInput, Item, NotFound, RankloopError, Unavailable, Unsupported
 from rankloop.client import Client
 from rankloop.connection.local import LocalConnection
-from rankloop.errors import ConflictingDecision, UnknownDecision
-from rankloop.schema import FeedbackEvent, Guardrail, Prior, RankerSettings, RankRequest
+from rankloop.errors import ConflictingDecision, Quarantined, UnknownDecision
+from rankloop.eventlog import MemoryStore
+from rankloop.hosting.registry import RankerRegistry
+from rankloop.schema import FeedbackEvent, Guardrail, Prior, Quarantine, RankerSettings, RankRequest
 from rankloop.schema.base import field_defaults
 from rankloop.schema.ranker_fields import RankerFields
 from rankloop.schema.service_settings import ServiceSettings
 
 PLACES = ("memory", "file", "postgresql", "http")
 KEPT = PLACES[1:]
-"""Those that keep what was learned."""
+"""Those that store what was learned."""
 ITEMS = [{"id": id} for id in ("a", "b", "c", "d")]
 Open = Callable[[], Connection]
 
@@ -360,3 +362,17 @@ def test_rankers_in_process_need_no_web_framework() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_the_registry_returns_a_ranker_that_serves_or_raises() -> None:
+    registry = RankerRegistry(ServiceSettings(), MemoryStore())
+    registry.put("shop", {"policy": "gts", "slots": 2})
+    ranker = registry.ranker("shop")
+    assert ranker is registry.find("shop").ranker
+    with pytest.raises(NotFound, match="ranker 'none' does not exist"):
+        registry.ranker("none")
+    ranker.quarantine = Quarantine(7, "a reason")
+    with pytest.raises(Quarantined, match="log position 7: a reason"):
+        registry.ranker("shop")
+    assert registry.find("shop").answer().quarantine == ranker.quarantine
+    registry.close()

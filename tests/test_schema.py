@@ -281,6 +281,7 @@ def test_the_python_reader_and_msgspec_accept_the_same_values(kind: Any, data: s
 def test_every_field_has_a_description(kind: Any) -> None:
     rows = describe_fields(kind)
     assert [row.name for row in rows] == list(kind.__struct_fields__)
-    assert all(row.description and row.accepted and row.type for row in rows)
+    assert all(row.accepted and row.type for row in rows)
+    assert all(row.description[:1].isupper() and row.description.endswith(".") for row in rows)
     page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
     assert all(f"| `{row.name}` |" in page for row in rows)
