@@ -240,7 +240,8 @@ def _print_progress(args: argparse.Namespace, line: str) -> None:
 
 
 def _print_summary(args: argparse.Namespace, summary: Summary) -> None:
-    missing = f"{summary['lost']:,} lost, {summary['refused']:,} refused, {summary['feedback_missing']:,} not sent before the end"
+    unsent = f"{summary['feedback_missing']:,} not sent before the end"
+    missing = f"{summary['lost']:,} lost, {summary['refused']:,} refused, {unsent}"
     rows = [
         ("lists", f"{summary['lists']:,} in {summary['seconds']:.1f} s, {summary['lists_per_second']:,.0f} per second"),
         (
