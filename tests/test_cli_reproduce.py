@@ -19,8 +19,9 @@ from rankloop.cli.main import main
 from rankloop.datasets import SETS
 from rankloop.experiments import library
 from rankloop.experiments.claims import Claim, LowerInEveryRun, LowerRegret
-from rankloop.experiments.experiment import Experiment, Panel
+from rankloop.experiments.experiment import Experiment
 from rankloop.experiments.figures import Curves
+from rankloop.experiments.outcome import Panel
 from small_worlds import CASCADE
 
 Capture = pytest.CaptureFixture[str]

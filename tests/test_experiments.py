@@ -33,7 +33,7 @@ from rankloop.experiments.claims import (
     combine,
     interval_above,
 )
-from rankloop.experiments.experiment import Arrangement, Experiment, Key, Outcome, Panel
+from rankloop.experiments.experiment import Arrangement, Experiment
 from rankloop.experiments.figures import Curves, CurvesAndFinals, FinalRegret, OverlaidCurves, values
 from rankloop.experiments.ncr import (
     MixtureSpaceEffect,
@@ -43,6 +43,7 @@ from rankloop.experiments.ncr import (
     RewardRates,
     best_parameters,
 )
+from rankloop.experiments.outcome import Key, Outcome, Panel
 from rankloop.experiments.posteriors import BetaPosteriorWider, PosteriorDensities
 from rankloop.experiments.published import COLUMNS, TABLES, published
 from rankloop.experiments.runner import ChunkStore
@@ -52,8 +53,9 @@ from rankloop.simulator import PolicySpec
 from rankloop.simulator.api import plays
 from rankloop.simulator.chunk import Tick
 from rankloop.simulator.parallel import Task
-from rankloop.simulator.result import Result, Trace
+from rankloop.simulator.result import Result
 from rankloop.simulator.spec import policy_specs
+from rankloop.simulator.trace import Trace
 from rankloop.types import FloatArray, Setting
 from small_worlds import CASCADE
 
@@ -102,7 +104,7 @@ def through(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     """A run without interruption, on one process, written to its folder."""
     folder = tmp_path_factory.mktemp("through")
     outcome = runner.run(SMALL, folder, quick=True)
-    report.write(outcome, report.result_folder(folder, SMALL, quick=True))
+    report.write(SMALL, outcome, report.result_folder(folder, SMALL, quick=True))
     return folder, outcome
 
 
@@ -349,7 +351,7 @@ def test_a_run_goes_on_where_it_was_stopped(
     outcome = runner.run(SMALL, tmp_path, quick=True)
     assert len(played) == PLAYS, "nothing is played twice"
     same_numbers(outcome, through[1])
-    report.write(outcome, report.result_folder(tmp_path, SMALL, quick=True))
+    report.write(SMALL, outcome, report.result_folder(tmp_path, SMALL, quick=True))
     same_files(tmp_path / SMALL.id, through[0] / SMALL.id)
 
 
@@ -431,7 +433,7 @@ def test_a_folder_of_another_version_is_refused(tmp_path: Path, text: str, words
 def test_a_folder_without_its_head_is_no_result(tmp_path: Path, through: tuple[Path, Outcome]) -> None:
     folder = report.result_folder(tmp_path, SMALL, quick=True)
     assert report.read(folder) is None
-    report.write(through[1], folder)
+    report.write(SMALL, through[1], folder)
     kept = report.read(folder)
     assert kept is not None
     assert [claim["claim"] for claim in kept.claims] == [claim.text for claim in SMALL.claims]
@@ -446,15 +448,15 @@ def test_a_folder_without_its_head_is_no_result(tmp_path: Path, through: tuple[P
 
 def test_writing_that_fails_leaves_no_head(tmp_path: Path, through: tuple[Path, Outcome]) -> None:
     folder = report.result_folder(tmp_path, SMALL, quick=True)
-    report.write(through[1], folder)
+    report.write(SMALL, through[1], folder)
 
     class Broken(Curves):
         def draw(self, outcome: Outcome) -> Any:
             raise KeyboardInterrupt
 
-    broken = replace(through[1], experiment=replace(SMALL, arrangement=Broken()))
+    broken = replace(SMALL, arrangement=Broken())
     with pytest.raises(KeyboardInterrupt):
-        report.write(broken, folder)
+        report.write(broken, through[1], folder)
     assert report.read(folder) is None
 
 
@@ -480,7 +482,7 @@ def test_a_custom_policy_is_in_every_panel_and_never_stored(
         assert sum(name.startswith("Mine") for name in played) == times * 4, "it may have changed: played again"
     assert len(played) == PLAYS + 8
     assert len(chunk_files(tmp_path)) == PLAYS
-    report.write(outcome, tmp_path / SMALL.id)
+    report.write(SMALL, outcome, tmp_path / SMALL.id)
     assert "Mine" in legend_of(Curves(), outcome)
     rows = list(csv.DictReader(io.StringIO((tmp_path / SMALL.id / "table.csv").read_text())))
     assert sum(row["policy"] == "Mine" for row in rows) == 2
@@ -541,7 +543,7 @@ def made_panel(key: Key, title: str, traces: tuple[Trace, ...], random: ArrayLik
 
 
 def made(*parts: tuple[Panel, Result]) -> Outcome:
-    return Outcome(SMALL, True, parts)
+    return Outcome(SMALL.id, True, parts)
 
 
 def outcome_of(*panels: Mapping[str, ArrayLike]) -> Outcome:
@@ -1126,7 +1128,7 @@ def test_an_unknown_id_is_refused_with_what_is_near(pattern: str, there: str) ->
 def test_an_experiment_without_simulation_is_written_at_once(tmp_path: Path, played: list[str]) -> None:
     (experiment,) = library.chosen(("prior/fig7",))
     outcome = runner.run(experiment, tmp_path, quick=False)
-    report.write(outcome, report.result_folder(tmp_path, experiment, quick=True))
+    report.write(experiment, outcome, report.result_folder(tmp_path, experiment, quick=True))
     assert played == []
     assert not (tmp_path / "chunks").exists()
     kept = report.read(tmp_path / experiment.id)
@@ -1151,12 +1153,12 @@ def test_the_page_shows_results_and_names_what_is_missing(
     assert "![Two small worlds](images/reproduction/prior-small.png)" in text
     assert "### cascade/missing: Another\n\nNot run here. It needs yelp and songs.\n" in text
     assert "### prior/later: Two small worlds\n\nNot run here.\n" in text
-    for claim in report.claim_verdicts(through[1]):
+    for claim in report.claim_verdicts(SMALL, through[1]):
         assert f"| {claim['claim']} | {claim['source']} | {claim['verdict']} | {claim['numbers']} |" in text
     assert "Quick version: 30 rounds, 5 replications; seed 1, rankloop" in text
     assert "*What differs, and why.* It is small." in text
     assert (through[0] / SMALL.id / "table.md").read_text() in text
-    verdicts = [claim["verdict"] for claim in report.claim_verdicts(through[1])]
+    verdicts = [claim["verdict"] for claim in report.claim_verdicts(SMALL, through[1])]
     counts = " | ".join(str(verdicts.count(verdict)) for verdict in ClaimVerdict)
     assert f"| prior | 1 of 2 | {counts} |" in text
     assert "| cascade | 0 of 1 | 0 | 0 | 0 |" in text
@@ -1175,7 +1177,7 @@ def test_the_page_of_no_results_names_every_experiment(tmp_path: Path) -> None:
 
 def test_a_full_result_is_not_replaced_by_a_quick_one(tmp_path: Path) -> None:
     outcome = runner.run(SMALL, tmp_path, quick=False)
-    report.write(outcome, report.result_folder(tmp_path, SMALL, quick=False))
+    report.write(SMALL, outcome, report.result_folder(tmp_path, SMALL, quick=False))
     with pytest.raises(RankloopError, match="holds the full result; choose another folder"):
         report.result_folder(tmp_path, SMALL, quick=True)
     assert report.result_folder(tmp_path, SMALL, quick=False)

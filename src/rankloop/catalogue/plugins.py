@@ -103,3 +103,6 @@ def _entered(source: str) -> PolicyEntry:
         return registry.enter(PolicyEntry(id, "own", "its own", (), True, build, params_of(build), code))
     except InvalidInput:
         raise RankloopError(f"another policy has the id {id}; give it one of its own with @policy(id)") from None
+
+
+registry.discover_with(discover)

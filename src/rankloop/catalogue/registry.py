@@ -66,6 +66,7 @@ class UnknownPolicy(InvalidInput):
 
 
 _ENTRIES: dict[str, PolicyEntry] = {}
+_DISCOVERIES: list[Callable[[], None]] = []
 
 
 def policy(
@@ -118,6 +119,11 @@ def own_entries() -> tuple[PolicyEntry, ...]:
     return tuple(entry for entry in _ENTRIES.values() if entry.own)
 
 
+def discover_with(discover: Callable[[], None]) -> None:
+    """Call a function, which may add entries, whenever all ids or an unknown id are requested."""
+    _DISCOVERIES.append(discover)
+
+
 def adopt(entries: Iterable[PolicyEntry]) -> None:
     """Add the entries of another process; a worker does so before it plays."""
     _ENTRIES.update({entry.id: entry for entry in entries})
@@ -135,9 +141,8 @@ def code_of(id: str) -> str:
 
 def entries() -> tuple[PolicyEntry, ...]:
     """Return every named policy, in the order of the papers; those of installed packages come last."""
-    from rankloop.catalogue import plugins  # it imports this module
-
-    plugins.discover()
+    for discover in _DISCOVERIES:
+        discover()
     return tuple(
         sorted(_ENTRIES.values(), key=lambda entry: PAPERS.index(entry.paper) if entry.paper in PAPERS else 99)
     )

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
     """Run the cells that are missing, then write and print the whole table."""
     from rankloop import validate
     from rankloop.experiments import matrix, matrix_report
-    from rankloop.experiments.experiment import SEED
+    from rankloop.experiments.outcome import SEED
 
     validate.integer("--jobs", args.jobs)
     load_policies(args)

@@ -117,8 +117,8 @@ def _run_one(experiment: Experiment, results: Path, extra: list[PolicySpec], arg
         inputs=inputs,
         progress=progress,
     )
-    report.write(outcome, folder)
+    report.write(experiment, outcome, folder)
     print(f"{experiment.id}: {experiment.title} ({outcome.size})")
-    for claim in report.claim_verdicts(outcome):
+    for claim in report.claim_verdicts(experiment, outcome):
         print(f"  {claim['verdict']}: {claim['claim']} ({claim['numbers']})")
     print(f"  {report.time_breakdown(outcome)}\n  written to {folder}")

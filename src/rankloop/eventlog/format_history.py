@@ -13,7 +13,8 @@ when an event is read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from rankloop.schema.mappings import fields_of
 
 FORMAT = 3
 """Version of the events that this version writes."""
@@ -34,25 +35,26 @@ GROUPS = {"policy": "treatment", "control": "control"}
 """Values of `arm` in format 2, as values of `group`."""
 
 
-def upgraded_header(fixed: dict[str, Any], version: int) -> dict[str, Any]:
+def upgraded_header(fixed: dict[str, object], version: int) -> dict[str, object]:
     """Return the fields of an event's header as the current format has them."""
     if version < 3:
         if "arm" in fixed:
-            fixed["group"] = GROUPS[fixed.pop("arm")]
-        fixed |= {name: upgraded_settings(fixed[name]) for name in ("config", "changed") if "changed" in fixed}
+            fixed["group"] = GROUPS[str(fixed.pop("arm"))]
+        if "changed" in fixed:
+            fixed |= {name: upgraded_settings(fields_of(fixed[name]) or {}) for name in ("config", "changed")}
     return fixed
 
 
-def upgraded_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def upgraded_settings(settings: Mapping[str, object]) -> dict[str, object]:
     """Return a ranker's settings with the names of the current format."""
     if "guard" not in settings:
         return dict(settings)
-    guard = settings["guard"]
+    guard = fields_of(settings["guard"])
     renamed = None if guard is None else {"min_lists" if name == "least" else name: guard[name] for name in guard}
     return {name: value for name, value in settings.items() if name != "guard"} | {"guardrail": renamed}
 
 
-def upgraded_kind(kind: str, fixed: Mapping[str, Any]) -> str:
+def upgraded_kind(kind: str, fixed: Mapping[str, object]) -> str:
     """Return the current kind of an event; the guardrail had one kind for two events in format 2."""
     if kind == "guarded":
         return "guardrail-tripped" if fixed["tripped"] else "guardrail-reset"

@@ -39,7 +39,7 @@ class Commit(Future[T]):
         self._wakeups = wakeups
         self.set_running_or_notify_cancel()
 
-    def __await__(self) -> Generator[Any, None, T]:
+    def __await__(self) -> Generator[object, None, T]:
         """Wait on the running event loop."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[T] = loop.create_future()
@@ -53,34 +53,38 @@ class _Wakeups:
     """Wakes every event loop once for all commits of a batch."""
 
     def __init__(self) -> None:
-        self._due: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Commit[Any]]] = deque()
+        self._due: deque[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = deque()
 
-    def add(self, loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[Any], commit: Commit[Any]) -> None:
+    def add(self, loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[T], commit: Commit[T]) -> None:
         """Note a waiter whose commit is done."""
-        self._due.append((loop, waiter, commit))
+        self._due.append((loop, lambda: _resolve(waiter, commit)))
 
     def send(self) -> None:
         """Wake the waiters noted so far."""
-        loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Commit[Any]]]] = {}
+        loops: dict[asyncio.AbstractEventLoop, list[Callable[[], None]]] = {}
         while self._due:
-            loop, waiter, commit = self._due.popleft()
-            loops.setdefault(loop, []).append((waiter, commit))
-        for loop, waiters in loops.items():
+            loop, resolve = self._due.popleft()
+            loops.setdefault(loop, []).append(resolve)
+        for loop, resolves in loops.items():
             try:
-                loop.call_soon_threadsafe(_resolve, waiters)
+                loop.call_soon_threadsafe(_call_all, resolves)
             except RuntimeError:  # the loop has ended, and its waiters with it
                 log.debug("an event loop ended before its commits were done")
 
 
-def _resolve(waiters: Sequence[tuple[asyncio.Future[Any], Commit[Any]]]) -> None:
-    for waiter, commit in waiters:
-        if waiter.done():  # cancelled
-            continue
-        error = commit.exception()
-        if error is None:
-            waiter.set_result(commit.result())
-        else:
-            waiter.set_exception(error)
+def _call_all(functions: Sequence[Callable[[], None]]) -> None:
+    for function in functions:
+        function()
+
+
+def _resolve(waiter: asyncio.Future[T], commit: Commit[T]) -> None:
+    if waiter.done():  # cancelled
+        return
+    error = commit.exception()
+    if error is None:
+        waiter.set_result(commit.result())
+    else:
+        waiter.set_exception(error)
 
 
 class _Submission(NamedTuple):

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rankloop.experiments.claims import Claim, LowerInEveryRun, LowerRegret, MonotoneTrend
-from rankloop.experiments.experiment import Experiment, Panel
+from rankloop.experiments.experiment import Experiment
 from rankloop.experiments.figures import Curves, OverlaidCurves
+from rankloop.experiments.outcome import Panel
 
 Player = Mapping[str, object]
 UCB1 = {"id": "cascade-ucb1", "label": "CascadeUCB1"}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rankloop.experiments.claims import Claim, CloseTo, LinearGrowth, LowerRegret
-from rankloop.experiments.experiment import Experiment, Panel
+from rankloop.experiments.experiment import Experiment
 from rankloop.experiments.figures import CurvesAndFinals
+from rankloop.experiments.outcome import Panel
 
 POLICIES = (
     {"id": "epoch-ucb", "label": "Epoch-UCB"},

@@ -10,9 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
-from rankloop.experiments.experiment import Key, Outcome
-from rankloop.simulator.result import Result, Trace
+from rankloop.experiments.outcome import Key, Outcome
+from rankloop.simulator.result import Result
 from rankloop.simulator.stats import half_width, ratio_of_means
+from rankloop.simulator.trace import Trace
 
 
 class ClaimVerdict(StrEnum):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankloop.errors import MissingExtra
-from rankloop.experiments.experiment import Outcome, Panel
+from rankloop.experiments.outcome import Outcome, Panel
 from rankloop.experiments.tables import ResultTable, finals
 from rankloop.simulator.plot import Style, as_text, band, styles
-from rankloop.simulator.result import Result, Trace
+from rankloop.simulator.result import Result
 from rankloop.simulator.stats import half_width
+from rankloop.simulator.trace import Trace
 from rankloop.types import FloatArray
 
 if TYPE_CHECKING:

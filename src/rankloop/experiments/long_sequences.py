@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from rankloop.experiments.claims import Claim
-from rankloop.experiments.experiment import Experiment, Key, Panel
+from rankloop.experiments.experiment import Experiment
 from rankloop.experiments.ncr import MixtureSpaceEffect, NcrAtLeast, NcrNearPrinted, NcrTable, RewardRates
+from rankloop.experiments.outcome import Key, Panel
 
 PIVOTS = tuple(range(10))
 SCENARIOS = ("vanilla", "exponential")

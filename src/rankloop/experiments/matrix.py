@@ -10,14 +10,14 @@ import numpy as np
 
 from rankloop import catalogue
 from rankloop.errors import Unsupported
-from rankloop.experiments.experiment import SEED, Panel
+from rankloop.experiments.outcome import SEED, Panel
 from rankloop.experiments.runner import play_panels
 from rankloop.math.logistic import sigmoid
 from rankloop.simulator import streams
 from rankloop.simulator.policy_spec import PolicySpec
-from rankloop.simulator.result import Trace
 from rankloop.simulator.spec import policy_specs
 from rankloop.simulator.stats import ratio_of_means
+from rankloop.simulator.trace import Trace
 from rankloop.types import FloatArray
 from rankloop.worlds import from_spec
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from rankloop.experiments.claims import ClaimFinding, ClaimVerdict, combine
-from rankloop.experiments.experiment import Outcome, Panel
 from rankloop.experiments.figures import canvas, label_axes, legend, values
+from rankloop.experiments.outcome import Outcome, Panel
 from rankloop.experiments.published import COLUMNS, published
 from rankloop.experiments.tables import ResultTable
 from rankloop.simulator.plot import CUSTOM_COLOUR, Style, styles
-from rankloop.simulator.result import Result, Trace
+from rankloop.simulator.result import Result
+from rankloop.simulator.trace import Trace
 from rankloop.types import FloatArray
 
 if TYPE_CHECKING:

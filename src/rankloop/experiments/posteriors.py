@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rankloop.experiments.claims import ClaimFinding, ClaimVerdict
-from rankloop.experiments.experiment import Outcome
 from rankloop.experiments.figures import canvas, legend
+from rankloop.experiments.outcome import Outcome
 from rankloop.experiments.tables import ResultTable, number
 from rankloop.simulator.plot import styles
 from rankloop.types import FloatArray

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rankloop.experiments.claims import Claim, CloseTo, LowerRegret, LowestRegret, RegretSpread
-from rankloop.experiments.experiment import Experiment, Panel
+from rankloop.experiments.experiment import Experiment
 from rankloop.experiments.figures import Curves, FinalRegret
+from rankloop.experiments.outcome import Panel
 from rankloop.experiments.posteriors import BetaPosteriorWider, PosteriorDensities
 
 Players = tuple[Mapping[str, object], ...]

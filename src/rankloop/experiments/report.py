@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from rankloop.errors import MissingExtra, RankloopError
-from rankloop.experiments.experiment import SEED, Experiment, Outcome
+from rankloop.experiments.experiment import Experiment
+from rankloop.experiments.outcome import SEED, Outcome
 from rankloop.files import replace_file
 from rankloop.simulator.plot import save_svg
 from rankloop.version import __version__
@@ -43,26 +44,26 @@ def result_folder(results: Path, experiment: Experiment, *, quick: bool) -> Path
     return folder
 
 
-def write(outcome: Outcome, folder: Path) -> None:
+def write(experiment: Experiment, outcome: Outcome, folder: Path) -> None:
     """Write spec.json, trace.parquet, figure.png and .svg, tables as .md and .csv, and claims.json."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / HEAD).unlink(missing_ok=True)
-    figure = outcome.experiment.arrangement.draw(outcome)
-    caption = f"{outcome.experiment.id}, {outcome.size}; 95 % intervals of the mean"
+    figure = experiment.arrangement.draw(outcome)
+    caption = f"{experiment.id}, {outcome.size}; 95 % intervals of the mean"
     figure.supxlabel(caption, x=0.005, ha="left", fontsize=7, color="#666666")
     replace_file(folder / "figure.png", lambda p: figure.savefig(p, format="png"))
     replace_file(folder / "figure.svg", lambda p: save_svg(figure, p))
-    for name, table in outcome.experiment.arrangement.tables(outcome).items():
+    for name, table in experiment.arrangement.tables(outcome).items():
         _text(folder / f"{name}.md", f"{table.markdown()}\n\n{outcome.size[0].upper()}{outcome.size[1:]}.\n")
         _text(folder / f"{name}.csv", table.csv())
-    _text(folder / "claims.json", json.dumps(claim_verdicts(outcome), indent=1, ensure_ascii=False) + "\n")
+    _text(folder / "claims.json", json.dumps(claim_verdicts(experiment, outcome), indent=1, ensure_ascii=False) + "\n")
     replace_file(folder / "trace.parquet", lambda p: _trace(outcome, p))
-    _text(folder / HEAD, json.dumps(_head(outcome), indent=1, ensure_ascii=False) + "\n")
+    _text(folder / HEAD, json.dumps(_head(experiment, outcome), indent=1, ensure_ascii=False) + "\n")
 
 
-def claim_verdicts(outcome: Outcome) -> list[dict[str, str]]:
+def claim_verdicts(experiment: Experiment, outcome: Outcome) -> list[dict[str, str]]:
     """Return every claim with its verdict and numbers."""
-    findings = [(claim, claim.judge(outcome)) for claim in outcome.experiment.claims]
+    findings = [(claim, claim.judge(outcome)) for claim in experiment.claims]
     return [
         {"claim": c.text, "source": c.source, "verdict": str(f.verdict), "numbers": f.numbers, "size": outcome.size}
         for c, f in findings
@@ -109,8 +110,7 @@ def read(folder: Path) -> StoredResult | None:
         ) from None
 
 
-def _head(outcome: Outcome) -> dict[str, object]:
-    experiment = outcome.experiment
+def _head(experiment: Experiment, outcome: Outcome) -> dict[str, object]:
     return {
         "id": experiment.id,
         "title": experiment.title,

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from rankloop.experiments.cache_key import code_hash
-from rankloop.experiments.experiment import SEED, Experiment, Outcome, Panel
+from rankloop.experiments.experiment import Experiment
+from rankloop.experiments.outcome import SEED, Outcome, Panel
 from rankloop.files import replace_file
 from rankloop.simulator.api import assemble, plays, prepare
 from rankloop.simulator.chunk import Chunk, ChunkResult
@@ -91,7 +92,7 @@ def run(
         inputs=given,
         progress=lambda done, total: report(experiment.id, done, total),
     )
-    return Outcome(experiment, quick, tuple(zip(panels, results, strict=True)), given)
+    return Outcome(experiment.id, quick, tuple(zip(panels, results, strict=True)), given)
 
 
 def play_panels(

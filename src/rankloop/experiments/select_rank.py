@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rankloop.experiments.claims import Claim, LowerRegret
-from rankloop.experiments.experiment import Experiment, Panel
+from rankloop.experiments.experiment import Experiment
 from rankloop.experiments.figures import Curves
+from rankloop.experiments.outcome import Panel
 
 SIZES = ((7, 5), (10, 5), (5, 5))
 XI = (0.1, 0.5, 1.0, 2.0)

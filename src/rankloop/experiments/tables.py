@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.experiments.experiment import Outcome
+from rankloop.experiments.outcome import Outcome
 from rankloop.simulator.stats import half_width
 
 NUMBER, PERCENT = re.compile(r"-?\d+(\.\d+)?"), re.compile(r"-?\d+(\.\d+)? %")

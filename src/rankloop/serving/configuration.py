@@ -6,11 +6,11 @@ import logging
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.eventlog.events import ConfigChanged, LogEvent
 from rankloop.eventlog.writer import Commit
+from rankloop.schema import Receipt
 from rankloop.serving.config import RankerConfig, changes, learning_of
 from rankloop.serving.queries import RankerQueries
 from rankloop.serving.replica import Replica
@@ -26,7 +26,7 @@ class ConfigurableRanker(RankerQueries):
     _challenger: Replica | None  # another policy that follows the same log
 
     @abstractmethod
-    def _submit(self, event: LogEvent) -> Commit[Any]:
+    def _submit(self, event: LogEvent) -> Commit[Receipt | None]:
         """Commit an event, then apply it."""
 
     @property

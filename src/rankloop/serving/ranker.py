@@ -7,7 +7,7 @@ import threading
 import time as clocks
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, cast
 
 import numpy as np
 
@@ -233,7 +233,8 @@ class Ranker(ConfigurableRanker):
         outcome = np.array(given.by_slot(listed), dtype=np.float64)
         self._check(decision, outcome)
         event = FeedbackReceived(self._clock(), given.event or "", decision.id, outcome, given.final, given.regret)
-        return self._submit(event, lambda: self._duplicate_of(event.event, decision.id))
+        commit = self._submit(event, lambda: self._duplicate_of(event.event, decision.id))
+        return cast("Commit[Receipt]", commit)  # applying feedback always gives a receipt
 
     def _check(self, decision: DecisionMade, outcome: FloatArray) -> None:
         """Refuse, before anything is committed, an outcome that the policy which decided could not learn from.
@@ -261,8 +262,8 @@ class Ranker(ConfigurableRanker):
     def withdraw(self, decision: str) -> Receipt:
         """Withdraw a decision whose list was never shown; it is too late after the policy has learned from it."""
         id = self.find_decision(decision).id
-        receipt: Receipt = self._submit(Withdrawn(self._clock(), id), lambda: Receipt(id, "duplicate")).result()
-        return receipt
+        commit = self._submit(Withdrawn(self._clock(), id), lambda: Receipt(id, "duplicate"))
+        return cast("Commit[Receipt]", commit).result()
 
     # Looking up decisions
 
@@ -331,8 +332,7 @@ class Ranker(ConfigurableRanker):
         if self.quarantine is not None:
             raise self.quarantine.error()
 
-    def _submit(self, event: LogEvent, duplicate: Callable[[], Receipt] | None = None) -> Commit[Any]:
-        """Submit an event to the writer; feedback and withdrawals have a receipt."""
+    def _submit(self, event: LogEvent, duplicate: Callable[[], Receipt | None] | None = None) -> Commit[Receipt | None]:
         self._require_serving()
         return self._writer.submit(self.name, event.entry(), event, self._apply, duplicate)
 

@@ -7,7 +7,6 @@ import json
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,9 @@ from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import PER_COLUMN
 from rankloop.serving.replica import Replica
 from rankloop.version import __version__
+
+OpenHeader = tuple[str, float, int | None, float | None]
+"""Of an open decision: its id, time, number of outcomes (None before the first feedback) and regret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def restore(replica: Replica, snapshot: Snapshot) -> bool:
     return True
 
 
-def _restore_open_decisions(replica: Replica, decisions: list[list[Any]], arrays: Mapping[str, Array]) -> None:
+def _restore_open_decisions(replica: Replica, decisions: list[OpenHeader], arrays: Mapping[str, Array]) -> None:
     bodies, outcomes = arrays["open.bodies"].tobytes(), arrays["open.outcomes"]
     at = used = 0
     for (key, time, length, regret), size in zip(decisions, arrays["open.sizes"].tolist(), strict=True):

@@ -14,8 +14,9 @@ from rankloop.simulator import streams
 from rankloop.simulator.chunk import Chunk, ChunkResult, checkpoints, prepare_world
 from rankloop.simulator.parallel import ProgressCallback, Task, run_all
 from rankloop.simulator.policy_spec import PolicySpec
-from rankloop.simulator.result import Result, Trace
+from rankloop.simulator.result import Result
 from rankloop.simulator.spec import DEFAULT_CHUNK, Spec
+from rankloop.simulator.trace import Trace
 from rankloop.types import Setting
 from rankloop.version import __version__
 from rankloop.worlds import World

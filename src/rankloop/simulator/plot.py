@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal, Required, TypedDict, Unpack
 from rankloop import catalogue
 from rankloop.errors import MissingExtra
 from rankloop.simulator import stats
+from rankloop.simulator.trace import Trace
 from rankloop.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from rankloop.simulator.result import Result
 
 # After Paul Tol's "muted" palette, safe for colour-blind readers; its sand and pale grey, which do not show on white,
 # are replaced by a darker yellow and black.
@@ -89,7 +89,7 @@ def band(axes: Axes, rounds: IntArray, curve: FloatArray, *, label: str, **style
     axes.fill_between(rounds, mean - half, mean + half, color=style["color"], alpha=0.18, linewidth=0)
 
 
-def regret_figure(result: Result) -> Figure:
+def regret_figure(traces: Sequence[Trace]) -> Figure:
     """Return a figure of the cumulative regret of every policy with 95 % confidence bands; the best policy last."""
     try:
         from matplotlib.figure import Figure
@@ -97,8 +97,8 @@ def regret_figure(result: Result) -> Figure:
         raise MissingExtra("a figure", "experiments") from None
     figure = Figure(figsize=(7.2, 4.0), dpi=150, layout="constrained")
     axes = figure.add_subplot()
-    ordered = sorted(result.traces, key=lambda trace: -trace.final.mean())
-    looks = styles([(trace.label, trace.id) for trace in result.traces])
+    ordered = sorted(traces, key=lambda trace: -trace.final.mean())
+    looks = styles([(trace.label, trace.id) for trace in traces])
     for trace in ordered:
         band(axes, trace.rounds, trace.regret, label=trace.label, **looks[trace.label])
     axes.set_xlabel("round")

@@ -8,35 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-import numpy as np
-
 from rankloop.errors import InvalidInput
 from rankloop.files import replace_file
-from rankloop.simulator import stats
-from rankloop.types import FloatArray, IntArray
+from rankloop.simulator.trace import Trace, TraceJson, plain_fields
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-class CurveJson(TypedDict):
-    """Means and standard errors over replications at the checkpoints; the error of a single replication is null."""
-
-    round: list[int]
-    mean: list[float]
-    sem: list[float | None]
-
-
-class TraceJson(TypedDict):
-    """One policy's entry in `result.json`."""
-
-    id: str
-    label: str
-    params: dict[str, object]
-    regret: CurveJson
-    reward: CurveJson
-    seconds: float
-    rounds_per_second: float
 
 
 class ResultJson(TypedDict):
@@ -45,48 +22,6 @@ class ResultJson(TypedDict):
     spec: dict[str, object]
     version: str
     policies: list[TraceJson]
-
-
-@dataclass(frozen=True)
-class Trace:
-    """One policy's cumulative curves at C checkpoints, for R replications."""
-
-    id: str
-    label: str
-    params: Mapping[str, object]
-    regret: FloatArray  # [C, R] expected regret
-    reward: FloatArray  # [C, R] realised reward
-    seconds: float
-    rounds: IntArray  # [C]
-
-    @property
-    def final(self) -> FloatArray:
-        """Return the regret after the last round, [R]."""
-        return np.asarray(self.regret[-1])
-
-    @property
-    def rounds_per_second(self) -> float:
-        """Return the replication-rounds per second of one process."""
-        return float(self.rounds[-1] * self.regret.shape[1] / self.seconds)
-
-    def as_json(self) -> TraceJson:
-        """Return means and standard errors as plain numbers."""
-        return {
-            "id": self.id,
-            "label": self.label,
-            "params": _plain_fields(self.params),
-            "regret": self._curve(self.regret),
-            "reward": self._curve(self.reward),
-            "seconds": self.seconds,
-            "rounds_per_second": self.rounds_per_second,
-        }
-
-    def _curve(self, values: FloatArray) -> CurveJson:
-        return {
-            "round": self.rounds.tolist(),
-            "mean": values.mean(axis=1).tolist(),
-            "sem": [None if np.isnan(v) else v for v in stats.sem(values).tolist()],
-        }
 
 
 @dataclass(frozen=True)
@@ -113,18 +48,18 @@ class Result:
         """Return a table: final regret, its share of the random baseline's, speed."""
         from rankloop.simulator.table import render
 
-        return render(self)
+        return render(self.traces, self.random)
 
     def as_json(self) -> ResultJson:
         """Return the content of `result.json`."""
         policies = [trace.as_json() for trace in self.traces]
-        return {"spec": _plain_fields(self.spec), "version": self.version, "policies": policies}
+        return {"spec": plain_fields(self.spec), "version": self.version, "policies": policies}
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Return a figure of the cumulative regret with 95 % confidence bands; also write it to `path` if given."""
         from rankloop.simulator.plot import regret_figure
 
-        figure = regret_figure(self)
+        figure = regret_figure(self.traces)
         if path is not None:
             figure.savefig(path)
         return figure
@@ -157,20 +92,3 @@ class Result:
             accepted = f"a folder with the result.json and trace.parquet of a run ({type(error).__name__})"
             raise InvalidInput("folder", str(where), accepted) from None
         return cls(head["spec"], head["version"], tuple(traces), random)
-
-
-def _plain_fields(given: Mapping[str, object]) -> dict[str, object]:
-    return {str(key): _plain(value) for key, value in given.items()}
-
-
-def _plain(value: object) -> object:
-    """Return a value of JSON types: arrays become lists, any other object becomes its name."""
-    if isinstance(value, Mapping):
-        return _plain_fields(value)
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    return getattr(value, "__name__", type(value).__name__)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from rankloop.simulator import stats
-
-if TYPE_CHECKING:
-    from rankloop.simulator.result import Result
+from rankloop.simulator.trace import Trace
 
 HEAD = ("policy", "final regret", "of random's", "rounds/s", "")
 
 
-def render(result: Result) -> str:
+def render(traces: Sequence[Trace], baseline: Trace) -> str:
     """Return the table, best policy first; ≈ marks a policy not significantly worse than the best (paired, 95 %)."""
-    finals = np.stack([trace.final for trace in result.traces])
+    finals = np.stack([trace.final for trace in traces])
     near = stats.not_worse_than_best(finals)
     errors = stats.sem(finals)
-    random = result.random.final.mean()
+    random = baseline.final.mean()
     rows = []
     for rank, i in enumerate(np.argsort(finals.mean(axis=1), kind="stable")):
-        trace = result.traces[i]
+        trace = traces[i]
         error = "" if np.isnan(errors[i]) else f" ± {errors[i]:.2f}"
         share = f"{trace.final.mean() / random:.1%}" if random > 0 else "-"
         mark = "best" if rank == 0 else "≈" if near[i] else ""
@@ -30,9 +28,9 @@ def render(result: Result) -> str:
     widths = [max(len(row[c]) for row in (HEAD, *rows)) for c in range(len(HEAD))]
     lines = [_line(HEAD, widths), "  ".join("-" * w for w in widths).rstrip()]
     lines += [_line(row, widths) for row in rows]
-    R = result.traces[0].regret.shape[1]
+    R = traces[0].regret.shape[1]
     lines.append(
-        f"{result.traces[0].rounds[-1]:,} rounds, {R:,} replications; ± one standard error; "
+        f"{traces[0].rounds[-1]:,} rounds, {R:,} replications; ± one standard error; "
         "≈ not credibly worse than the best (paired, 95 %)."
     )
     return "\n".join(lines)

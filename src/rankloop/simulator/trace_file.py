@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 
 from rankloop.errors import MissingExtra
-from rankloop.simulator.result import Trace
+from rankloop.simulator.trace import Trace
 
 
 def write_traces(path: Path, traces: Sequence[Trace]) -> None:

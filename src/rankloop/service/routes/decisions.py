@@ -40,7 +40,7 @@ def router(service: Service) -> APIRouter:
         """Report feedback for many decisions; each event is accepted or refused by itself."""
         endpoints.at_most("events", body.events, service.limits.bulk)
         submitted = await run_sync(_submit_all, rankers.ranker(name), body.events)
-        results = [await _answer(service, name, event, commit) for event, commit in submitted]
+        results = [await _answer(service, name, *one) for one in submitted]
         if results and all(result.status == "unavailable" for result in results):
             raise RequestRefused(503, results[0].problem or "the log cannot be written now.", headers=RETRY)
         return endpoints.json_response(BulkAnswers(results))
@@ -64,32 +64,33 @@ def router(service: Service) -> APIRouter:
     return router
 
 
-Submitted = tuple[FeedbackEvent, Commit[Receipt] | Exception]
-"""An event with its commit, or with the reason of its refusal."""
-
-
-def _submit_all(ranker: Ranker, events: Sequence[FeedbackEvent]) -> list[Submitted]:
-    """Submit events in their order; a refused event does not hold up the others."""
-    submitted: list[Submitted] = []
+def _submit_all(
+    ranker: Ranker, events: Sequence[FeedbackEvent]
+) -> list[tuple[FeedbackEvent, Commit[Receipt] | None, RequestRefused | None]]:
+    """Submit events in their order; return the commit of each, or its refusal, which does not hold up the others."""
+    submitted: list[tuple[FeedbackEvent, Commit[Receipt] | None, RequestRefused | None]] = []
     for event in events:
         try:
-            submitted.append((event, ranker.submit_feedback(event, ranker.find_decision(event.decision))))
-        except (RankloopError, *UNCOMPUTABLE) as error:
-            submitted.append((event, error))
+            submitted.append((event, ranker.submit_feedback(event, ranker.find_decision(event.decision)), None))
+        except RankloopError as error:
+            submitted.append((event, None, refused(error)))
+        except UNCOMPUTABLE:
+            submitted.append((event, None, uncomputable()))
     return submitted
 
 
-async def _answer(service: Service, name: str, event: FeedbackEvent, commit: Commit[Receipt] | Exception) -> BulkAnswer:
+async def _answer(
+    service: Service, name: str, event: FeedbackEvent, commit: Commit[Receipt] | None, refusal: RequestRefused | None
+) -> BulkAnswer:
     """Wait for the receipt of an event; return its status or the reason of its refusal."""
     try:
-        if isinstance(commit, Exception):
-            raise commit
-        receipt = await commit
+        receipt = None if commit is None else await commit
     except RankloopError as error:
-        refusal = refused(error)
+        receipt, refusal = None, refused(error)
     except UNCOMPUTABLE:
-        refusal = uncomputable()
-    else:
+        receipt, refusal = None, uncomputable()
+    if receipt is not None:
         service.metrics.feedback.labels(name, receipt.status).inc()
         return BulkAnswer(receipt.decision, receipt.status)
+    refusal = uncomputable() if refusal is None else refusal
     return BulkAnswer(event.decision, "unavailable" if refusal.status == 503 else "refused", refusal.detail)
