@@ -1,4 +1,4 @@
-"""Answers on the wire: one call of the system for each."""
+"""Responses are sent with one system call each."""
 
 from __future__ import annotations
 
@@ -10,78 +10,78 @@ from typing import Any
 from tools.serving import serving
 
 from rankloop.schema.service_settings import ServiceSettings
-from rankloop.service.answer_transport import MOST, Together
+from rankloop.service.answer_transport import MAX_BUFFER_BYTES, BufferedTransport
 
 
-class Noted:
-    """A transport that notes what it is asked to do."""
+class RecordingTransport:
+    """A transport that records its calls."""
 
     def __init__(self) -> None:
-        self.done: list[bytes | str] = []
+        self.calls: list[bytes | str] = []
 
     def write(self, data: bytes) -> None:
-        self.done.append(data)
+        self.calls.append(data)
 
     def close(self) -> None:
-        self.done.append("closed")
+        self.calls.append("closed")
 
     def is_closing(self) -> bool:
-        return "closed" in self.done
+        return "closed" in self.calls
 
 
-def noted(act: Any) -> list[bytes | str]:
+def recorded(act: Any) -> list[bytes | str]:
     async def run() -> list[bytes | str]:
-        transport = Noted()
-        await act(Together(transport, asyncio.get_running_loop()))  # type: ignore[arg-type]
-        return transport.done
+        transport = RecordingTransport()
+        await act(BufferedTransport(transport, asyncio.get_running_loop()))  # type: ignore[arg-type]
+        return transport.calls
 
     return asyncio.run(run())
 
 
-def test_what_is_written_in_one_round_leaves_together_and_in_its_order() -> None:
-    async def act(wire: Together) -> None:
-        wire.write(b"head ")
-        wire.write(b"body")
+def test_writes_of_one_loop_iteration_are_sent_together_and_in_order() -> None:
+    async def act(transport: BufferedTransport) -> None:
+        transport.write(b"head ")
+        transport.write(b"body")
         await asyncio.sleep(0)
-        wire.write(b"next")
+        transport.write(b"next")
         await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    assert noted(act) == [b"head body", b"next"]
-
-
-def test_a_long_answer_leaves_piece_by_piece() -> None:
-    async def act(wire: Together) -> None:
-        for piece in (b"a" * MOST, b"b", b"c"):
-            wire.write(piece)
         await asyncio.sleep(0)
 
-    assert noted(act) == [b"a" * MOST + b"b", b"c"]
+    assert recorded(act) == [b"head body", b"next"]
 
 
-def test_what_was_written_before_the_end_leaves_before_it() -> None:
-    async def act(wire: Together) -> None:
-        wire.write(b"last words")
-        assert not wire.is_closing()
-        wire.close()
-        assert wire.is_closing()
+def test_a_long_response_is_sent_in_parts() -> None:
+    async def act(transport: BufferedTransport) -> None:
+        for piece in (b"a" * MAX_BUFFER_BYTES, b"b", b"c"):
+            transport.write(piece)
         await asyncio.sleep(0)
 
-    assert noted(act) == [b"last words", "closed"]
+    assert recorded(act) == [b"a" * MAX_BUFFER_BYTES + b"b", b"c"]
 
 
-def test_requests_that_come_at_once_are_answered_one_by_one_until_the_client_ends(tmp_path: Path) -> None:
-    """Also the head alone of an answer without a body, and the last answer before the connection is closed."""
-    ask = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
+def test_buffered_data_is_sent_before_the_connection_closes() -> None:
+    async def act(transport: BufferedTransport) -> None:
+        transport.write(b"last words")
+        assert not transport.is_closing()
+        transport.close()
+        assert transport.is_closing()
+        await asyncio.sleep(0)
+
+    assert recorded(act) == [b"last words", "closed"]
+
+
+def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
+    """This includes a response without a body, and the last response before the connection closes."""
+    get = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
     head = b"HEAD /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
     with (
         serving(ServiceSettings(log=str(tmp_path / "log.db"))) as url,
         socket.create_connection(("127.0.0.1", int(url[-5:]))) as line,
     ):
-        line.sendall(ask + b"\r\n" + ask + b"\r\n" + head + ask + b"Connection: close\r\n\r\n")
-        told = b""
+        line.sendall(get + b"\r\n" + get + b"\r\n" + head + get + b"Connection: close\r\n\r\n")
+        received = b""
         while more := line.recv(65_536):
-            told += more
-    assert told.count(b"HTTP/1.1 200") == 3
-    assert told.count(b"HTTP/1.1 ") == 4
-    assert told.count(b"connection: close") == 1
+            received += more
+    assert received.count(b"HTTP/1.1 200") == 3
+    assert received.count(b"HTTP/1.1 ") == 4
+    assert received.count(b"connection: close") == 1

@@ -63,7 +63,7 @@ def until_the_end(made: FastAPI, chosen: ServiceSettings, level: str) -> None:
     """Answer until interrupted, in a process of its own."""
     import uvicorn
 
-    from rankloop.service.answer_transport import Wire
+    from rankloop.service.answer_transport import BufferedHttp
 
     sys.setswitchinterval(SWITCH)
     gc.collect()
@@ -74,7 +74,7 @@ def until_the_end(made: FastAPI, chosen: ServiceSettings, level: str) -> None:
         host=chosen.host,
         port=chosen.port,
         workers=1,
-        http=Wire,
+        http=BufferedHttp,
         access_log=False,
         log_level=level,
         server_header=False,
