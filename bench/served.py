@@ -1,4 +1,4 @@
-"""A service with one large ranker, as it runs in production. `python -m bench.served LOG PORT`."""
+"""Run a service with one large ranker, as in production. `python -m bench.served LOG PORT`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from bench.engine import D, K, items
+from bench.ranker import D, K, items
 from rankloop.cli import serve
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
 from rankloop.service.app import create_app
