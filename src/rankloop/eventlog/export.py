@@ -122,7 +122,8 @@ class Row(TypedDict):
 
 V = TypeVar("V")
 STATUSES = ("learned", "nothing", "ignored", "withdrawn", "open")
-"""With feedback; without, learned as no click; without, not learned; withdrawn; feedback may still arrive."""
+"""`learned` had feedback; `nothing` had none and was learned as no click; `ignored` had none and was not learned;
+`withdrawn` was never shown; `open` may still get feedback."""
 EVENT_FIELDS = ("policy", "version", "seed", "group", "visitor", "exploring", "judged", "explored")
 """Columns that are fields of the decision event."""
 EXPLANATION: tuple[Literal["estimate", "uncertainty", "prior_share"], ...] = ("estimate", "uncertainty", "prior_share")

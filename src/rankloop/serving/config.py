@@ -179,7 +179,7 @@ def _check_params(policy: str, params: Mapping[str, object]) -> None:
 def _check_param(field: str, value: object) -> None:
     """Refuse lists by item, and numbers whose squares and sums lose precision in a service that runs for years."""
     if isinstance(value, list | tuple):
-        accepted = "a number for all items; a single item brings its own prior, {score, strength}, when it is put"
+        accepted = "a number for all items; put an item with a prior, {score, strength}, to set that of a single item"
         raise InvalidInput(field, value, accepted)
     if isinstance(value, int | float) and value != 0 and not MIN_PARAMETER <= abs(value) <= MAX_PARAMETER:
         raise InvalidInput(field, value, f"0, or a magnitude from {MIN_PARAMETER:g} to {MAX_PARAMETER:g}")
