@@ -20,7 +20,7 @@ from rankloop.eventlog import LogEntry, MemoryStore, SqliteStore, StoreUnavailab
 from rankloop.eventlog.backup import Backup, back_up
 from rankloop.eventlog.store import Snapshot
 from rankloop.serving import Ranker
-from test_engine import Clock, config, contents, items, live
+from test_ranker import Clock, config, contents, items, live
 
 Row = tuple[int, str, str, str, str, float, bytes]
 ROWS = "SELECT position, ranker, kind, key, subject, time, body FROM log WHERE position <= ? ORDER BY position"

@@ -17,7 +17,7 @@ from rankloop.eventlog.address import open_store
 from rankloop.eventlog.backup import Backup, back_up
 from rankloop.serving import Ranker
 from test_backup import concurrent_writes, entry, names, rows
-from test_engine import Clock, config, contents, items, live
+from test_ranker import Clock, config, contents, items, live
 
 pytestmark = pytest.mark.slow
 

@@ -27,7 +27,7 @@ from rankloop.eventlog.writer import MAX_BATCH_ENTRIES, positions
 from rankloop.schema import FeedbackEvent
 from rankloop.serving import Ranker, RankerConfig
 from served import small_disk
-from test_engine import Failing, config, contents, items
+from test_ranker import Failing, config, contents, items
 
 pytestmark = pytest.mark.slow
 

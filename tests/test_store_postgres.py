@@ -16,7 +16,7 @@ from rankloop.eventlog import LogEntry, StoreUnavailable, Writer
 from rankloop.eventlog.address import open_store
 from rankloop.eventlog.postgres import MIGRATIONS, PostgresStore
 from rankloop.serving import Ranker
-from test_engine import Clock, config, contents, items, live
+from test_ranker import Clock, config, contents, items, live
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,7 @@ from rankloop.eventlog import LogEntry, MemoryStore, SqliteStore, Store, export
 from rankloop.eventlog.address import open_store
 from rankloop.eventlog.store import Snapshot
 from rankloop.serving import Ranker, RankerConfig
-from test_engine import Clock, config, contents, items, live
+from test_ranker import Clock, config, contents, items, live
 
 Opened = Callable[[], Store]
 
