@@ -38,9 +38,10 @@ def visits() -> list[LogEvent]:
 
 def longer(first: list[LogEvent], decisions: int) -> Iterator[LogEvent]:
     """Repeat the same visits as new decisions."""
-    yield first[0]
+    setup = len(first) - 2 * REAL_VISITS  # the configuration and the items
+    yield from first[:setup]
     for number in range(decisions):
-        decision, feedback = first[1 + 2 * (number % REAL_VISITS) :][:2]
+        decision, feedback = first[setup + 2 * (number % REAL_VISITS) :][:2]
         if not isinstance(decision, DecisionMade) or not isinstance(feedback, FeedbackReceived):
             raise TypeError("a visit is a decision followed by its feedback")
         id = f"decision-{number}"
