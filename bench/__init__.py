@@ -1,1 +1,1 @@
-"""Benches: commands that print ratios measured side by side in one run."""
+"""Benchmarks: commands that print ratios of alternatives measured in the same run."""

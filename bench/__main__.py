@@ -1,4 +1,4 @@
-"""All benches, one after the other: `python -m bench`."""
+"""Run all benchmarks in sequence: `python -m bench`."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if __name__ == "__main__":
     print(
         f"rankloop {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, Numba {version('numba')}"
     )
-    print("\n== CascadeLinTS beside what one would write by hand")
+    print("\n== CascadeLinTS compared with hand-written code")
     with one_blas_thread():
         lin_ts.main()
-        print("\n== Compiled kernels beside NumPy")
+        print("\n== Compiled kernels compared with NumPy")
         kernels.main()
         print("\n== Slots: assignment, choice, select-rank")
         slots.main()
-        print("\n== A ranker in process beside its bare policy")
+        print("\n== A ranker in process compared with its bare policy")
         engine.main()
         print("\n== A long log (`make bench-long`: a million decisions)")
         replay.main()
-        print("\n== The service beside an empty POST (`make bench-long`: for five minutes)")
+        print("\n== The service compared with an empty POST (`make bench-long`: five minutes)")
         service.main()
     print("\n== BLAS threads")
     blas.main()
     print("\n== Memory")
     memory.main()
-    print("\n== Every policy at its paper's setting")
+    print("\n== Every policy in the setting of its paper")
     catalogue.main()

@@ -1,4 +1,4 @@
-"""Does a second BLAS thread pay? The same chunk with one and two threads, alternating in one run.
+"""Compare one and two BLAS threads on the same chunk, alternating in one run.
 
 python -m bench.blas
 """
@@ -17,7 +17,7 @@ from rankloop.worlds.click_world import ClickWorld
 
 
 def main(repeats: int = 5) -> None:
-    """CascadeLinTS at a middle and a large number of items."""
+    """Measure CascadeLinTS with a medium and a large number of items."""
     (spec,) = policy_specs(["cascade-lin-ts"])
     for L, B in ((256, 256), (3000, 10)):
         X, nu = problem(L, 20)
@@ -28,7 +28,9 @@ def main(repeats: int = 5) -> None:
                 with threadpool_limits(threads):
                     seconds[row, repeat] = play(world, spec, Chunk(0, 0, B), 150, 0, lambda t: None).seconds
         ratio = float(np.median(seconds[0] / seconds[1]))
-        print(f"L={L} B={B}: two BLAS threads make a chunk {ratio:.2f} times as fast as one (a second process: 2)")
+        print(
+            f"L={L} B={B}: with two BLAS threads a chunk is {ratio:.2f} times as fast as with one (a second process: 2)"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every policy at its paper's setting: replication-rounds per second, in order of cost.
+"""Measure the replication-rounds per second of every policy in the setting of its paper.
 
 python -m bench.catalogue
 """
@@ -33,7 +33,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], int, str]] = {
 
 
 def main(rounds: int = 200) -> None:
-    """Time each policy alone, on one process."""
+    """Time the policies one by one in one process."""
     rows = []
     for entry in catalogue.entries():
         spec, replications, setting = SETTINGS.get(entry.id, SETTINGS[entry.paper])

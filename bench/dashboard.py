@@ -1,10 +1,10 @@
-"""What watching costs: CPU of the service with open dashboards, and the p99 of rank with ten of them and without.
+"""Measure the cost of open dashboards: CPU of the service, and the p99 of rank with ten dashboards and without.
 
     python -m bench.dashboard         # about half a minute
-    python -m bench.dashboard 100     # so many seconds under load, where the machine is noisy
+    python -m bench.dashboard 100     # 100 seconds under load, for a noisy machine
 
-A service in a process of its own, under rank and feedback at a steady pace. Half seconds with and without dashboards
-alternate, so that both meet the same noise. On Linux.
+The service runs in its own process, under rank and feedback at a constant rate. Half seconds with and without
+dashboards alternate, so that both meet the same noise. Linux only.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ import numpy as np
 from rankloop.client import Client
 
 L, D, K = 10_000, 20, 10
-CALLERS, PACE = 8, 25.0
-"""Visitors at the same time, and visits per second of each: rank, then feedback."""
-DASHBOARDS, OFTEN, SELDOM = 10, 2.0, 15.0
-"""As the page, with everything in view: an overview every two seconds, items and slots every fifteen."""
-WINDOW, SECONDS, WATCHED = 0.5, 18.0, 4.0
-AT = "/v1/rankers/shop"
+CALLERS, VISITS_PER_SECOND = 8, 25.0
+"""Concurrent visitors, and visits per second of each: rank, then feedback."""
+DASHBOARDS, OVERVIEW_SECONDS, REPORT_SECONDS = 10, 2.0, 15.0
+"""Poll intervals of the page with everything in view: the overview, and the items and slots."""
+WINDOW_SECONDS, LOAD_SECONDS, IDLE_SECONDS = 0.5, 18.0, 4.0
+RANKER_PATH = "/v1/rankers/shop"
 
 
 @dataclass
 class Http:
-    """One connection that is kept, as a browser and a client keep theirs; as little work as possible here."""
+    """A minimal HTTP client on one keep-alive connection, as a browser or a client library uses it."""
 
     port: int
     reader: asyncio.StreamReader = field(init=False)
@@ -50,67 +50,71 @@ class Http:
         return self
 
     async def __call__(self, method: str, path: str, body: bytes = b"") -> bytes:
-        """Ask, and wait for the whole answer."""
+        """Send a request and return the body of the response."""
         head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: gzip\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         self.writer.write(head.encode() + body)
-        told = (await self.reader.readuntil(b"\r\n\r\n")).lower()
-        assert told.startswith(b"http/1.1 200"), told
-        length = int(told.partition(b"content-length:")[2].partition(b"\r\n")[0])
+        response = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+        assert response.startswith(b"http/1.1 200"), response
+        length = int(response.partition(b"content-length:")[2].partition(b"\r\n")[0])
         return await self.reader.readexactly(length)
 
 
 async def visitor(http: Http, start: float, end: float, took: list[tuple[float, float]]) -> None:
-    """Visits at a steady pace; when each rank was asked, and how long it took."""
+    """Send visits at a constant rate; record the start and the duration of each rank."""
     at = start
     while at < end:
         await asyncio.sleep(max(0.0, at - time.perf_counter()))
-        asked = time.perf_counter()
-        told = json.loads(await http("POST", f"{AT}/rank", b"{}"))
-        took.append((asked, time.perf_counter() - asked))
+        sent = time.perf_counter()
+        answer = json.loads(await http("POST", f"{RANKER_PATH}/rank", b"{}"))
+        took.append((sent, time.perf_counter() - sent))
         clicked = [2] if len(took) % 3 == 0 else []
-        await http("POST", f"{AT}/feedback", json.dumps({"decision": told["decision"], "clicked": clicked}).encode())
-        at += 1.0 / PACE
+        body = json.dumps({"decision": answer["decision"], "clicked": clicked}).encode()
+        await http("POST", f"{RANKER_PATH}/feedback", body)
+        at += 1.0 / VISITS_PER_SECOND
 
 
 async def dashboard(http: Http, first: float, start: float, end: float, every: float) -> None:
-    """What an open page asks, its clock standing still outside of every other window of so many seconds."""
-    on = first  # how long it was open so far, when it asks next
-    asked = {"overview?hours=1&points=60": OFTEN}
-    asked |= {"slots?limit=20&age=10": SELDOM, "report?sort=estimate&order=descending&hours=0&limit=25&age=10": SELDOM}
-    due = {path: first * pause / OFTEN for path, pause in asked.items()}
+    """Send the requests of a page that is open in every second window of `every` seconds, or always if this is 0."""
+    on = first  # time that the page was open until its next request
+    report = "report?sort=estimate&order=descending&hours=0&limit=25&age=10"
+    polls = {"overview?hours=1&points=60": OVERVIEW_SECONDS, "slots?limit=20&age=10": REPORT_SECONDS}
+    polls[report] = REPORT_SECONDS
+    due = {path: first * pause / OVERVIEW_SECONDS for path, pause in polls.items()}
     while True:
         at = start + on if every == 0 else start + every * (2 * (on // every) + 1) + on % every
         if at >= end:
             return
         await asyncio.sleep(max(0.0, at - time.perf_counter()))
-        for path, pause in asked.items():
+        for path, pause in polls.items():
             if due[path] <= on:
-                await http("GET", f"{AT}/{path}")
+                await http("GET", f"{RANKER_PATH}/{path}")
                 due[path] = on + pause
         on = min(due.values())
 
 
 @contextlib.asynccontextmanager
-async def connected(port: int, many: int) -> AsyncIterator[list[Http]]:
-    """So many connections."""
-    made = [await Http(port).open() for _ in range(many)]
+async def connected(port: int, count: int) -> AsyncIterator[list[Http]]:
+    """Open a number of connections, and close them after the block."""
+    connections = [await Http(port).open() for _ in range(count)]
     try:
-        yield made
+        yield connections
     finally:
-        for http in made:
+        for http in connections:
             http.writer.close()
             await http.writer.wait_closed()
 
 
-async def play(port: int, callers: int, watching: int, seconds: float, every: float = 0.0) -> Any:
-    """When ranks were asked and how long they took, [n, 2]; dashboards are open in every second window, or always."""
+async def play(port: int, callers: int, dashboards: int, seconds: float, every: float = 0.0) -> Any:
+    """Return the start and the duration of each rank, [n, 2]; dashboards are open in every second window, or always."""
     took: list[tuple[float, float]] = []
-    async with connected(port, callers + watching) as https:
+    async with connected(port, callers + dashboards) as https:
         start = time.perf_counter()
         end = start + seconds
-        tasks = [visitor(one, start + i / PACE / callers, end, took) for i, one in enumerate(https[:callers])]
-        phases = np.random.default_rng(0).permutation(watching) / max(1, watching) * OFTEN
+        tasks = [
+            visitor(one, start + i / VISITS_PER_SECOND / callers, end, took) for i, one in enumerate(https[:callers])
+        ]
+        phases = np.random.default_rng(0).permutation(dashboards) / max(1, dashboards) * OVERVIEW_SECONDS
         tasks += [
             dashboard(one, float(phase), start, end, every) for one, phase in zip(https[callers:], phases, strict=True)
         ]
@@ -119,13 +123,13 @@ async def play(port: int, callers: int, watching: int, seconds: float, every: fl
 
 
 def cpu(process: int) -> float:
-    """CPU seconds of a process, with those of threads that ended; the clock that Linux has for it."""
+    """Return the CPU seconds of a process from its Linux clock, including those of finished threads."""
     return time.clock_gettime((~process << 3) | 2)
 
 
 @contextlib.contextmanager
 def serving(folder: str) -> Iterator[tuple[int, int]]:
-    """A service in a process of its own: its port, and its id."""
+    """Run a service in its own process; give its port and process id."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "rankloop", "serve", "--log", str(Path(folder) / "log.db"), "--port", str(port)]
@@ -142,7 +146,7 @@ def serving(folder: str) -> Iterator[tuple[int, int]]:
 
 
 def prepare(port: int) -> None:
-    """A ranker with many items."""
+    """Create a ranker with many items."""
     x = np.random.default_rng(0).standard_normal((L, D))
     x = np.round(x / np.linalg.vector_norm(x, axis=1, keepdims=True), 4)
     with Client(f"http://127.0.0.1:{port}", timeout=60.0) as client:
@@ -153,30 +157,32 @@ def prepare(port: int) -> None:
 
 
 async def measure(port: int, process: int, seconds: float) -> None:
-    """Both questions, and what the numbers say."""
-    await play(port, CALLERS, 1, 1.5)  # compiled code is loaded, pages are warm
+    """Measure and print the CPU and the latency."""
+    await play(port, CALLERS, 1, 1.5)  # warm up: load compiled code, fill caches
     before = cpu(process)
-    took = await play(port, CALLERS, DASHBOARDS, seconds, WINDOW)
+    took = await play(port, CALLERS, DASHBOARDS, seconds, WINDOW_SECONDS)
     busy = (cpu(process) - before) / seconds
     spent = []
-    for watching in (0, 1, DASHBOARDS):
+    for dashboards in (0, 1, DASHBOARDS):
         before = cpu(process)
-        await play(port, 0, watching, WATCHED)
-        spent.append((cpu(process) - before) / WATCHED)
-    print(f"{L:,} items, {CALLERS * PACE:.0f} visits a second: the service is busy for {busy:.0%} of a core")
-    for watching, alone in zip((1, DASHBOARDS), spent[1:], strict=True):
-        more = alone - spent[0]
-        print(f"{watching} open: {more:.2%} of a core, {more / busy:.2%} of the service's CPU (under 2 % asked)")
+        await play(port, 0, dashboards, IDLE_SECONDS)
+        spent.append((cpu(process) - before) / IDLE_SECONDS)
+    print(f"{L:,} items, {CALLERS * VISITS_PER_SECOND:.0f} visits/s: the service uses {busy:.0%} of a core")
+    for dashboards, share in zip((1, DASHBOARDS), spent[1:], strict=True):
+        extra = share - spent[0]
+        print(f"{dashboards} open: {extra:.2%} of a core, {extra / busy:.2%} of the service's CPU (target: under 2 %)")
     for q in (50, 99):
-        (on, off), (low, high) = compared(took, q)
-        asked = " (at most 1.10 asked)" if q == 99 else ""
-        print(f"rank p{q}: {on:.2f} ms with ten dashboards, {off:.2f} ms without: ratio {on / off:.2f}{asked},")
-        print(f"  on this machine now between {low:.2f} and {high:.2f}, which holds nine times of ten")
+        (on, off), (low, high) = compare(took, q)
+        target = " (target: at most 1.10)" if q == 99 else ""
+        print(
+            f"rank p{q}: {on:.2f} ms with ten dashboards, {off:.2f} ms without: ratio {on / off:.2f}{target}, "
+            f"90 % interval {low:.2f} to {high:.2f}"
+        )
 
 
-def compared(took: Any, q: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """A percentile in ms with dashboards and without, and bounds of their ratio: windows drawn again and again."""
-    window, rng = (took[:, 0] // WINDOW).astype(int), np.random.default_rng(0)
+def compare(took: Any, q: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return a percentile in ms with and without dashboards, and a 90 % bootstrap interval of their ratio."""
+    window, rng = (took[:, 0] // WINDOW_SECONDS).astype(int), np.random.default_rng(0)
     groups = [[took[window == at, 1] for at in np.unique(window) if at % 2 == odd] for odd in (1, 0)]
 
     def ratio() -> float:
@@ -189,8 +195,8 @@ def compared(took: Any, q: float) -> tuple[tuple[float, float], tuple[float, flo
 
 
 def main() -> None:
-    """Start a service, and measure."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
+    """Start a service and measure it."""
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else LOAD_SECONDS
     with tempfile.TemporaryDirectory() as folder, serving(folder) as (port, process):
         prepare(port)
         asyncio.run(measure(port, process, seconds))

@@ -1,4 +1,4 @@
-"""The yardstick of the service: an empty POST of the same framework and server. `python -m bench.empty PORT`."""
+"""The baseline of the service: an empty POST with the same framework and server. `python -m bench.empty PORT`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from rankloop.service.answer_transport import Wire
-from rankloop.service.app import SILENT
+from rankloop.service.answer_transport import BufferedHttp
+from rankloop.service.app import NO_TELEMETRY
 
-app = FastAPI(telemetry=SILENT)
+app = FastAPI(telemetry=NO_TELEMETRY)
 
 
 @app.post("/empty")
 async def empty(body: dict[str, Any]) -> dict[str, Any]:
-    """Nothing."""
+    """Return an empty object."""
     return {}
 
 
 if __name__ == "__main__":
-    uvicorn.run(app, http=Wire, host="127.0.0.1", port=int(sys.argv[1]), access_log=False, log_level="error")
+    uvicorn.run(app, http=BufferedHttp, host="127.0.0.1", port=int(sys.argv[1]), access_log=False, log_level="error")

@@ -1,4 +1,4 @@
-"""A ranker in process beside the bare policy: what the log, the items and the explanation cost."""
+"""Compare a ranker in process with its bare policy: the cost of the log, the items and the explanations."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from rankloop.serving import Ranker, RankerConfig
 from rankloop.types import Request, Setting
 
 L, D, K = 1_000, 20, 10
-ROUNDS, TURNS, WARM = 100, 12, 1_000
-"""After so many visits the write-ahead log has begun anew once."""
-CALLERS, EACH = 64, 60
+ROUNDS, REPEATS, WARM_UP_VISITS = 100, 12, 1_000
+"""During the warm-up the write-ahead log is checkpointed once."""
+CALLERS, VISITS_PER_CALLER = 64, 60
 
 
 def items(rng: np.random.Generator) -> list[dict[str, object]]:
-    """L items with unit-norm features."""
+    """Return L items with unit-norm features."""
     x = rng.standard_normal((L, D))
     x /= np.linalg.vector_norm(x, axis=1, keepdims=True)
     return [{"id": f"item-{i}", "features": row} for i, row in enumerate(x.tolist())]
 
 
-def opened(folder: str) -> Ranker:
-    """A ranker on SQLite, every commit on the disk."""
+def open_ranker(folder: str) -> Ranker:
+    """Open a ranker on SQLite with synchronous commits."""
     config = RankerConfig.of({"policy": "cascade-lin-ts", "slots": K, "dim": D, "seed": 1})
     ranker = Ranker.open(Path(folder) / "log.db", config)
     ranker.put_items(items(np.random.default_rng(0)))
     return ranker
 
 
-def bare() -> Callable[[], None]:
-    """One decide and learn of the policy alone, for as many items."""
+def bare_policy() -> Callable[[], None]:
+    """Return a function that runs one decide and learn of the policy alone, with the same items."""
     x = np.array([item["features"] for item in items(np.random.default_rng(0))])
     policy = catalogue.build("cascade-lin-ts", Setting(L, K, None, D))
     state, request, rng = policy.init(1), Request(1, L, K, x), np.random.default_rng(1)
@@ -45,41 +45,42 @@ def bare() -> Callable[[], None]:
     return lambda: policy.learn(state, policy.decide(state, request, rng), clicks)
 
 
-def side_by_side() -> tuple[float, float, float]:
-    """CPU seconds of one decide and learn, of one rank and feedback, and of the first where nothing else runs.
+def cpu_per_visit() -> tuple[float, float, float]:
+    """Return the CPU seconds of one decide and learn, of one rank and feedback, and of the first in a loop of its own.
 
-    The first two take turns, one by one, so that both find the processor as a commit left it. All threads count;
-    medians of turns.
+    The first two alternate, so that both run with the processor caches as a commit left them. All threads count; each
+    result is the median over repeats.
     """
     with tempfile.TemporaryDirectory() as folder:
-        ranker, policy = opened(folder), bare()
-        for _ in range(WARM):
+        ranker, policy = open_ranker(folder), bare_policy()
+        for _ in range(WARM_UP_VISITS):
             ranker.feedback(ranker.rank().id, clicked=[2])
         spent: list[tuple[float, float, float]] = []
-        for _ in range(TURNS):
-            own = visits = 0.0
+        for _ in range(REPEATS):
+            policy_seconds = visit_seconds = 0.0
             for _ in range(ROUNDS):
                 start = time.process_time()
                 policy()
                 middle = time.process_time()
                 ranker.feedback(ranker.rank().id, clicked=[2])
-                own, visits = own + middle - start, visits + time.process_time() - middle
+                policy_seconds += middle - start
+                visit_seconds += time.process_time() - middle
             start = time.process_time()
             for _ in range(ROUNDS):
                 policy()
-            spent.append((own, visits, time.process_time() - start))
+            spent.append((policy_seconds, visit_seconds, time.process_time() - start))
         ranker.close()
-    alone, whole, quick = np.median(np.array(spent), axis=0) / ROUNDS
-    return float(alone), float(whole), float(quick)
+    policy_alone, visit, loop = np.median(np.array(spent), axis=0) / ROUNDS
+    return float(policy_alone), float(visit), float(loop)
 
 
-def together() -> tuple[float, float, float]:
-    """Pairs per second of 64 callers at once, CPU seconds of each, and seconds of one fsync here."""
+def concurrent_callers() -> tuple[float, float, float]:
+    """Return the visits per second of concurrent callers, the CPU seconds per visit, and the seconds of one fsync."""
     with tempfile.TemporaryDirectory() as folder:
-        ranker = opened(folder)
+        ranker = open_ranker(folder)
 
         def caller() -> None:
-            for _ in range(EACH):
+            for _ in range(VISITS_PER_CALLER):
                 ranker.feedback(ranker.rank().id, clicked=[2])
 
         threads = [threading.Thread(target=caller) for _ in range(CALLERS)]
@@ -90,10 +91,11 @@ def together() -> tuple[float, float, float]:
             thread.join()
         took, spent = time.perf_counter() - start, time.process_time() - spent
         ranker.close()
-    return CALLERS * EACH / took, spent / (CALLERS * EACH), _fsync()
+    visits = CALLERS * VISITS_PER_CALLER
+    return visits / took, spent / visits, _fsync_seconds()
 
 
-def _fsync() -> float:
+def _fsync_seconds() -> float:
     import os
 
     with tempfile.TemporaryFile() as file:
@@ -107,13 +109,13 @@ def _fsync() -> float:
 
 def main() -> None:
     """Print the ratios."""
-    alone, whole, quick = side_by_side()
-    print(f"bare decide + learn: {alone * 1e6:.0f} µs of CPU; rank + feedback in a ranker: {whole * 1e6:.0f} µs")
-    print(f"ratio {whole / alone:.1f}, in turns (at most 5 asked); the policy alone in a loop: {quick * 1e6:.0f} µs")
-    pairs, each, fsync = together()
+    policy, visit, loop = cpu_per_visit()
+    print(f"bare decide + learn: {policy * 1e6:.0f} µs of CPU; rank + feedback in a ranker: {visit * 1e6:.0f} µs")
+    print(f"ratio {visit / policy:.1f}, alternating (target: at most 5); the policy in a loop: {loop * 1e6:.0f} µs")
+    rate, each, fsync = concurrent_callers()
     print(
-        f"{CALLERS} callers at once: {pairs:,.0f} pairs/s (2,000 asked), {each * 1e6:.0f} µs of CPU each; "
-        f"one fsync takes {fsync * 1e3:.1f} ms here"
+        f"{CALLERS} concurrent callers: {rate:,.0f} visits/s (target: 2,000), {each * 1e6:.0f} µs of CPU each; "
+        f"one fsync takes {fsync * 1e3:.1f} ms"
     )
 
 

@@ -1,4 +1,4 @@
-"""The compiled kernels beside their NumPy forms, alternating in one run.
+"""Compare the compiled kernels with their NumPy forms, alternating in one run.
 
 python -m bench.kernels
 """
@@ -17,7 +17,7 @@ from rankloop.types import FloatArray, IntArray
 
 
 def potter_in_numpy(F: FloatArray, x: FloatArray) -> None:
-    """The same update with batched products: F [B, d, d], x [B, K, d]."""
+    """Apply the same update with batched products: F [B, d, d], x [B, K, d]."""
     for k in range(x.shape[1]):
         f = np.vecmat(x[:, k], F)
         gain = np.matvec(F, f)
@@ -26,7 +26,7 @@ def potter_in_numpy(F: FloatArray, x: FloatArray) -> None:
 
 
 def largest_in_numpy(scores: FloatArray, order: IntArray, values: FloatArray) -> None:
-    """The same selection by repeated argmax."""
+    """Make the same selection by repeated argmax."""
     work, rows = scores.copy(), np.arange(len(scores))
     for j in range(order.shape[1]):
         order[:, j] = work.argmax(axis=1)
@@ -34,8 +34,8 @@ def largest_in_numpy(scores: FloatArray, order: IntArray, values: FloatArray) ->
         work[rows, order[:, j]] = -np.inf
 
 
-def side_by_side(name: str, ours: Callable[[], object], numpy: Callable[[], object], repeats: int = 200) -> None:
-    """Median times of both, alternating."""
+def compare(name: str, ours: Callable[[], object], numpy: Callable[[], object], repeats: int = 200) -> None:
+    """Print the median times of both, measured alternately."""
     times = np.zeros((2, repeats))
     ours()
     numpy()
@@ -45,17 +45,17 @@ def side_by_side(name: str, ours: Callable[[], object], numpy: Callable[[], obje
             run()
             times[row, r] = time.perf_counter() - started
     kernel, plain = np.median(times, axis=1) * 1e6
-    print(f"{name}: compiled {kernel:.0f} µs, NumPy {plain:.0f} µs: {plain / kernel:.1f} times")
+    print(f"{name}: compiled {kernel:.0f} µs, NumPy {plain:.0f} µs: {plain / kernel:.1f} times as fast")
 
 
 def main() -> None:
-    """Batches of one and of many learners."""
+    """Measure batches of one and of many learners."""
     rng = np.random.default_rng(0)
     for B in (1, 256):
         F = factor.initial(B, 1, 20, 1.0)
         G = F[:, 0].copy()
         x = rng.random((B, 4, 20))
-        side_by_side(
+        compare(
             f"Potter's update, B={B} d=20, 4 rows",
             lambda F=F, x=x: factor.add_rows(F, 0, x),  # type: ignore[misc]
             lambda G=G, x=x: potter_in_numpy(G, x),  # type: ignore[misc]
@@ -63,7 +63,7 @@ def main() -> None:
     for B, L in ((1, 256), (256, 256), (10, 3000)):
         scores = rng.random((B, L))
         order, values = np.empty((B, 5), dtype=np.int64), np.empty((B, 5))
-        side_by_side(
+        compare(
             f"5 largest of {B} x {L}",
             lambda s=scores, o=order, v=values: largest(s, o, v, np.empty(len(s), dtype=np.bool_)),  # type: ignore[misc]
             lambda s=scores, o=order, v=values: largest_in_numpy(s, o, v),  # type: ignore[misc]

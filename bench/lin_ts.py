@@ -1,8 +1,8 @@
-"""CascadeLinTS: simulation against the obvious loop, and one decision against a hand-written function.
+"""Compare CascadeLinTS with hand-written code: a simulation with a direct loop, one decision with a function.
 
     python -m bench.lin_ts
 
-Every ratio is measured side by side in one run, in alternating rounds, with one BLAS thread.
+Every ratio is measured within one run, in alternating rounds, with one BLAS thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from bench.by_hand import HandWritten, obvious_loop
+from bench.baselines import HandWritten, direct_loop
 from rankloop import build
 from rankloop.simulator.chunk import Chunk, play
 from rankloop.simulator.parallel import one_blas_thread
@@ -23,7 +23,7 @@ from rankloop.worlds.click_world import ClickWorld
 
 
 def problem(L: int, d: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
-    """Unit-norm features and attraction probabilities linear in them."""
+    """Return unit-norm features and attraction probabilities that are linear in them."""
     rng = np.random.default_rng(seed)
     X = rng.random((L, d))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -32,7 +32,7 @@ def problem(L: int, d: int, seed: int = 0) -> tuple[FloatArray, FloatArray]:
 
 
 def simulation(L: int = 256, d: int = 20, k: int = 4, replications: int = 256, repeats: int = 15) -> float:
-    """Replication-rounds per second of a batch over those of the obvious loop."""
+    """Return the replication-rounds per second of a batch divided by those of the direct loop."""
     X, nu = problem(L, d)
     world = ClickWorld(CascadeClicks(), FixedAttraction(nu, X), k)
     (spec,) = policy_specs(["cascade-lin-ts"])
@@ -40,20 +40,20 @@ def simulation(L: int = 256, d: int = 20, k: int = 4, replications: int = 256, r
     ours, loop = [], []
     for repeat in range(repeats):
         started = time.perf_counter()
-        obvious_loop(X, nu, k, 1000, np.random.default_rng(repeat))
+        direct_loop(X, nu, k, 1000, np.random.default_rng(repeat))
         loop.append(1000 / (time.perf_counter() - started))
         chunk = play(world, spec, Chunk(0, 0, replications), 200, repeat, lambda t: None)
         ours.append(200 * replications / chunk.seconds)
     ratio = float(np.median(np.array(ours) / np.array(loop)))
     print(
         f"simulation L={L} d={d} K={k}, {replications} replications: {np.median(ours):,.0f} replication-rounds/s, "
-        f"obvious loop {np.median(loop):,.0f}/s: {ratio:.0f} times (at least 40 asked)"
+        f"direct loop {np.median(loop):,.0f}/s: {ratio:.0f} times as fast (target: at least 40)"
     )
     return ratio
 
 
 def one_decision(L: int, d: int = 20, k: int = 4, rounds: int = 2000, blocks: int = 8) -> float:
-    """Time of `decide` plus `learn` of one learner over that of the hand-written function."""
+    """Return the time of `decide` plus `learn` of one learner divided by that of the hand-written function."""
     X, nu = problem(L, d)
     policy = build("cascade-lin-ts", Setting(items=L, slots=k, dim=d))
     state, request = policy.init(1), Request(learners=1, items=L, k=k, features=X)
@@ -78,7 +78,7 @@ def one_decision(L: int, d: int = 20, k: int = 4, rounds: int = 2000, blocks: in
     each = 1e6 * blocks / rounds
     print(
         f"one decision L={L} d={d} K={k}: decide + learn {np.median(ours) * each:.0f} µs, "
-        f"by hand {np.median(theirs) * each:.0f} µs: {ratio:.1f} times (at most 4 asked)"
+        f"hand-written {np.median(theirs) * each:.0f} µs: {ratio:.1f} times as long (target: at most 4)"
     )
     return ratio
 
@@ -89,7 +89,7 @@ def _first_click(rng: np.random.Generator, nu: FloatArray, k: int) -> int:
 
 
 def main() -> None:
-    """The three ratios that are asked for."""
+    """Print the three ratios that have targets."""
     simulation()
     one_decision(256)
     one_decision(3000)

@@ -1,4 +1,4 @@
-"""A load of keep-alive connections on loopback, and servers to bear it. It aims at this machine only."""
+"""Generate HTTP load on keep-alive connections, and start servers for it, on the loopback interface only."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Connection:
         self._writer.close()
 
     async def post(self, path: str, body: bytes) -> bytes:
-        """The body of the answer, which must be a good one."""
+        """Return the body of the response; raise if its status is not 200."""
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         self._writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        told = await self._reader.readuntil(b"\r\n\r\n")
-        length = int(told.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        response = await self._reader.readuntil(b"\r\n\r\n")
+        length = int(response.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
         answer = await self._reader.readexactly(length)
-        if not told.startswith(b"HTTP/1.1 200"):
-            raise RuntimeError(f"{told!r} {answer!r}")
+        if not response.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(f"{response!r} {answer!r}")
         return answer
 
 
@@ -54,30 +54,30 @@ class Times:
     of: dict[str, list[float]] = field(default_factory=dict)
 
     async def post(self, kind: str, connection: Connection, path: str, body: bytes) -> bytes:
-        """Ask, and note the time."""
+        """Send a request and record its time."""
         start = time.perf_counter()
         answer = await connection.post(path, body)
         self.of.setdefault(kind, []).append(time.perf_counter() - start)
         return answer
 
     def add(self, more: Times) -> None:
-        """Those of another while."""
+        """Add the times of another measurement."""
         for kind, times in more.of.items():
             self.of.setdefault(kind, []).extend(times)
 
     @property
     def requests(self) -> int:
-        """How many."""
+        """Number of requests."""
         return sum(map(len, self.of.values()))
 
     def quantile(self, q: float, kind: str | None = None) -> float:
-        """In milliseconds."""
-        chosen = self.of[kind] if kind is not None else [t for kept in self.of.values() for t in kept]
+        """Return a quantile in milliseconds."""
+        chosen = self.of[kind] if kind is not None else [seconds for times in self.of.values() for seconds in times]
         return 1e3 * float(np.quantile(chosen, q))
 
 
 async def as_fast_as_possible(port: int, visit: Visit, seconds: float) -> tuple[Times, float]:
-    """All connections visit one after the other; times, and requests per second."""
+    """Send visits without a pause on every connection; return their times and the requests per second."""
     times, end = Times(), time.perf_counter() + seconds
 
     async def one() -> None:
@@ -91,7 +91,7 @@ async def as_fast_as_possible(port: int, visit: Visit, seconds: float) -> tuple[
 
 
 async def at_a_rate(port: int, visit: Visit, seconds: float, rate: float, seed: int = 0) -> Times:
-    """So many visits per second, whoever is still busy: they come at random moments, as visitors do."""
+    """Send visits at a rate per second, at the arrival times of a Poisson process, however many are still running."""
     times, rng = Times(), np.random.default_rng(seed)
     idle: asyncio.Queue[Connection] = asyncio.Queue()
     for _ in range(CONNECTIONS):
@@ -119,7 +119,7 @@ async def at_a_rate(port: int, visit: Visit, seconds: float, rate: float, seed: 
 
 @contextmanager
 def serving(*command: str, cores: Sequence[int] = ()) -> Iterator[tuple[int, int]]:
-    """A server of this package in a process of its own, on these cores or all: its port and its process id."""
+    """Run a module of this package as a server process, on these cores or on all; give its port and process id."""
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
@@ -127,13 +127,13 @@ def serving(*command: str, cores: Sequence[int] = ()) -> Iterator[tuple[int, int
     if cores:
         os.sched_setaffinity(process.pid, cores)
     try:
-        until = time.monotonic() + 60
+        deadline = time.monotonic() + 60
         while True:
             try:
                 socket.create_connection((HOST, port), timeout=1).close()
                 break
             except OSError:
-                if time.monotonic() > until or process.poll() is not None:
+                if time.monotonic() > deadline or process.poll() is not None:
                     raise
                 time.sleep(0.05)
         yield port, process.pid
@@ -152,10 +152,10 @@ while os.getppid() == int(sys.argv[2]): pass
 
 @contextmanager
 def apart() -> Iterator[Sequence[int]]:
-    """This process keeps to the last core and leaves the others, none of which falls asleep, to servers; Linux only.
+    """Pin this process to the last core, leave the others to servers, and keep all cores awake; Linux only.
 
-    Callers have their own machine elsewhere. A virtual core that sleeps waits for its host at each request, for tens
-    of milliseconds where neighbours are busy: a process on each core that gives way to everybody keeps it awake.
+    In production, callers have machines of their own. A virtual core that sleeps has to wait for its host at each
+    request, for tens of milliseconds on a busy host; an idle-priority process on each core keeps it awake.
     """
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "SCHED_IDLE") else []
     command = [sys.executable, "-c", SPIN]
@@ -173,11 +173,11 @@ def apart() -> Iterator[Sequence[int]]:
 
 
 def cpu(pid: int) -> float:
-    """CPU seconds that a process has used."""
+    """Return the CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int) -> float:
-    """Megabytes that a process holds."""
+    """Return the resident memory of a process in megabytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6

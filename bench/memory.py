@@ -1,4 +1,4 @@
-"""Memory of a run: flat in the number of rounds, features held once whatever the number of replications.
+"""Measure the memory of a run: constant in the number of rounds, with one copy of the features for all replications.
 
 python -m bench.memory
 """
@@ -18,7 +18,7 @@ from rankloop.worlds.click_world import ClickWorld
 
 
 def peak(policy: str, L: int, d: int, replications: int, rounds: int) -> float:
-    """Peak of what the run allocates, in MB."""
+    """Return the peak of the allocated memory in MB."""
     X, nu = problem(L, d)
     world = ClickWorld(CascadeClicks(), FixedAttraction(nu, X), 4)
     (spec,) = policy_specs([policy])
@@ -31,14 +31,14 @@ def peak(policy: str, L: int, d: int, replications: int, rounds: int) -> float:
 
 
 def main() -> None:
-    """Two questions, each with a number that would show the opposite."""
+    """Print the peak for short and long runs, and the peak compared with copies of the features."""
     for policy in ("cascade-lin-ts", "log-ts-ltr"):
         short, long = (peak(policy, 256, 20, 32, rounds) for rounds in (200, 2000))
         print(f"{policy}: peak {short:.2f} MB at 200 rounds, {long:.2f} MB at 2,000: {long / short:.2f} times")
     L, d, B = 3000, 40, 64
-    copies = np.zeros((L, d)).nbytes / 1e6
+    features = np.zeros((L, d)).nbytes / 1e6
     used = peak("cascade-lin-ts", L, d, B, 20)
-    print(f"L={L} d={d} B={B}: features {copies:.2f} MB once, {copies * B:.0f} MB if copied; peak {used:.1f} MB")
+    print(f"L={L} d={d} B={B}: features {features:.2f} MB once, {features * B:.0f} MB if copied; peak {used:.1f} MB")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A service with one large ranker, as it runs in production. `python -m bench.served LOG PORT`."""
+"""Run a service with one large ranker, as in production. `python -m bench.served LOG PORT`."""
 
 from __future__ import annotations
 

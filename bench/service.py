@@ -1,6 +1,6 @@
-"""The service over HTTP beside an empty POST: `python -m bench.service [SECONDS] [shared]`.
+"""Compare the service over HTTP with an empty POST: `python -m bench.service [SECONDS] [shared]`.
 
-The callers have a core of their own and all cores are kept awake, see `bench.load.apart`; with "shared" they do not.
+The callers run on a separate core and all cores are kept awake, see `bench.load.apart`; "shared" does neither.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from statistics import median
 from bench.load import Connection, Times, apart, as_fast_as_possible, at_a_rate, cpu, memory, serving
 
 RANK, FEEDBACK = "/v1/rankers/bench/rank", "/v1/rankers/bench/feedback"
-ROUNDS, EACH = 3, 4.0
-SPAN, BESIDE = 20.0, 4.0
-"""Seconds of half the load at a time, and of empty POSTs at the same rate after each: what the machine itself costs."""
-ASKED = 0.4
-"""Requests per second, as a share of those of an empty POST, that the service must reach."""
+ROUNDS, ROUND_SECONDS = 3, 4.0
+SPAN_SECONDS, EMPTY_SECONDS = 20.0, 4.0
+"""A span of half the load is followed by empty POSTs at the same rate, which measure the machine itself."""
+TARGET_SHARE = 0.4
+"""The throughput that the service must reach, as a share of that of an empty POST."""
 
 
-async def nothing(connection: Connection, times: Times) -> None:
-    """An empty POST."""
+async def empty_post(connection: Connection, times: Times) -> None:
+    """Send an empty POST."""
     await times.post("empty", connection, "/empty", b'{"k":10}')
 
 
 async def visit(connection: Connection, times: Times) -> None:
-    """One list and its feedback."""
-    told = await times.post("rank", connection, RANK, b'{"k":10}')
-    decision = told.split(b'"decision":"', 1)[1].split(b'"', 1)[0]
+    """Request one list and send its feedback."""
+    answer = await times.post("rank", connection, RANK, b'{"k":10}')
+    decision = answer.split(b'"decision":"', 1)[1].split(b'"', 1)[0]
     await times.post("feedback", connection, FEEDBACK, b'{"decision":"%s","clicked":[2]}' % decision)
 
 
-async def measured(seconds: float, cores: Sequence[int]) -> None:
-    """Rates in turns, so that both meet the same noise; then half of the load for a while."""
+async def measure(seconds: float, cores: Sequence[int]) -> None:
+    """Measure the throughput of both alternately, so that both meet the same noise; then latency at half the load."""
     with (
         tempfile.TemporaryDirectory() as folder,
         serving("bench.empty", cores=cores) as (empty, _),
@@ -43,56 +43,57 @@ async def measured(seconds: float, cores: Sequence[int]) -> None:
     ):
         plain, full = await rates(empty, port, pid)
         before = memory(pid)
-        await half(empty, port, seconds, {"the asked load": ASKED * plain / 2, "the reached load": full / 2})
+        loads = {"the target load": TARGET_SHARE * plain / 2, "the measured load": full / 2}
+        await latency(empty, port, seconds, loads)
         print(f"memory: {before:.0f} MB before, {memory(pid):.0f} MB after")
 
 
-async def half(empty: int, port: int, seconds: float, loads: dict[str, float]) -> None:
-    """So many requests per second for a while, in turns, and what an empty POST has to wait for at such a rate."""
-    told, beside = {name: Times() for name in loads}, Times()
+async def latency(empty: int, port: int, seconds: float, loads: dict[str, float]) -> None:
+    """Print the latency of the service at each load in requests per second, alternately, and that of an empty POST."""
+    measured, baseline = {name: Times() for name in loads}, Times()
     spans: dict[str, list[float]] = {name: [] for name in loads}
-    for n in range(max(1, round(seconds / SPAN))):
+    for n in range(max(1, round(seconds / SPAN_SECONDS))):
         for name, rate in loads.items():
-            span = await at_a_rate(port, visit, SPAN, rate / 2, seed=n)  # a visit is two requests
-            told[name].add(span)
+            span = await at_a_rate(port, visit, SPAN_SECONDS, rate / 2, seed=n)  # a visit is two requests
+            measured[name].add(span)
             spans[name].append(span.quantile(0.99))
-        beside.add(await at_a_rate(empty, nothing, BESIDE, max(loads.values()), seed=n))
-    for name, times in told.items():
-        of = ", ".join(
+        baseline.add(await at_a_rate(empty, empty_post, EMPTY_SECONDS, max(loads.values()), seed=n))
+    for name, times in measured.items():
+        by_kind = ", ".join(
             f"{kind} {times.quantile(0.5, kind):.1f} and {times.quantile(0.99, kind):.1f}" for kind in times.of
         )
         print(
-            f"half of {name}, {loads[name]:,.0f} requests/s, for {SPAN * len(spans[name]):.0f} s: "
-            f"{times.requests:,} requests, no errors\n  p99 {times.quantile(0.99):.1f} ms (below 25 asked), "
-            f"{median(spans[name]):.1f} in the median {SPAN:.0f} s; p50 and p99 of {of}"
+            f"half of {name}, {loads[name]:,.0f} requests/s, for {SPAN_SECONDS * len(spans[name]):.0f} s: "
+            f"{times.requests:,} requests, no errors\n  p99 {times.quantile(0.99):.1f} ms (target: below 25), "
+            f"{median(spans[name]):.1f} in the median {SPAN_SECONDS:.0f} s; p50 and p99 of {by_kind}"
         )
-    print(f"an empty POST at {max(loads.values()):,.0f} requests/s, in between: p99 {beside.quantile(0.99):.1f} ms")
+    print(f"an empty POST at {max(loads.values()):,.0f} requests/s, alternating: p99 {baseline.quantile(0.99):.1f} ms")
 
 
 async def rates(empty: int, port: int, pid: int) -> tuple[float, float]:
-    """Requests per second of an empty POST and of the service, in turns."""
+    """Return the requests per second of an empty POST and of the service, measured alternately."""
     await as_fast_as_possible(port, visit, 2.0)
-    await as_fast_as_possible(empty, nothing, 1.0)
-    found: list[tuple[float, float]] = []
+    await as_fast_as_possible(empty, empty_post, 1.0)
+    rounds: list[tuple[float, float]] = []
     for _ in range(ROUNDS):
-        _, plain = await as_fast_as_possible(empty, nothing, EACH)
+        _, plain = await as_fast_as_possible(empty, empty_post, ROUND_SECONDS)
         before = cpu(pid)
-        times, full = await as_fast_as_possible(port, visit, EACH)
+        times, full = await as_fast_as_possible(port, visit, ROUND_SECONDS)
         each = 1e6 * (cpu(pid) - before) / times.requests
-        found.append((plain, full))
+        rounds.append((plain, full))
         print(
             f"empty POST {plain:,.0f} requests/s; rank and feedback {full:,.0f}, {each:.0f} µs of CPU each, "
             f"p50 {times.quantile(0.5):.1f} ms, p99 {times.quantile(0.99):.1f} ms; ratio {full / plain:.2f}"
         )
-    plain, full = (float(sum(rate)) / ROUNDS for rate in zip(*found, strict=True))
-    print(f"ratio {full / plain:.2f} over all rounds (at least {ASKED} asked)")
+    plain, full = (float(sum(rate)) / ROUNDS for rate in zip(*rounds, strict=True))
+    print(f"ratio {full / plain:.2f} over all rounds (target: at least {TARGET_SHARE})")
     return plain, full
 
 
 def main(seconds: float = 20.0, *, shared: bool = False) -> None:
     """Print the ratios."""
     with nullcontext(()) if shared else apart() as cores:
-        asyncio.run(measured(seconds, cores))
+        asyncio.run(measure(seconds, cores))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Assignment, fits of the choice model and select-rank rounds: each beside its plain form.
+"""Compare assignment, fits of the choice model and select-rank rounds with their plain forms.
 
 python -m bench.slots
 """
@@ -21,7 +21,7 @@ from rankloop.types import FloatArray, Request, Setting
 
 
 def assignment(N: int, K: int, repeats: int = 15) -> None:
-    """Time of the assignment beside the whole matrix in SciPy and beside computing the scores it needs."""
+    """Print the time of the assignment next to SciPy on the whole matrix and to the computation of the scores."""
     rng = np.random.default_rng(0)
     policy = build("ucr", Setting(items=N, slots=K, context=7))
     inner = policy.policy  # type: ignore[attr-defined]
@@ -38,22 +38,22 @@ def assignment(N: int, K: int, repeats: int = 15) -> None:
         times[0, r] = time.perf_counter() - started
         weights = AnyClick().gain(np.concatenate(scores))
         rows, columns = linear_sum_assignment(weights, maximize=True)
-        for way, plan in enumerate(plans, start=1):
+        for row, plan in enumerate(plans, start=1):
             started = time.perf_counter()
             ours = plan(lambda prefix, slot, s=scores: s[slot], request, rng).items[0]  # type: ignore[misc]
-            times[way, r] = time.perf_counter() - started
+            times[row, r] = time.perf_counter() - started
             if not np.isclose(weights[np.arange(K), ours].sum(), weights[rows, columns].sum()):
                 raise AssertionError("the assignment is not optimal")
     scoring, whole, union = np.median(times, axis=1) * 1e6
     used = whole if Assignment(AnyClick()).max_full_items >= N else union
     print(
         f"assignment (N, K) = ({N:,}, {K}): scores {scoring:,.0f} µs, whole matrix {whole:,.0f} µs, "
-        f"union of the K best {union:,.0f} µs; the one in use costs {used / scoring:.2f} of the scores"
+        f"union of the K best {union:,.0f} µs; the one in use costs {used / scoring:.2f} times the scores"
     )
 
 
 def perturbed_fits(repeats: int = 5) -> None:
-    """One epoch of problem (c): all K·J perturbed fits as one warm batch, and in a plain loop, each from scratch."""
+    """Measure one epoch of problem (c): all K·J perturbed fits as one warm batch, and in a plain loop from scratch."""
     rng = np.random.default_rng(1)
     J, K = 30, 6
     alpha = np.array([1.0] * 4 + [0.8] * 2 + [0.1] * 24)
@@ -76,12 +76,12 @@ def perturbed_fits(repeats: int = 5) -> None:
     ours, plain = np.median(times, axis=1) * 1e3
     print(
         f"choice (c), {K * J} perturbed fits: batch {ours:.1f} ms, plain loop {plain:,.0f} ms: "
-        f"{plain / ours:.0f} times (at least 20 asked)"
+        f"{plain / ours:.0f} times as fast (target: at least 20)"
     )
 
 
 def plain_loop(N: FloatArray, S: FloatArray, alpha: FloatArray) -> FloatArray:
-    """β² by Newton fits one after the other in plain NumPy, each from scratch."""
+    """Return β² by successive Newton fits in plain NumPy, each from scratch."""
     beta2 = np.zeros(len(alpha))
     for k, j in np.argwhere(S >= 1):
         more = N.copy()
@@ -91,7 +91,7 @@ def plain_loop(N: FloatArray, S: FloatArray, alpha: FloatArray) -> FloatArray:
 
 
 def plain_fit(N: FloatArray, S: FloatArray) -> FloatArray:
-    """α by Newton's method on all J + K logarithms; all items and slots must have clicks."""
+    """Return α by Newton's method on all J + K logarithms; all items and slots must have clicks."""
     K, J = N.shape
     clicked = N.any(axis=0)
     theta = np.log(np.concatenate([np.full(J, 0.1), np.full(K, 0.1)]))
@@ -113,7 +113,7 @@ def plain_fit(N: FloatArray, S: FloatArray) -> FloatArray:
 
 
 def rounds_of_select_rank() -> None:
-    """The cost of a round early and late, for both ways to fit."""
+    """Measure the cost of an early and of a late round, for both kinds of fit."""
     for fit in ("online", "mle"):
         rng = np.random.default_rng(2)
         policy = build("ucr", Setting(items=10, slots=5, context=7, rounds=2000), fit=fit)
@@ -128,12 +128,12 @@ def rounds_of_select_rank() -> None:
         early, late = np.median(spent[100:300]) * 1e6 / 16, np.median(spent[1300:]) * 1e6 / 16
         print(
             f"ucr, fit {fit}: a round costs {early:.0f} µs at round 200, {late:.0f} µs at round 1,400: "
-            f"{late / early:.1f} times"
+            f"{late / early:.1f} times as much"
         )
 
 
 def main() -> None:
-    """The three measurements."""
+    """Run the three measurements."""
     for N, K in ((10, 5), (1000, 10), (100_000, 10)):
         assignment(N, K)
     perturbed_fits()

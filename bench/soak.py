@@ -1,6 +1,6 @@
-"""A long run with visitors at half of what the service can bear. `python -m bench.soak [MINUTES]`.
+"""Run visitors for a long time at half of the capacity of the service. `python -m bench.soak [MINUTES]`.
 
-Memory must stay flat, nothing may fail, and at the end a replay of the whole log must give the live state.
+Memory must stay constant, no request may fail, and at the end a replay of the whole log must equal the live state.
 """
 
 from __future__ import annotations
@@ -23,26 +23,25 @@ from rankloop.eventlog import SqliteStore
 from rankloop.serving import RankerConfig
 from rankloop.serving.verification import compare_snapshot, decide_again
 
-LATE, LOST, PROCESSES = 0.05, 0.02, 2
-EVERY = 10.0
-"""Seconds between looks at the memory."""
+LATE_SHARE, LOST_SHARE, PROCESSES = 0.05, 0.02, 2
+MEMORY_SAMPLE_SECONDS = 10.0
 
 
-def visitors(url: str, name: str, *options: str) -> list[str]:
-    """The command of visitors."""
+def visitors_command(url: str, name: str, *options: str) -> list[str]:
+    """Return the command line of simulated visitors."""
     command = [sys.executable, "-m", "rankloop", "visitors", "--ranker", "soak", "--url", url, "--run", name]
     return [*command, "--json", "--quiet", "--rounds", "0", *options]
 
 
 def capacity(url: str) -> float:
-    """Visits per second, as fast as they can."""
-    fast = visitors(url, "fast", "--create", "cascade-lin-ts", "--seconds", "15", "--callers", "32")
-    told = json.loads(subprocess.run(fast, check=True, capture_output=True, text=True).stdout)
-    return float(told["lists"] / told["seconds"])
+    """Return the visits per second without a rate limit."""
+    command = visitors_command(url, "fast", "--create", "cascade-lin-ts", "--seconds", "15", "--callers", "32")
+    summary = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return float(summary["lists"] / summary["seconds"])
 
 
-def soaked(minutes: float, folder: Path) -> None:
-    """Run, watch, verify, print."""
+def soak(minutes: float, folder: Path) -> None:
+    """Run the visitors, sample the memory, and verify the log."""
     with socket.create_server((HOST, 0)) as free:
         port = free.getsockname()[1]
     log, url = folder / "log.db", f"http://{HOST}:{port}"
@@ -50,13 +49,13 @@ def soaked(minutes: float, folder: Path) -> None:
     environment = os.environ | {"RANKLOOP_LIMITS__RATE": "1000000"}
     with subprocess.Popen(serve, env=environment, stderr=subprocess.DEVNULL) as server:
         try:
-            _until_it_answers(url)
-            most = capacity(url)
+            _wait_until_ready(url)
+            max_rate = capacity(url)
             with Client(url) as client:
                 config = client.ranker("soak").config | {"window": 30.0}
                 client.put_ranker("soak", config)
-            print(f"as fast as possible: {most:.0f} visits/s; half of it for {minutes:g} minutes", flush=True)
-            _run(url, most / 2, minutes, server.pid)
+            print(f"capacity: {max_rate:.0f} visits/s; half of it for {minutes:g} minutes", flush=True)
+            _run(url, max_rate / 2, minutes, server.pid)
         finally:
             server.send_signal(signal.SIGINT)
             server.wait()
@@ -70,37 +69,36 @@ def soaked(minutes: float, folder: Path) -> None:
 
 def _run(url: str, rate: float, minutes: float, pid: int) -> None:
     options = ["--rate", f"{rate / PROCESSES:.1f}", "--seconds", str(60 * minutes), "--callers", "32", "--delay", "5"]
-    options += ["--late", str(LATE), "--lost", str(LOST)]
-    began, before = time.monotonic(), cpu(pid)
+    options += ["--late", str(LATE_SHARE), "--lost", str(LOST_SHARE)]
+    started, before = time.monotonic(), cpu(pid)
     running = [
-        subprocess.Popen(visitors(url, f"run-{n}", *options), stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(visitors_command(url, f"run-{n}", *options), stdout=subprocess.PIPE, text=True)
         for n in range(PROCESSES)
     ]
-    held: list[float] = []
+    samples: list[float] = []
     while any(one.poll() is None for one in running):
-        time.sleep(EVERY)
-        held.append(memory(pid))
-    share = (cpu(pid) - before) / (time.monotonic() - began)
-    told = [json.loads(one.communicate()[0]) for one in running]
-    _print(told, held, share)
+        time.sleep(MEMORY_SAMPLE_SECONDS)
+        samples.append(memory(pid))
+    share = (cpu(pid) - before) / (time.monotonic() - started)
+    _print([json.loads(one.communicate()[0]) for one in running], samples, share)
     with Client(url) as client:
         overview = client.report("soak", limit=1)["overview"]
     print(
-        f"settled {overview['groups']['policy']['settled']:,} of {overview['decisions']:,} lists, pending "
+        f"settled {overview['groups']['treatment']['settled']:,} of {overview['decisions']:,} lists, pending "
         f"{overview['open_decisions']}, late {overview['late']}, windows closed {overview['closed']:,}"
     )
 
 
-def _print(told: list[dict[str, Any]], held: list[float], share: float) -> None:
-    for one in told:
-        print(json.dumps(one))
-    third = max(1, len(held) // 3)
-    early, late = max(held[third : 2 * third] or held), max(held[-third:])
-    print(f"memory: {held[0]:.0f} MB at first, at most {early:.0f} in the second third, {late:.0f} in the last")
+def _print(summaries: list[dict[str, Any]], memory_mb: list[float], share: float) -> None:
+    for summary in summaries:
+        print(json.dumps(summary))
+    third = max(1, len(memory_mb) // 3)
+    early, late = max(memory_mb[third : 2 * third] or memory_mb), max(memory_mb[-third:])
+    print(f"memory: {memory_mb[0]:.0f} MB at first, at most {early:.0f} in the second third, {late:.0f} in the last")
     print(f"the service used {share:.0%} of a core")
 
 
-def _until_it_answers(url: str) -> None:
+def _wait_until_ready(url: str) -> None:
     with Client(url) as client:
         for _ in range(300):
             try:
@@ -112,9 +110,9 @@ def _until_it_answers(url: str) -> None:
 
 
 def main(minutes: float = 30.0) -> None:
-    """Run in a folder that goes."""
+    """Run in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
-        soaked(minutes, Path(folder))
+        soak(minutes, Path(folder))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`rankloop serve` in a process of its own, which the tests may kill, and disks that are too small for it."""
+"""Run `rankloop serve` in its own process, which tests may kill, and on disks that are too small."""
 
 from __future__ import annotations
 
@@ -22,72 +22,72 @@ import pytest
 COMMON: dict[str, Any] = {"slots": 3, "seed": 7}
 RANKERS: dict[str, dict[str, Any]] = {
     "counts": COMMON | {"policy": "cascade-ucb1", "window": 0.5, "commit": "all"},  # windows close under load
-    "linear": COMMON | {"policy": "cascade-lin-ts", "dim": 3},  # lists are answered before they are in the log
+    "linear": COMMON | {"policy": "cascade-lin-ts", "dim": 3},  # lists are answered before they are committed
 }
 
 
 def item(ranker: str, id: str, features: list[float]) -> dict[str, Any]:
-    """An item for one of the rankers, with features where that one has them."""
+    """Return an item for one of the rankers, with features if that ranker uses them."""
     return {"id": id} | ({"features": features} if "dim" in RANKERS[ranker] else {})
 
 
 Room = Callable[[int], None]
-"""Give a disk so many bytes."""
+"""Resizes a disk to a number of bytes."""
 
 
-def until(met: Callable[[], Any], what: str, seconds: float = 60.0) -> None:
-    """Wait for something that must come; how long it takes is not judged."""
-    end = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < end, f"it did not happen: {what}"
+def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> None:
+    """Wait for a condition; fail after a generous timeout."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not happen: {what}"
         time.sleep(0.01)
 
 
 class Served:
-    """A service over a log; it may be started again and again, each time on a free port."""
+    """A service over a log that can be restarted, each time on a free port."""
 
     def __init__(self, folder: Path, log: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = log or str(folder / "log.db")
         self.url = ""
         self.folder, self.arguments, self.environment = folder, list[str](), dict[str, str]()
-        self._settings, self._says = folder / "settings.yaml", folder / "says"
-        given = {"log": self.log, "port": 0, "rankers": RANKERS, "snapshots": {"entries": 20}}
-        self._settings.write_text(json.dumps(given))
+        self._settings, self._output = folder / "settings.yaml", folder / "output"
+        settings = {"log": self.log, "port": 0, "rankers": RANKERS, "snapshots": {"entries": 20}}
+        self._settings.write_text(json.dumps(settings))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int:
-        """Of the process that was started last."""
+        """Process id of the last start."""
         assert self._process is not None
         return self._process.pid
 
     @property
-    def runs(self) -> bool:
-        """Whether it has not ended."""
+    def running(self) -> bool:
+        """Whether the process has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
-    def says(self) -> str:
-        """What it wrote since its last start."""
-        return self._says.read_text()
+    def output(self) -> str:
+        """Output since the last start."""
+        return self._output.read_text()
 
     def start(self) -> None:
-        """Start, and wait until it answers."""
-        assert self.tries(), self.says
+        """Start, and wait until the service listens."""
+        assert self.try_start(), self.output
 
-    def tries(self) -> bool:
-        """Start, and wait until it answers or gives up; whether it answers."""
+    def try_start(self) -> bool:
+        """Start, and wait until the service listens or ends; return whether it listens."""
         self.launch()
-        until(lambda: self._listens() or not self.runs, "the service listens")
-        return self.runs
+        until(lambda: self._listens() or not self.running, "the service listens")
+        return self.running
 
     def launch(self) -> None:
-        """Start, and do not wait."""
-        assert not self.runs
-        with_it = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # it ends when the tests do
+        """Start without waiting."""
+        assert not self.running
+        wrapper = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # it ends with the tests
         command = [
-            *with_it,
+            *wrapper,
             sys.executable,
             "-m",
             "rankloop",
@@ -97,35 +97,35 @@ class Served:
             *self.arguments,
         ]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("RANKLOOP_")}
-        with self._says.open("wb") as says:
+        with self._output.open("wb") as output:
             environment = clean | self.environment
-            self._process = subprocess.Popen(command, stdout=says, stderr=says, env=environment, cwd=self.folder)
+            self._process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=self.folder)
 
     def _listens(self) -> bool:
-        found = re.search(r"running on (http://\S+)", self.says)
-        self.url = found[1] if found else ""
-        return bool(found)
+        match = re.search(r"running on (http://\S+)", self.output)
+        self.url = match[1] if match else ""
+        return bool(match)
 
     def status(self, path: str) -> int:
-        """The status of a question."""
+        """Return the status code of a GET request."""
         return httpx.get(self.url + path, timeout=60.0).status_code
 
     def kill(self) -> None:
-        """End it in the middle of whatever it does."""
-        self._ended(signal.SIGKILL, -signal.SIGKILL)
+        """Kill the process with SIGKILL."""
+        self._end(signal.SIGKILL, -signal.SIGKILL)
 
     def stop(self) -> None:
-        """Let it end by itself; it keeps snapshots."""
-        self._ended(signal.SIGTERM, 0, -signal.SIGTERM)
+        """Stop the process gracefully; it saves snapshots."""
+        self._end(signal.SIGTERM, 0, -signal.SIGTERM)
 
-    def _ended(self, how: signal.Signals, *accepted: int) -> None:
+    def _end(self, how: signal.Signals, *accepted: int) -> None:
         assert self._process is not None
-        assert self.runs, f"it ended by itself: {self.says}"
+        assert self.running, f"it ended by itself: {self.output}"
         self._process.send_signal(how)
-        assert self._process.wait(timeout=60) in accepted, self.says
+        assert self._process.wait(timeout=60) in accepted, self.output
 
     def close(self) -> None:
-        """Leave no process behind."""
+        """Kill the process if it is running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -133,38 +133,38 @@ class Served:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    """Makes services in folders of their own, and ends them."""
-    made: list[Served] = []
+    """Create services, each in its own folder, and end them after the test."""
+    services: list[Served] = []
 
     def make(name: str = "served", **options: Any) -> Served:
-        made.append(Served(tmp_path / name, **options))
-        return made[-1]
+        services.append(Served(tmp_path / name, **options))
+        return services[-1]
 
     yield make
-    for served in made:
+    for served in services:
         served.close()
 
 
 @contextmanager
-def small_disk(place: Path, size: int = 600_000) -> Iterator[Room]:
-    """A disk of so many bytes, where we may mount one, and how to make it larger; skips elsewhere."""
+def small_disk(path: Path, size: int = 600_000) -> Iterator[Room]:
+    """Mount a disk of `size` bytes and give a function that resizes it; skip the test if mounting is not allowed."""
 
     def mount(size: int, *more: str) -> bool:
         options = ",".join([f"size={size}", *more])
         return (
-            subprocess.run(["mount", "-o", options, "-t", "tmpfs", "tmpfs", place], capture_output=True).returncode == 0
+            subprocess.run(["mount", "-o", options, "-t", "tmpfs", "tmpfs", path], capture_output=True).returncode == 0
         )
 
-    place.mkdir(exist_ok=True)
+    path.mkdir(exist_ok=True)
     if os.geteuid() != 0 or shutil.which("mount") is None or not mount(size):
         pytest.skip("no small disk can be mounted here")
     try:
         yield lambda size: None if mount(size, "remount") else pytest.fail("the disk cannot be made larger")
     finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)  # a test that failed may still hold files
+        subprocess.run(["umount", "--lazy", str(path)], check=True)  # a test that failed may still hold files
 
 
 def limit_files(pid: int, size: int) -> None:
-    """From now on a process may not write a file beyond so many bytes."""
+    """Limit the size in bytes of the files that a process writes."""
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))

@@ -1,4 +1,4 @@
-"""A backup is a beginning of the log, in one file, whatever happens to the log meanwhile; or there is none."""
+"""A backup is a prefix of the log in one file, whatever happens to the log meanwhile, or it does not exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rankloop.eventlog import LogEntry, MemoryStore, SqliteStore, StoreUnavailab
 from rankloop.eventlog.backup import Backup, back_up
 from rankloop.eventlog.store import Snapshot
 from rankloop.serving import Ranker
-from test_engine import Clock, config, contents, items, live
+from test_ranker import Clock, config, contents, items, live
 
 Row = tuple[int, str, str, str, str, float, bytes]
 ROWS = "SELECT position, ranker, kind, key, subject, time, body FROM log WHERE position <= ? ORDER BY position"
@@ -49,8 +49,8 @@ def small(path: Path) -> Path:
 
 
 @contextmanager
-def without_pause(write: Callable[[int], Any]) -> Iterator[None]:
-    """Another thread writes, again and again, during the block."""
+def concurrent_writes(write: Callable[[int], Any]) -> Iterator[None]:
+    """Write in another thread, without a pause, during the block."""
     end, failed, started = threading.Event(), list[BaseException](), threading.Event()
 
     def run() -> None:
@@ -75,46 +75,44 @@ def without_pause(write: Callable[[int], Any]) -> Iterator[None]:
     assert failed == []
 
 
-# While others write
+# Concurrent writes
 
 
-def test_a_backup_under_writes_is_a_beginning_of_the_log_without_gaps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backup, "STEP_PAGES", 20)  # many steps, between which others write
-    monkeypatch.setattr("rankloop.eventlog.sqlite.MAX_WAL_BYTES", 300_000)  # and the write-ahead log is moved
+def test_backup_during_writes_is_a_prefix_without_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup, "STEP_PAGES", 20)  # many steps, with writes in between
+    monkeypatch.setattr("rankloop.eventlog.sqlite.MAX_WAL_BYTES", 300_000)  # and checkpoints of the write-ahead log
     store = SqliteStore(tmp_path / "log.db")
     store.append([("r", entry(f"first-{i}", bytes(2000))) for i in range(500)])
     during: list[int] = []
-    copied = backup._copied
+    handle_interrupts = backup._handle_interrupts
 
-    def slowly(status: int, remaining: int, total: int) -> None:
-        copied(status, remaining, total)
+    def append_meanwhile(status: int, remaining: int, total: int) -> None:
+        handle_interrupts(status, remaining, total)
         before = store.append([("r", entry())])
         during.extend(position for position in before if position is not None)
 
-    monkeypatch.setattr(backup, "_copied", slowly)
-    made: list[Backup] = []
-    with without_pause(lambda n: store.append([(f"r{n % 3}", entry(f"{n}-{i}", bytes(700))) for i in range(3)])):
+    monkeypatch.setattr(backup, "_handle_interrupts", append_meanwhile)
+    backups: list[Backup] = []
+    with concurrent_writes(lambda n: store.append([(f"r{n % 3}", entry(f"{n}-{i}", bytes(700))) for i in range(3)])):
         for n in range(6):
-            made.append(back_up(tmp_path / "log.db", tmp_path / f"{n}.db"))
-    assert made[0].position < during[0], "what came after the copy had begun is not in it"
-    assert [one.position for one in made] == sorted({one.position for one in made})
+            backups.append(back_up(tmp_path / "log.db", tmp_path / f"{n}.db"))
+    assert backups[0].position < during[0], "entries appended after the copy began are not in it"
+    assert [one.position for one in backups] == sorted({one.position for one in backups})
     source = rows(tmp_path / "log.db")
-    for n, one in enumerate(made):
+    for n, one in enumerate(backups):
         path = tmp_path / f"{n}.db"
         assert one == Backup(one.position, one.position, path.stat().st_size)
-        kept = rows(path)
-        assert [row[0] for row in kept] == list(range(1, one.position + 1))
-        assert kept == source[: one.position]
+        copied = rows(path)
+        assert [row[0] for row in copied] == list(range(1, one.position + 1))
+        assert copied == source[: one.position]
         with closing(SqliteStore(path)) as opened:
-            assert opened.rankers() == sorted({row[1] for row in kept})
+            assert opened.rankers() == sorted({row[1] for row in copied})
             assert opened.append([("r", entry())]) == [one.position + 1]
     store.close()
     assert names(tmp_path) == sorted([*(f"{n}.db" for n in range(6)), "log.db"])
 
 
-def test_a_ranker_of_a_backup_is_a_replay_of_its_part_of_the_log(tmp_path: Path) -> None:
+def test_ranker_of_a_backup_equals_a_replay_of_the_same_prefix(tmp_path: Path) -> None:
     clock = Clock()
     ranker = Ranker.open(tmp_path / "log.db", config("cascade-lin-ts"), clock=clock)
     ranker.put_items(items(6))
@@ -124,14 +122,14 @@ def test_a_ranker_of_a_backup_is_a_replay_of_its_part_of_the_log(tmp_path: Path)
         if n % 3 == 1:
             ranker.snapshot()
 
-    made: list[Backup] = []
-    with without_pause(visit):
+    backups: list[Backup] = []
+    with concurrent_writes(visit):
         for n in range(5):
-            made.append(back_up(tmp_path / "log.db", tmp_path / f"{n}.db"))
+            backups.append(back_up(tmp_path / "log.db", tmp_path / f"{n}.db"))
             time.sleep(0.05)
     end = clock.now
     ranker.close()
-    for n, one in enumerate(made):
+    for n, one in enumerate(backups):
         prefix = MemoryStore()
         for position, name, kind, key, subject, at, body in rows(tmp_path / "log.db", one.position):
             assert prefix.append([(name, LogEntry(kind, key, subject, at, body))]) == [position]
@@ -140,10 +138,10 @@ def test_a_ranker_of_a_backup_is_a_replay_of_its_part_of_the_log(tmp_path: Path)
         with closing(Ranker.open(tmp_path / f"{n}.db", config("cascade-lin-ts"), clock=lambda: end)) as restored:
             assert contents(restored) == expected
             assert restored.position == one.position
-    assert made[-1].position > made[0].position
+    assert backups[-1].position > backups[0].position
 
 
-def test_what_is_only_in_the_write_ahead_log_is_in_the_backup(tmp_path: Path) -> None:
+def test_backup_contains_entries_that_are_only_in_the_write_ahead_log(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "log.db")
     store.append([("r", entry("a"))])
     assert (tmp_path / "log.db").stat().st_size == 4096, "a copy of the file alone has no entry"
@@ -152,17 +150,17 @@ def test_what_is_only_in_the_write_ahead_log_is_in_the_backup(tmp_path: Path) ->
     store.close()
 
 
-# One file, whole
+# One complete file
 
 
-def test_a_backup_is_one_file_with_snapshots_and_the_log_is_left_as_it_was(tmp_path: Path) -> None:
+def test_backup_is_one_file_with_snapshots_and_does_not_change_the_log(tmp_path: Path) -> None:
     log = small(tmp_path / "a log ?#%.db")
     log.chmod(0o640)
     before = log.read_bytes()
     folder = tmp_path / "to"
     folder.mkdir()
-    made = back_up(log, folder / "out.db")
-    assert (made.entries, made.position) == (42, 42)
+    result = back_up(log, folder / "out.db")
+    assert (result.entries, result.position) == (42, 42)
     assert names(folder) == ["out.db"]
     assert names(tmp_path) == ["a log ?#%.db", "to"]
     assert log.read_bytes() == before
@@ -173,36 +171,36 @@ def test_a_backup_is_one_file_with_snapshots_and_the_log_is_left_as_it_was(tmp_p
         assert store.rankers() == ["", "r"]
 
 
-def test_an_empty_log_has_a_backup_and_a_backup_too(tmp_path: Path) -> None:
+def test_an_empty_log_and_a_backup_can_be_backed_up(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "log.db").close()
     assert back_up(tmp_path / "log.db", tmp_path / "one.db").entries == 0
-    made = back_up(tmp_path / "one.db", tmp_path / "two.db")
-    assert (made.entries, made.position) == (0, 0)
+    result = back_up(tmp_path / "one.db", tmp_path / "two.db")
+    assert (result.entries, result.position) == (0, 0)
     assert names(tmp_path) == ["log.db", "one.db", "two.db"]
 
 
-# Nothing is left behind
+# Failures leave nothing behind
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """Let the next backup fail."""
+def fail_next_backup(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Make the next backup fail."""
 
     def interrupt(status: int, remaining: int, total: int) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    def full(*given: Any) -> None:
+    def full(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
     def damage(source: sqlite3.Connection, part: Path) -> None:
-        pages(source, part)
+        copy_pages(source, part)
         with part.open("rb+") as file:
             file.seek(3 * 4096)
             file.write(b"\xff" * (5 * 4096))
 
-    pages = backup._copy_pages
+    copy_pages = backup._copy_pages
     if how == "interrupted":
         monkeypatch.setattr(backup, "STEP_PAGES", 3)
-        monkeypatch.setattr(backup, "_copied", interrupt)
+        monkeypatch.setattr(backup, "_handle_interrupts", interrupt)
     elif how == "full":
         monkeypatch.setattr(os, "fsync", full)
     else:
@@ -212,35 +210,35 @@ def failing(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "error"), [("interrupted", KeyboardInterrupt), ("full", StoreUnavailable), ("damaged", StoreUnavailable)]
 )
-@pytest.mark.parametrize("there", [False, True])
-def test_a_backup_that_fails_leaves_nothing(
-    how: str, error: type[BaseException], there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_failed_backup_leaves_nothing(
+    how: str, error: type[BaseException], replace: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = small(tmp_path / "log.db")
     before = log.read_bytes()
-    if there:
+    if replace:
         (tmp_path / "out.db").write_text("an older backup")
     with monkeypatch.context() as patch:
-        failing(patch, how)
+        fail_next_backup(patch, how)
         with pytest.raises(error):
-            back_up(log, tmp_path / "out.db", force=there)
-    assert names(tmp_path) == ["log.db", "out.db"][: 1 + there]
-    if there:
+            back_up(log, tmp_path / "out.db", force=replace)
+    assert names(tmp_path) == ["log.db", "out.db"][: 1 + replace]
+    if replace:
         assert (tmp_path / "out.db").read_text() == "an older backup"
     assert log.read_bytes() == before
-    assert back_up(log, tmp_path / "out.db", force=there).entries == 42
+    assert back_up(log, tmp_path / "out.db", force=replace).entries == 42
 
 
-def test_a_file_that_came_meanwhile_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_created_meanwhile_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = small(tmp_path / "log.db")
-    monkeypatch.setattr(backup, "_copied", lambda *_: (tmp_path / "out.db").write_text("mine"))
-    with pytest.raises(InvalidInput, match="a path where no file is yet"):
+    monkeypatch.setattr(backup, "_handle_interrupts", lambda *_: (tmp_path / "out.db").write_text("mine"))
+    with pytest.raises(InvalidInput, match="a path without a file"):
         back_up(log, tmp_path / "out.db")
     assert names(tmp_path) == ["log.db", "out.db"]
     assert (tmp_path / "out.db").read_text() == "mine"
 
 
-def test_a_damaged_log_is_told(tmp_path: Path) -> None:
+def test_a_damaged_log_is_reported(tmp_path: Path) -> None:
     log = small(tmp_path / "log.db")
     with log.open("rb+") as file:
         file.seek(3 * 4096)
@@ -256,22 +254,22 @@ def test_a_damaged_log_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("out", "force", "accepted"),
     [
-        ("log.db", False, "another file than the log"),
-        ("log.db", True, "another file than the log"),
-        ("sub/../log.db", True, "another file than the log"),
-        ("hard.db", True, "another file than the log"),
-        ("soft.db", True, "another file than the log"),
-        ("log.db-wal", True, "another file than the log"),
-        ("log.db.lock", False, "another file than the log"),
-        ("no/out.db", True, "a path in a folder that is there"),
-        ("log.db/out.db", True, "a path in a folder that is there"),
+        ("log.db", False, "a file other than the log"),
+        ("log.db", True, "a file other than the log"),
+        ("sub/../log.db", True, "a file other than the log"),
+        ("hard.db", True, "a file other than the log"),
+        ("soft.db", True, "a file other than the log"),
+        ("log.db-wal", True, "a file other than the log"),
+        ("log.db.lock", False, "a file other than the log"),
+        ("no/out.db", True, "a path in an existing folder"),
+        ("log.db/out.db", True, "a path in an existing folder"),
         ("sub", True, "the path of a file, not of a folder"),
-        ("old.db", False, "a path where no file is yet, or --force"),
-        ("open.db", True, "a path without open.db-wal beside it"),
-        ("stale.db", False, "a path without stale.db-wal beside it"),
+        ("old.db", False, "a path without a file, or --force"),
+        ("open.db", True, "a path without open.db-wal next to it"),
+        ("stale.db", False, "a path without stale.db-wal next to it"),
     ],
 )
-def test_a_backup_is_refused_where_it_would_do_harm(out: str, force: bool, accepted: str, tmp_path: Path) -> None:
+def test_harmful_paths_are_refused(out: str, force: bool, accepted: str, tmp_path: Path) -> None:
     log = small(tmp_path / "log.db")
     (tmp_path / "sub").mkdir()
     (tmp_path / "hard.db").hardlink_to(log)
@@ -293,7 +291,7 @@ def foreign(path: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
-def test_what_is_no_log_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
+def test_a_file_that_is_no_log_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("no database, " * 1000)
     (tmp_path / "empty.db").touch()
     foreign(tmp_path / "other.db", "PRAGMA journal_mode = WAL", "CREATE TABLE log (x)", "PRAGMA user_version = 1")
@@ -304,7 +302,7 @@ def test_what_is_no_log_is_refused_and_nothing_is_created(tmp_path: Path) -> Non
             back_up(tmp_path / name, tmp_path / "out.db")
         assert names(tmp_path) == before
     for name in ("no.db", "folder.db"):
-        with pytest.raises(InvalidInput, match=r"^log is .*; accepted: a log that is there"):
+        with pytest.raises(InvalidInput, match=r"^log is .*; accepted: an existing log"):
             back_up(tmp_path / name, tmp_path / "out.db")
     foreign(small(tmp_path / "newer.db"), "PRAGMA user_version = 99")
     with pytest.raises(StoreUnavailable, match=r"by a newer rankloop \(layout 99\); update to back it up\.$"):
@@ -321,10 +319,10 @@ def test_the_command_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFi
     size = f"{out.stat().st_size:,}"
     assert capsys.readouterr().out == f"42 entries up to position 42 are in {out} ({size} bytes).\n"
     assert main(["log", "backup", str(log), str(out)]) == 2
-    assert "accepted: a path where no file is yet, or --force" in capsys.readouterr().err
+    assert "accepted: a path without a file, or --force" in capsys.readouterr().err
     assert main(["log", "backup", str(log), str(out), "--force"]) == 0
     assert main(["log", "backup", str(tmp_path / "no.db"), str(tmp_path / "new.db")]) == 2
-    assert capsys.readouterr().err.endswith("accepted: a log that is there.\n")
+    assert capsys.readouterr().err.endswith("accepted: an existing log.\n")
     assert names(tmp_path) == ["log.db", "out.db"]
 
 
@@ -332,7 +330,7 @@ def test_an_interrupted_command_says_that_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = small(tmp_path / "log.db")
-    failing(monkeypatch, "interrupted")
+    fail_next_backup(monkeypatch, "interrupted")
     assert main(["log", "backup", str(log), str(tmp_path / "out.db")]) == 130
     assert capsys.readouterr().err == "rankloop: interrupted, nothing was written.\n"
     assert names(tmp_path) == ["log.db"]

@@ -16,15 +16,15 @@ from rankloop.eventlog import LogEntry, SqliteStore, Store, StoreUnavailable, po
 from rankloop.eventlog.address import open_store
 from rankloop.eventlog.backup import Backup, back_up
 from rankloop.serving import Ranker
-from test_backup import entry, names, rows, without_pause
-from test_engine import Clock, config, contents, items, live
+from test_backup import concurrent_writes, entry, names, rows
+from test_ranker import Clock, config, contents, items, live
 
 pytestmark = pytest.mark.slow
 
 
-def lived(place: str, rounds: int) -> Store:
-    """A log of a database with two rankers, a snapshot and the entries of a ranker's life."""
-    clock, store = Clock(), open_store(place)
+def ranked(address: str, rounds: int) -> Store:
+    """Fill the log of a database: a ranker that ranked and learned, a snapshot, and entries of two other names."""
+    clock, store = Clock(), open_store(address)
     store.append([("", entry("config", bytes(range(256))))])
     ranker = Ranker(config("cascade-lin-ts"), store=store, clock=clock)
     ranker.put_items(items(6))
@@ -36,14 +36,14 @@ def lived(place: str, rounds: int) -> Store:
     return store
 
 
-def test_a_backup_of_a_database_is_its_log(
+def test_backup_of_a_database_equals_its_log(
     database: str,  # noqa: F811
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(postgres_backup, "PAGE", 7)
-    with closing(lived(database, 20)) as store, closing(restored(tmp_path, database)) as copy:
+    monkeypatch.setattr(postgres_backup, "PAGE_ENTRIES", 7)
+    with closing(ranked(database, 20)) as store, closing(restored(tmp_path, database)) as copy:
         assert copy.rankers() == store.rankers() == ["", "ranker", "Ärger 😀"]
         for name in store.rankers():
             assert list(copy.read(name)) == list(store.read(name))
@@ -62,29 +62,29 @@ def test_a_backup_of_a_database_is_its_log(
     assert "equal a replay of the whole log" in out
 
 
-def restored(folder: Path, place: str) -> SqliteStore:
-    """The backup of a database, opened."""
-    assert main(["log", "backup", place, str(folder / "out.db")]) == 0
+def restored(folder: Path, address: str) -> SqliteStore:
+    """Back up a database and open the backup."""
+    assert main(["log", "backup", address, str(folder / "out.db")]) == 0
     assert names(folder) == ["out.db"]
     assert (folder / "out.db").read_bytes()[18:20] == b"\1\1"
     return SqliteStore(folder / "out.db")
 
 
-def test_a_backup_of_a_database_under_writes_has_no_gaps(
+def test_backup_of_a_database_during_writes_has_no_gaps(
     database: str,  # noqa: F811
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(postgres_backup, "PAGE", 50)
+    monkeypatch.setattr(postgres_backup, "PAGE_ENTRIES", 50)
     with closing(open_store(database)) as store:
         store.append([("r", entry(f"first-{i}")) for i in range(400)])
-        made: list[Backup] = []
-        with without_pause(lambda n: store.append([("r", entry(f"{n}-{i}", bytes(300))) for i in range(3)])):
+        backups: list[Backup] = []
+        with concurrent_writes(lambda n: store.append([("r", entry(f"{n}-{i}", bytes(300))) for i in range(3)])):
             for n in range(4):
-                made.append(back_up(database, tmp_path / f"{n}.db"))
+                backups.append(back_up(database, tmp_path / f"{n}.db"))
         source = list(store.read("r"))
-    assert made[-1].position > made[0].position
-    for n, one in enumerate(made):
+    assert backups[-1].position > backups[0].position
+    for n, one in enumerate(backups):
         assert one.entries == one.position
         with closing(SqliteStore(tmp_path / f"{n}.db")) as copy:
             assert list(copy.read("r")) == source[: one.position]
@@ -107,42 +107,42 @@ def test_a_database_without_a_log_is_refused_and_a_failure_leaves_nothing(
         back_up(database.replace(database.split("/")[3].split("?")[0], "nothing"), tmp_path / "out.db")
     with closing(open_store(database)) as store:
         store.append([("r", entry(str(i))) for i in range(100)])
-        for error, told in ((KeyboardInterrupt, KeyboardInterrupt), (psycopg.OperationalError, StoreUnavailable)):
+        for error, expected in ((KeyboardInterrupt, KeyboardInterrupt), (psycopg.OperationalError, StoreUnavailable)):
             with monkeypatch.context() as patch:
                 entries = postgres_backup._entries
 
-                def broken(*given: Any, error: Any = error, entries: Any = entries) -> Iterator[Any]:
-                    yield next(entries(*given))
+                def broken(*arguments: Any, error: Any = error, entries: Any = entries) -> Iterator[Any]:
+                    yield next(entries(*arguments))
                     raise error("the server is gone")
 
                 patch.setattr(postgres_backup, "_entries", broken)
-                with pytest.raises(told):
+                with pytest.raises(expected):
                     back_up(database, tmp_path / "out.db")
             assert names(tmp_path) == []
         (tmp_path / "out.db").write_text("kept")
-        with pytest.raises(InvalidInput, match="a path where no file is yet"):
+        with pytest.raises(InvalidInput, match="a path without a file"):
             back_up(database, tmp_path / "out.db")
         assert back_up(database, tmp_path / "out.db", force=True) == Backup(
             100, 100, (tmp_path / "out.db").stat().st_size
         )
 
 
-def test_a_server_that_hangs_is_cut_off(
+def test_a_server_that_hangs_is_disconnected(
     server: Server,  # noqa: F811
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    place = server.database()
-    with closing(open_store(place)) as store:
+    address = server.database()
+    with closing(open_store(address)) as store:
         store.append([("r", entry(str(i))) for i in range(100)])
     entries = postgres_backup._entries
 
-    def hanging(*given: Any) -> Iterator[Any]:
+    def hanging(*arguments: Any) -> Iterator[Any]:
         with server.hangs():
-            yield from entries(*given)
+            yield from entries(*arguments)
 
-    monkeypatch.setattr(postgres_backup, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(postgres_backup, "PAGE_TIMEOUT_SECONDS", 1.0)
     monkeypatch.setattr(postgres_backup, "_entries", hanging)
     with pytest.raises(StoreUnavailable, match="cannot be read now"):
-        back_up(place, tmp_path / "out.db")
+        back_up(address, tmp_path / "out.db")
     assert names(tmp_path) == []

@@ -1,6 +1,6 @@
-"""Kill -9 under load, a torn write-ahead log, a full disk: what was acknowledged stays, once, and nothing else breaks.
+"""Acknowledged events are kept exactly once after kill -9 under load, a torn write-ahead log and a full disk.
 
-The long version: make kills. What is promised: docs/explanation/reliability.md.
+Long version: make kills. The guarantees: docs/explanation/reliability.md.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from rankloop.eventlog.writer import MAX_BATCH_ENTRIES, positions
 from rankloop.schema import FeedbackEvent
 from rankloop.serving import Ranker, RankerConfig
 from served import small_disk
-from test_engine import Failing, config, contents, items
+from test_ranker import Failing, config, contents, items
 
 pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("RANKLOOP_KILLS", "20"))
-KILLS_OF_A_LOG = 10
-"""Then a new one: each restart is compared with a replay of the whole log, and that takes longer and longer."""
+KILLS_PER_LOG = 10
+"""Then a new log begins, since each restart is compared with a replay of the whole log."""
 THREADS = 8
 POLICIES = ("cascade-ucb1", "cascade-lin-ts")
 NAME = "ranker"
@@ -44,24 +44,24 @@ def settings(policy: str) -> RankerConfig:
     return config(policy, window=0.05)  # windows close under load too
 
 
-# What is killed
+# The process that is killed
 
 
 def visit(path: str, acknowledged: str, policy: str, run: int) -> None:
-    """Rank and tell with eight threads for ever; an event's id is written down once it is acknowledged."""
+    """Rank and send feedback in eight threads without end; append each acknowledged event id to a file."""
     ranker = Ranker.open(path, settings(policy))
     if not ranker.items():
         ranker.put_items(items(8))
-    told = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    file = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def visitor(n: int) -> None:
         for i in range(10**9):
             ranking = ranker.rank(segment=f"s{n % 3}")
             event = f"{run}-{n}-{i}"
             ranker.feedback(ranking.id, clicked=[i % 3] if i % 2 else [], event=event)
-            os.write(told, f"{event}\n".encode())
+            os.write(file, f"{event}\n".encode())
             if i % 5 == 4:
-                ranker.rank(segment=f"s{n % 3}")  # nobody tells; its window will close
+                ranker.rank(segment=f"s{n % 3}")  # without feedback; its window closes
 
     threads = [threading.Thread(target=visitor, args=(n,), daemon=True) for n in range(THREADS)]
     for thread in threads:
@@ -75,8 +75,8 @@ def visit(path: str, acknowledged: str, policy: str, run: int) -> None:
             ranker.put_items([{"id": f"new-{run}-{i}", "features": [0.1 * i, 1.0, -1.0]}])
 
 
-def started(function: Callable[..., None], *arguments: Any) -> Any:
-    """A process that runs a function; it is forked by a server that has imported everything and has no threads."""
+def start_process(function: Callable[..., None], *arguments: Any) -> Any:
+    """Run a function in a process forked from a server that has imported everything and has no threads."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["rankloop.serving", "pytest"])
     child = context.Process(target=function, args=arguments)
@@ -84,11 +84,11 @@ def started(function: Callable[..., None], *arguments: Any) -> Any:
     return child
 
 
-def kill(place: Path, policy: str, run: int, after: float, *, at_once: bool = False) -> None:
-    """Start visitors, and kill them so many seconds after the first event was acknowledged, or after their start."""
-    acknowledged = place / "acknowledged"
+def kill(folder: Path, policy: str, run: int, after: float, *, at_once: bool = False) -> None:
+    """Start visitors, and kill them `after` seconds from the first acknowledged event, or from their start."""
+    acknowledged = folder / "acknowledged"
     before = acknowledged.stat().st_size if acknowledged.exists() else 0
-    child = started(visit, str(place / "log.db"), str(acknowledged), policy, run)
+    child = start_process(visit, str(folder / "log.db"), str(acknowledged), policy, run)
     until = time.monotonic() + 30
     while child.is_alive() and not at_once and time.monotonic() < until:
         if acknowledged.exists() and acknowledged.stat().st_size > before:
@@ -102,38 +102,38 @@ def kill(place: Path, policy: str, run: int, after: float, *, at_once: bool = Fa
     child.close()
 
 
-# What must hold
+# Checks
 
 
 def events(store: Any) -> list[str]:
     return [entry.key for entry in store.read(NAME) if entry.kind == "feedback"]
 
 
-def copied(store: Any, *, snapshot: bool) -> MemoryStore:
-    """The log in memory, with its snapshot or without."""
+def copy_to_memory(store: Any, *, snapshot: bool) -> MemoryStore:
+    """Copy a log into memory, with or without its snapshot."""
     memory = MemoryStore()
     entries = list(store.read(NAME))
     assert [entry.position for entry in entries] == list(range(1, len(entries) + 1))
     memory.append([(NAME, entry) for entry in entries])
-    kept = store.load_snapshot(NAME)
-    if snapshot and kept is not None:
-        memory.save_snapshot(NAME, kept)
+    newest = store.load_snapshot(NAME)
+    if snapshot and newest is not None:
+        memory.save_snapshot(NAME, newest)
     return memory
 
 
 def check_restart(path: Path, policy: str, acknowledged: list[str]) -> int:
-    """All acknowledged is there once; snapshot and rest are the whole log, and decide alike. Entries of the log."""
+    """Check that the log has each acknowledged event once and that a restart equals a replay; return its position."""
     store = SqliteStore(path)
-    kept = Counter(events(store))
-    assert set(acknowledged) <= set(kept), sorted(set(acknowledged) - set(kept))[:5]
-    assert set(kept.values()) <= {1}
+    logged = Counter(events(store))
+    assert set(acknowledged) <= set(logged), sorted(set(acknowledged) - set(logged))[:5]
+    assert set(logged.values()) <= {1}
     assert len(set(acknowledged)) == len(acknowledged)
-    restarted = Ranker(settings(policy), store=copied(store, snapshot=True))
-    replayed = Ranker(settings(policy), store=copied(store, snapshot=False))
+    restarted = Ranker(settings(policy), store=copy_to_memory(store, snapshot=True))
+    replayed = Ranker(settings(policy), store=copy_to_memory(store, snapshot=False))
     store.close()
-    found, expected = contents(restarted), contents(replayed)
-    assert [name for name in expected if found.get(name) != expected[name]] == []
-    assert found.keys() == expected.keys()
+    actual, expected = contents(restarted), contents(replayed)
+    assert [name for name in expected if actual.get(name) != expected[name]] == []
+    assert actual.keys() == expected.keys()
     position = replayed.position
     if replayed.items():
         for segment in ("s0", "s1", "new"):
@@ -150,20 +150,20 @@ def lines(path: Path) -> list[str]:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_killed_at_random_moments_nothing_acknowledged_is_lost(policy: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(KILLS)
-    place, kills = tmp_path, KILLS // len(POLICIES)
+    folder, kills = tmp_path, KILLS // len(POLICIES)
     for run in range(kills):
-        if run % KILLS_OF_A_LOG == 0:
-            place = tmp_path / str(run)
-            place.mkdir()
-        # Every fourth one while it starts: it opens, replays and takes its first steps.
-        kill(place, policy, run, after=float(rng.uniform(0.0, 0.25)), at_once=run % 4 == 3)
-        check_restart(place / "log.db", policy, lines(place / "acknowledged"))
+        if run % KILLS_PER_LOG == 0:
+            folder = tmp_path / str(run)
+            folder.mkdir()
+        # Every fourth kill hits the start: opening, replaying, the first requests.
+        kill(folder, policy, run, after=float(rng.uniform(0.0, 0.25)), at_once=run % 4 == 3)
+        check_restart(folder / "log.db", policy, lines(folder / "acknowledged"))
     acknowledged = sum(len(lines(file)) for file in tmp_path.glob("*/acknowledged"))
     log.info("%d kills of %s: %s events acknowledged", kills, policy, f"{acknowledged:,}")
 
 
-class Held(MemoryStore):
-    """A store whose commits wait."""
+class BlockedStore(MemoryStore):
+    """A store whose commits wait for an event."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,9 +175,9 @@ class Held(MemoryStore):
         return super().append(batch)
 
 
-def test_a_snapshot_knows_nothing_of_a_list_that_was_not_kept() -> None:
-    """Decided, not committed, then a snapshot, then the end: the list was never there."""
-    store = Held()
+def test_a_snapshot_contains_no_uncommitted_list() -> None:
+    """After a list is decided but not committed, a snapshot and a crash, a restart does not have the list."""
+    store = BlockedStore()
     ranker = Ranker(settings("cascade-ucb1"), store=store)
     ranker.put_items(items(8))
     ranker.rank()
@@ -185,8 +185,8 @@ def test_a_snapshot_knows_nothing_of_a_list_that_was_not_kept() -> None:
     store.go.clear()
     ranker.rank()
     ranker.snapshot()
-    restarted = Ranker(settings("cascade-ucb1"), store=copied(store, snapshot=True))
-    replayed = Ranker(settings("cascade-ucb1"), store=copied(store, snapshot=False))
+    restarted = Ranker(settings("cascade-ucb1"), store=copy_to_memory(store, snapshot=True))
+    replayed = Ranker(settings("cascade-ucb1"), store=copy_to_memory(store, snapshot=False))
     assert contents(restarted) == contents(replayed)
     assert restarted.rank().items == replayed.rank().items
     store.go.set()
@@ -194,7 +194,7 @@ def test_a_snapshot_knows_nothing_of_a_list_that_was_not_kept() -> None:
 
 
 def test_a_list_that_was_refused_leaves_no_trace() -> None:
-    """Where lists wait for their commit."""
+    """With `commit: all`, lists wait for their commit."""
     store = Failing()
     config = replace(settings("cascade-ucb1"), commit="all")
     ranker = Ranker(config, store=store)
@@ -203,27 +203,27 @@ def test_a_list_that_was_refused_leaves_no_trace() -> None:
     with pytest.raises(StoreUnavailable):
         ranker.rank()
     store.full = False
-    assert contents(Ranker(config, store=copied(store, snapshot=False))) == contents(ranker)
+    assert contents(Ranker(config, store=copy_to_memory(store, snapshot=False))) == contents(ranker)
 
 
 # A torn log
 
 
-def log_files(place: Path) -> tuple[Path, Path]:
-    return place / "log.db", place / "log.db-wal"
+def log_files(folder: Path) -> tuple[Path, Path]:
+    return folder / "log.db", folder / "log.db-wal"
 
 
-def without_closing(function: Callable[[Path], None], place: Path) -> None:
-    """Do something to a log in a process that ends without closing it."""
-    child = started(function, place)
+def without_closing(function: Callable[[Path], None], folder: Path) -> None:
+    """Run a function on a log in a process that ends without closing it."""
+    child = start_process(function, folder)
     child.join()
     assert child.exitcode == 0
     child.close()
 
 
-def few(place: Path) -> None:
-    """A short log whose frames are all in the write-ahead log."""
-    ranker = Ranker.open(place / "log.db", settings("cascade-ucb1"))
+def write_short_log(folder: Path) -> None:
+    """Write a short log that is entirely in the write-ahead log."""
+    ranker = Ranker.open(folder / "log.db", settings("cascade-ucb1"))
     ranker.put_items(items(5))
     for i in range(6):
         ranker.feedback(ranker.rank().id, clicked=[i % 3], event=f"e{i}")
@@ -232,59 +232,59 @@ def few(place: Path) -> None:
     os._exit(0)
 
 
-def one_more(place: Path) -> None:
-    SqliteStore(place / "log.db").append([(NAME, LogEntry("closed", "", "", 0.0, b'{"decisions":[],"":[]}\n'))] * 40)
+def write_one_batch(folder: Path) -> None:
+    SqliteStore(folder / "log.db").append([(NAME, LogEntry("closed", "", "", 0.0, b'{"decisions":[],"":[]}\n'))] * 40)
     os._exit(0)
 
 
-def test_a_commit_that_was_torn_off_is_not_there_and_all_before_it_is(tmp_path: Path) -> None:
-    """Power fails while a commit is written: wherever its bytes end, the log is as before it, and goes on."""
+def test_a_torn_commit_is_dropped_and_everything_before_it_is_kept(tmp_path: Path) -> None:
+    """Power fails during a commit: wherever its bytes end, the log is as before the commit, and can be written."""
     whole = tmp_path / "whole"
     whole.mkdir()
-    without_closing(few, whole)
+    without_closing(write_short_log, whole)
     acknowledged = [f"e{i}" for i in range(6)] + ["after"]
     _, wal = log_files(whole)
     before = wal.stat().st_size
-    without_closing(one_more, whole)
+    without_closing(write_one_batch, whole)
     after = wal.stat().st_size
     assert after > before + 4096
     rng = np.random.default_rng(0)
     for n, end in enumerate([before + 1, before + 24, after - 1, *rng.integers(before, after, 6).tolist()]):
-        place = tmp_path / str(n)
-        place.mkdir()
+        folder = tmp_path / str(n)
+        folder.mkdir()
         for name in ("log.db", "log.db-wal"):
-            shutil.copy(whole / name, place / name)
-        os.truncate(place / "log.db-wal", end)
-        position = check_restart(place / "log.db", "cascade-ucb1", acknowledged)
+            shutil.copy(whole / name, folder / name)
+        os.truncate(folder / "log.db-wal", end)
+        position = check_restart(folder / "log.db", "cascade-ucb1", acknowledged)
         assert position == 2 + 2 * 7
-        ranker = Ranker.open(place / "log.db", settings("cascade-ucb1"))
-        told = next(entry.subject for entry in ranker.store.read(NAME) if entry.key == "e0")
-        assert ranker.feedback(told, clicked=[], event="e0").status == "duplicate"
+        ranker = Ranker.open(folder / "log.db", settings("cascade-ucb1"))
+        decision = next(entry.subject for entry in ranker.store.read(NAME) if entry.key == "e0")
+        assert ranker.feedback(decision, clicked=[], event="e0").status == "duplicate"
         assert ranker.feedback(ranker.rank().id, clicked=[], event="on").status == "learned"
         ranker.close()
 
 
-def test_a_log_that_lost_its_end_is_what_it_was_a_moment_before(tmp_path: Path) -> None:
-    """A disk that lied about its last bytes: the newest commits may go, whole, and what is left is one state."""
+def test_a_truncated_log_opens_as_a_prefix(tmp_path: Path) -> None:
+    """A disk loses its last bytes: the newest commits may be lost as a whole, and the rest is consistent."""
     whole = tmp_path / "whole"
     whole.mkdir()
     kill(whole, "cascade-ucb1", 0, after=0.15)
     size = log_files(whole)[1].stat().st_size
-    everything = [(e.position, e.kind, e.key, e.body) for e in _opened_copy(whole, tmp_path / "all", size)]
+    everything = [(e.position, e.kind, e.key, e.body) for e in _read_truncated_copy(whole, tmp_path / "all", size)]
     for lost in (1, 100, 5000, 50_000):
-        place = tmp_path / str(lost)
-        entries = _opened_copy(whole, place, max(size - lost, 0))
+        folder = tmp_path / str(lost)
+        entries = _read_truncated_copy(whole, folder, max(size - lost, 0))
         assert [(e.position, e.kind, e.key, e.body) for e in entries] == everything[: len(entries)]
-        check_restart(place / "log.db", "cascade-ucb1", [])
+        check_restart(folder / "log.db", "cascade-ucb1", [])
 
 
-def _opened_copy(source: Path, place: Path, end: int) -> list[LogEntry]:
-    """The entries of a copy whose write-ahead log ends early."""
-    place.mkdir()
+def _read_truncated_copy(source: Path, folder: Path, end: int) -> list[LogEntry]:
+    """Return the entries of a copy whose write-ahead log is truncated."""
+    folder.mkdir()
     for name in ("log.db", "log.db-wal"):
-        shutil.copy(source / name, place / name)
-    os.truncate(place / "log.db-wal", end)
-    store = SqliteStore(place / "log.db")
+        shutil.copy(source / name, folder / name)
+    os.truncate(folder / "log.db-wal", end)
+    store = SqliteStore(folder / "log.db")
     entries = list(store.read(NAME))
     store.close()
     return entries
@@ -294,21 +294,21 @@ def _opened_copy(source: Path, place: Path, end: int) -> list[LogEntry]:
 
 
 def fill(ranker: Ranker) -> list[str]:
-    """Rank and tell until the disk is full; the events that were acknowledged."""
+    """Rank and send feedback until the disk is full; return the acknowledged events."""
     acknowledged: list[str] = []
 
-    def visit_for_ever() -> None:
+    def visit_without_end() -> None:
         for i in range(10**9):
             ranker.feedback(ranker.rank().id, clicked=[i % 3], event=f"e{i}")
             acknowledged.append(f"e{i}")
 
     with pytest.raises(StoreUnavailable, match=r"log\.db cannot be written now"):
-        visit_for_ever()
+        visit_without_end()
     return acknowledged
 
 
-def go_on(ranker: Ranker, path: Path, acknowledged: list[str]) -> None:
-    """There is space again: the same ranker goes on, and a restart finds all."""
+def check_recovery(ranker: Ranker, path: Path, acknowledged: list[str]) -> None:
+    """Check that the same ranker works again, and that a restart has everything."""
     assert ranker.feedback(ranker.rank().id, clicked=[0], event="again").status == "learned"
     live = contents(ranker)
     ranker.close()
@@ -318,29 +318,29 @@ def go_on(ranker: Ranker, path: Path, acknowledged: list[str]) -> None:
     again.close()
 
 
-def test_a_full_disk_refuses_and_goes_on_when_there_is_space(tmp_path: Path) -> None:
-    place = tmp_path / "disk"
-    place.mkdir()
-    with small_disk(place):
-        ballast = place / "ballast"
+def test_ranker_refuses_on_a_full_disk_and_recovers_with_space(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(disk):
+        ballast = disk / "ballast"
         ballast.write_bytes(bytes(150_000))
-        ranker = Ranker.open(place / "log.db", settings("cascade-ucb1"))
+        ranker = Ranker.open(disk / "log.db", settings("cascade-ucb1"))
         ranker.put_items(items(8))
         acknowledged = fill(ranker)
         assert acknowledged
         with pytest.raises(StoreUnavailable):
             ranker.put_items([{"id": f"large-{i}", "features": [1.0, 2.0, 3.0]} for i in range(200)])
         assert "large-0" not in {item.id for item in ranker.items()}
-        replayed = Ranker(settings("cascade-ucb1"), store=copied(ranker.store, snapshot=False))
+        replayed = Ranker(settings("cascade-ucb1"), store=copy_to_memory(ranker.store, snapshot=False))
         assert contents(ranker, flush=False) == contents(replayed)
         ballast.unlink()
-        go_on(ranker, place / "log.db", acknowledged)
+        check_recovery(ranker, disk / "log.db", acknowledged)
 
 
-def test_a_file_that_may_not_grow_refuses_and_goes_on_when_it_may(tmp_path: Path) -> None:
-    """The same without mounting: the process may write no file beyond so many bytes."""
+def test_ranker_refuses_at_a_file_size_limit_and_recovers_without_it(tmp_path: Path) -> None:
+    """As above without mounting a disk: the process has a limit on the size of its files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # EFBIG, not the end of the process
+    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writes fail with EFBIG instead of ending the process
     ranker = Ranker.open(tmp_path / "log.db", settings("cascade-ucb1"))
     ranker.put_items(items(8))
     try:
@@ -350,28 +350,28 @@ def test_a_file_that_may_not_grow_refuses_and_goes_on_when_it_may(tmp_path: Path
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, former)
     assert acknowledged
-    go_on(ranker, tmp_path / "log.db", acknowledged)
+    check_recovery(ranker, tmp_path / "log.db", acknowledged)
 
 
-def test_many_writers_on_a_full_disk_are_told_the_truth(tmp_path: Path) -> None:
-    """Group commits fail whole: what was told as kept is there, what was refused is not."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    with small_disk(place):
-        store = SqliteStore(place / "log.db")
+def test_group_commits_on_a_full_disk_are_all_or_nothing(tmp_path: Path) -> None:
+    """Entries whose commit succeeded are in the log, and the others are not."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with small_disk(disk):
+        store = SqliteStore(disk / "log.db")
         writer = Writer(store)
-        done = {
+        commits = {
             f"{i}": writer.submit(NAME, LogEntry("feedback", f"{i}", "", 0.0, bytes(500)), None, positions)
             for i in range(3000)
         }
-        kept = {key: future.result() for key, future in done.items() if future.exception() is None}
-        assert 0 < len(kept) < 3000
-        assert {entry.key: entry.position for entry in store.read(NAME)} == kept
+        committed = {key: future.result() for key, future in commits.items() if future.exception() is None}
+        assert 0 < len(committed) < 3000
+        assert {entry.key: entry.position for entry in store.read(NAME)} == committed
         writer.close()
         store.close()
 
 
-def test_who_waits_is_told_however_many_lists_wait_before_it() -> None:
+def test_a_waiting_caller_gets_an_error_however_long_the_queue_is() -> None:
     store = Failing()
     ranker = Ranker(settings("cascade-ucb1"), store=store)
     ranker.put_items(items(8))

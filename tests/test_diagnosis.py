@@ -19,7 +19,7 @@ from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import LoggedConfig
 from rankloop.serving.replica import Replica
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request
-from test_engine import Clock, config, items, live
+from test_ranker import Clock, config, items, live
 
 SLOTS, ITEMS = 4, 10
 BIAS = np.array([1.0, 0.7, 0.45, 0.3])

@@ -16,7 +16,7 @@ from rankloop.eventlog.store import Store
 from rankloop.serving import Ranker
 from rankloop.serving.replica import Replica
 from rankloop.serving.snapshots import take
-from test_engine import IDS, Clock, config, contents, items, live
+from test_ranker import IDS, Clock, config, contents, items, live
 
 ROUNDS = 40
 

@@ -26,7 +26,7 @@ from rankloop.reports.time_buckets import first_and_last_third, merge_buckets
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import LoggedConfig
 from test_client import served  # noqa: F401
-from test_engine import Clock
+from test_ranker import Clock
 
 ROOT = Path(__file__).parents[1]
 NASTY = "<script>alert('x')</script>&\"quoted\""

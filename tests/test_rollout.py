@@ -16,7 +16,7 @@ from rankloop.eventlog.events import GuardrailTripped
 from rankloop.schema import Guardrail
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving import guardrail as guardrail
-from test_engine import Clock, Failing, config, contents, items
+from test_ranker import Clock, Failing, config, contents, items
 
 ORDER = [f"item-{i}" for i in range(6)]
 

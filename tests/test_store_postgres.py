@@ -1,4 +1,4 @@
-"""A log in PostgreSQL: what a server that goes away and comes back must not break."""
+"""A log in PostgreSQL stays correct when the server hangs, stops, crashes and comes back."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from rankloop.eventlog import LogEntry, StoreUnavailable, Writer
 from rankloop.eventlog.address import open_store
 from rankloop.eventlog.postgres import MIGRATIONS, PostgresStore
 from rankloop.serving import Ranker
-from test_engine import Clock, config, contents, items, live
+from test_ranker import Clock, config, contents, items, live
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def store(database: str) -> Iterator[PostgresStore]:  # noqa: F811
-    made = PostgresStore(database, patience=2.0)
-    yield made
-    made.close()
+    store = PostgresStore(database, timeout_seconds=2.0)
+    yield store
+    store.close()
 
 
 def entry(key: str = "", body: bytes = b"") -> LogEntry:
@@ -39,9 +39,9 @@ def keys(store: Any) -> list[str]:
 # A server that hangs
 
 
-def test_a_server_that_hangs_is_a_server_that_is_away(server: Server, database: str) -> None:  # noqa: F811
-    """Whoever writes or reads is told in bounded time; what was refused is not there; it goes on by itself."""
-    store = PostgresStore(database, patience=1.0)
+def test_a_server_that_hangs_counts_as_unreachable(server: Server, database: str) -> None:  # noqa: F811
+    """Writes and reads fail in bounded time, a failed write stores nothing, and the store recovers by itself."""
+    store = PostgresStore(database, timeout_seconds=1.0)
     assert store.append([("r", entry("before"))]) == [1]
     with server.hangs():
         start = time.monotonic()
@@ -49,13 +49,13 @@ def test_a_server_that_hangs_is_a_server_that_is_away(server: Server, database: 
             store.append([("r", entry("refused"))])
         with pytest.raises(StoreUnavailable, match="cannot be read now"):
             store.find("r", "kind", "before")
-        assert time.monotonic() - start < 30, "of hours that it could take"
+        assert time.monotonic() - start < 30, "without a timeout it could take hours"
     until = time.monotonic() + 30
     while True:
         try:
             assert store.append([("r", entry("after"))]) == [2]
             break
-        except StoreUnavailable:  # the old connection's transaction is still being undone
+        except StoreUnavailable:  # the old connection's transaction is still being rolled back
             assert time.monotonic() < until
             time.sleep(0.05)
     assert keys(store) == ["before", "after"]
@@ -84,20 +84,20 @@ def test_replay_equals_live(id: str, database: str) -> None:  # noqa: F811
     again.close()
 
 
-# A server that goes away
+# A server that stops
 
 
-def test_a_commit_is_on_the_disk_whatever_the_servers_default(database: str) -> None:  # noqa: F811
+def test_commits_are_synchronous_whatever_the_servers_default(database: str) -> None:  # noqa: F811
     import psycopg
 
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {connection.info.dbname} SET synchronous_commit = off".encode())
     store = PostgresStore(database)
-    assert store._connected().execute("SHOW synchronous_commit").fetchone() == ("on",)
+    assert store._writer.get().execute("SHOW synchronous_commit").fetchone() == ("on",)
     store.close()
 
 
-def test_a_server_that_is_gone_is_told_in_one_sentence_and_found_again(server: Server, store: PostgresStore) -> None:  # noqa: F811
+def test_a_stopped_server_is_reported_in_one_sentence_and_reconnected(server: Server, store: PostgresStore) -> None:  # noqa: F811
     store.append([("r", entry("a"))])
     server.stop()
     for use in (lambda: store.append([("r", entry("b"))]), lambda: keys(store), lambda: store.load_snapshot("r")):
@@ -110,7 +110,7 @@ def test_a_server_that_is_gone_is_told_in_one_sentence_and_found_again(server: S
     assert keys(store) == ["a", "c"]
 
 
-def test_a_connection_that_died_while_idle_costs_nobody_an_error(server: Server, store: PostgresStore) -> None:  # noqa: F811
+def test_a_connection_that_died_while_idle_causes_no_error(server: Server, store: PostgresStore) -> None:  # noqa: F811
     store.append([("r", entry("a"))])
     server.stop(crash=True)
     server.start()
@@ -119,17 +119,17 @@ def test_a_connection_that_died_while_idle_costs_nobody_an_error(server: Server,
 
 
 class Commits:
-    """Lets the answer to some commits get lost."""
+    """Loses the answer to some commits."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import psycopg
 
         self.lose = 0
-        self.reaches = True  # the server, before the connection breaks
+        self.reaches = True  # whether the commit reaches the server before the connection breaks
         self.then: Any = lambda: None
         execute: Any = psycopg.Connection.execute
 
-        def unlucky(connection: Any, query: Any, *values: Any, **options: Any) -> Any:
+        def losing(connection: Any, query: Any, *values: Any, **options: Any) -> Any:
             if query != "COMMIT" or not self.lose:
                 return execute(connection, query, *values, **options)
             self.lose -= 1
@@ -139,7 +139,7 @@ class Commits:
             self.then()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
 
-        monkeypatch.setattr(psycopg.Connection, "execute", unlucky)
+        monkeypatch.setattr(psycopg.Connection, "execute", losing)
 
 
 @pytest.mark.parametrize("batch", [[entry("b"), entry()], [entry(body=b"x")]])
@@ -153,7 +153,7 @@ def test_a_commit_that_happened_but_was_not_answered_is_acknowledged(
     assert keys(store) == ["a", *(one.key for one in batch)]
 
 
-def test_a_commit_that_did_not_happen_is_told(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_did_not_happen_fails(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.append([("r", entry("a"))])
     commits = Commits(monkeypatch)
     commits.lose, commits.reaches = 1, False
@@ -164,40 +164,40 @@ def test_a_commit_that_did_not_happen_is_told(store: PostgresStore, monkeypatch:
 
 
 @pytest.mark.parametrize("reaches", [True, False])
-@pytest.mark.parametrize("look", ["read", "append"])
-def test_what_was_told_as_failed_is_taken_back_when_the_server_returns(
+@pytest.mark.parametrize("next_call", ["read", "append"])
+def test_entries_of_a_failed_append_are_deleted_when_the_server_returns(
     reaches: bool,
-    look: str,
+    next_call: str,
     server: Server,  # noqa: F811
     store: PostgresStore,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The server goes away with the answer and stays away: nobody learned from these entries, so they must go."""
-    store._patience = 0.3
+    """The server stops before it answers and stays away: the caller got an error, so that no entry may remain."""
+    store._writer.timeout_seconds = 0.3
     store.append([("r", entry("a"))])
     commits = Commits(monkeypatch)
     commits.lose, commits.reaches, commits.then = 1, reaches, server.stop
     with pytest.raises(StoreUnavailable):
         store.append([("r", entry("b")), ("r", entry(body=b"only once"))])
     server.start()
-    if look == "read":
+    if next_call == "read":
         assert keys(store) == ["a"]
     assert store.append([("r", entry("b")), ("r", entry("c"))]) == [2, 3]
     assert keys(store) == ["a", "b", "c"]
 
 
-def test_under_load_nothing_acknowledged_is_lost_and_nothing_doubled(server: Server, store: PostgresStore) -> None:  # noqa: F811
-    """What was applied is what the log says, in its order, although the server stopped and crashed in between."""
-    store._patience = 0.3
+def test_under_load_nothing_acknowledged_is_lost_or_duplicated(server: Server, store: PostgresStore) -> None:  # noqa: F811
+    """The applied entries are those of the log, in order, although the server stopped and crashed in between."""
+    store._writer.timeout_seconds = 0.3
     writer = Writer(store)
     applied: list[tuple[int, str, bytes]] = []
     acknowledged: list[str] = []
     refused: list[str] = []
     stop = threading.Event()
 
-    def note(kept: Sequence[tuple[int, LogEntry]]) -> list[None]:
-        applied.extend((position, one.key, one.body) for position, one in kept)
-        return [None] * len(kept)
+    def apply(committed: Sequence[tuple[int, LogEntry]]) -> list[None]:
+        applied.extend((position, one.key, one.body) for position, one in committed)
+        return [None] * len(committed)
 
     def visitor(n: int) -> None:
         i = 0
@@ -205,11 +205,11 @@ def test_under_load_nothing_acknowledged_is_lost_and_nothing_doubled(server: Ser
             key = f"{n}-{i}" if i % 4 else ""
             one = entry(key, body=f"{n}-{i}".encode())
             try:
-                writer.submit("r", one, one, note).result()
+                writer.submit("r", one, one, apply).result()
             except StoreUnavailable:
                 refused.append(key)
                 time.sleep(0.01)
-                continue  # the same again, as a caller would
+                continue  # retry, as a caller would
             acknowledged.append(f"{n}-{i}")
             i += 1
 
@@ -233,9 +233,9 @@ def test_under_load_nothing_acknowledged_is_lost_and_nothing_doubled(server: Ser
     writer.close()
     assert min(counts) >= 20
     assert refused
-    kept = [(one.position, one.key, one.body) for one in store.read("r")]
-    assert kept == applied
-    assert sorted(body.decode() for _, _, body in kept) == sorted(acknowledged)
+    stored = [(one.position, one.key, one.body) for one in store.read("r")]
+    assert stored == applied
+    assert sorted(body.decode() for _, _, body in stored) == sorted(acknowledged)
     assert len(set(acknowledged)) == len(acknowledged)
 
 
@@ -244,35 +244,35 @@ def test_under_load_nothing_acknowledged_is_lost_and_nothing_doubled(server: Ser
 
 def test_migrations_are_recorded_and_a_newer_layout_is_refused(database: str) -> None:  # noqa: F811
     store = PostgresStore(database)
-    store._connected().execute("INSERT INTO layout (version) VALUES (99)")
+    store._writer.get().execute("INSERT INTO layout (version) VALUES (99)")
     store.close()
     with pytest.raises(StoreUnavailable, match="newer rankloop"):
         PostgresStore(database)
 
 
-def test_a_migration_that_fails_leaves_nothing(database: str, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_a_failed_migration_changes_nothing(database: str, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     broken = (*MIGRATIONS, "CREATE TABLE half (a INTEGER); CREATE TABLE half (a INTEGER);")
     monkeypatch.setattr("rankloop.eventlog.postgres.MIGRATIONS", broken)
     with pytest.raises(StoreUnavailable, match="cannot be opened now"):
         PostgresStore(database)
     monkeypatch.undo()
     store = PostgresStore(database)
-    tables = store._connected().execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
+    tables = store._writer.get().execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
     assert [name for (name,) in tables] == ["layout", "log", "snapshot"]
-    assert store._connected().execute("SELECT version FROM layout").fetchall() == [
+    assert store._writer.get().execute("SELECT version FROM layout").fetchall() == [
         (n + 1,) for n in range(len(MIGRATIONS))
     ]
     store.close()
 
 
 def test_a_log_is_served_by_one_process(database: str) -> None:  # noqa: F811
-    """Whoever only reads may; when the one who serves goes, another may come."""
+    """Other processes may read; when the serving process ends, another one may serve."""
     first = PostgresStore(database, exclusive=True)
     with pytest.raises(StoreUnavailable, match="served by another process"):
         PostgresStore(database, exclusive=True)
     PostgresStore(database).close()
     first.close()
-    for _ in range(20):  # a claim is free as soon as `close` returns, not some time later
+    for _ in range(20):  # the lock is free as soon as `close` returns
         PostgresStore(database, exclusive=True).close()
 
 
@@ -285,17 +285,17 @@ def test_a_closed_log_refuses(database: str) -> None:  # noqa: F811
         keys(store)
 
 
-def test_no_password_is_told() -> None:
+def test_error_messages_contain_no_password() -> None:
     pytest.importorskip("psycopg_pool")
-    with pytest.raises(StoreUnavailable) as told:
-        PostgresStore("postgresql://someone:secret@127.0.0.1:1/base", patience=0.1)
-    assert "secret" not in str(told.value)
+    with pytest.raises(StoreUnavailable) as unavailable:
+        PostgresStore("postgresql://someone:secret@127.0.0.1:1/base", timeout_seconds=0.1)
+    assert "secret" not in str(unavailable.value)
     with pytest.raises(InvalidInput) as wrong:
         PostgresStore("postgresql://someone:secret@[/base")
     assert "secret" not in str(wrong.value)
 
 
-def test_without_psycopg_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_psycopg_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def without(name: str, *rest: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Every store keeps the same promises; what is exported from one log is imported into another."""
+"""Every store has the same behaviour; an exported log can be imported into another store."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from rankloop.eventlog import LogEntry, MemoryStore, SqliteStore, Store, export
 from rankloop.eventlog.address import open_store
 from rankloop.eventlog.store import Snapshot
 from rankloop.serving import Ranker, RankerConfig
-from test_engine import Clock, config, contents, items, live
+from test_ranker import Clock, config, contents, items, live
 
 Opened = Callable[[], Store]
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
-    """Opens one log, as often as it is called."""
+    """A function that opens the same log each time it is called."""
     stores: list[Store] = []
     memory = MemoryStore()
-    place: str | Path = tmp_path / "log.db"
+    address: str | Path = tmp_path / "log.db"
     if request.param == "postgres":
         running: Server = request.getfixturevalue("server")
-        place = running.database()
+        address = running.database()
 
     def one() -> Store:
-        stores.append(memory if request.param == "memory" else open_store(place))
+        stores.append(memory if request.param == "memory" else open_store(address))
         return stores[-1]
 
     yield one
@@ -64,21 +64,21 @@ def test_entries_keep_their_order_and_get_positions_without_gaps(opened: Opened)
     assert read(store) == [(1, "b"), (3, "a"), (4, ""), (5, "")]
     assert read(store, after=3) == [(4, ""), (5, "")]
     assert read(store, "other") == [(2, "x")]
-    assert read(store, "nobody") == []
+    assert read(store, "unknown") == []
 
 
-def test_an_entry_comes_back_as_it_was(opened: Opened) -> None:
+def test_an_entry_is_read_as_it_was_written(opened: Opened) -> None:
     store = opened()
     body = bytes(range(256)) * 300
     given = LogEntry("Ärger", "ключ ' \" \\", "∑", 1234567.1234567891, body)
     store.append([("r 'x' 😀", given)])
-    (kept,) = store.read("r 'x' 😀")
-    assert kept == LogEntry(given.kind, given.key, given.subject, given.time, body, 1)
-    assert type(kept.body) is bytes
-    assert store.find("r 'x' 😀", given.kind, given.key) == kept
+    (stored,) = store.read("r 'x' 😀")
+    assert stored == LogEntry(given.kind, given.key, given.subject, given.time, body, 1)
+    assert type(stored.body) is bytes
+    assert store.find("r 'x' 😀", given.kind, given.key) == stored
 
 
-def test_a_key_is_kept_once_in_a_batch_and_across_batches(opened: Opened) -> None:
+def test_a_key_is_stored_once_in_a_batch_and_across_batches(opened: Opened) -> None:
     store = opened()
     first, second = entry("k", body=b"first"), entry("k", body=b"second")
     assert store.append([("r", first), ("r", second), ("r", entry("l"))]) == [1, None, 2]
@@ -98,7 +98,7 @@ def test_entries_are_found_by_key_and_by_subject(opened: Opened) -> None:
     assert [one.position for one in store.about("r", "d")] == [1, 2, 5]
     assert store.about("r", "nothing") == []
     assert store.find("r", "kind", "nothing") is None
-    assert store.find("nobody", "kind", "a") is None
+    assert store.find("unknown", "kind", "a") is None
     found = store.find("s", "kind", "a")
     assert found is not None
     assert found.position == 3
@@ -130,7 +130,7 @@ def test_a_store_lists_the_entries_of_a_kind_that_have_a_key(opened: Opened) -> 
     ]
     assert found == [one for one in store.read("r") if one.kind == "config" and one.key]
     assert [one.key for one in store.of_kind("", "config")] == ["5"]
-    assert store.of_kind("r", "nothing") == store.of_kind("nobody", "config") == store.of_kind("r", "\0") == []
+    assert store.of_kind("r", "nothing") == store.of_kind("unknown", "config") == store.of_kind("r", "\0") == []
 
 
 def test_sqlite_answers_by_an_index(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_sqlite_answers_by_an_index(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_cannot_be_in_a_log_is_not_found(opened: Opened) -> None:
+def test_text_that_a_database_cannot_hold_is_not_found(opened: Opened) -> None:
     store = opened()
     store.append([("r", entry("a"))])
     assert store.find("r", "kind", "a\0") is None
@@ -164,13 +164,13 @@ def test_a_long_log_is_read_in_pages(opened: Opened, monkeypatch: pytest.MonkeyP
     store = opened()
     store.append([("r" if i % 3 else "s", entry(str(i))) for i in range(1, 61)])
     expected = [(i, str(i)) for i in range(1, 61) if i % 3]
-    assert read(store) == expected  # 40 entries: five full pages and a part
+    assert read(store) == expected  # 40 entries: five full pages and a partial one
     assert read(store, after=30) == [one for one in expected if one[0] > 30]
     store.append([("t", entry(str(i))) for i in range(14)])
-    assert len(read(store, "t")) == 14  # two pages exactly
+    assert len(read(store, "t")) == 14  # exactly two pages
 
 
-def test_reading_goes_on_while_others_write(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_continues_during_writes(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (rankloop.eventlog.sqlite, rankloop.eventlog.postgres):
         monkeypatch.setattr(module, "PAGE_ENTRIES", 5)
     store = opened()
@@ -194,7 +194,7 @@ def test_the_newest_snapshot_is_kept_by_ranker(opened: Opened) -> None:
     assert store.load_snapshot("s") == Snapshot(1, b"")
 
 
-def test_opening_again_changes_nothing_and_two_stores_share_one_log(opened: Opened) -> None:
+def test_reopening_changes_nothing_and_two_stores_share_one_log(opened: Opened) -> None:
     one = opened()
     one.append([("r", entry("a"))])
     two = opened()
@@ -205,28 +205,28 @@ def test_opening_again_changes_nothing_and_two_stores_share_one_log(opened: Open
     assert two.load_snapshot("r") == Snapshot(3, b"s")
 
 
-@pytest.mark.parametrize("opened", ["sqlite", "postgres"], indirect=True)  # a log in memory has one writer
-def test_two_stores_may_write_at_once(opened: Opened) -> None:
+@pytest.mark.parametrize("opened", ["sqlite", "postgres"], indirect=True)  # a log in memory supports one writer
+def test_two_stores_write_concurrently(opened: Opened) -> None:
     stores = [opened(), opened()]
-    told: list[list[int | None]] = [[], []]
+    results: list[list[int | None]] = [[], []]
 
     def write(n: int) -> None:
         for i in range(30):
-            told[n] += stores[n].append([("r", entry(f"{n}-{i}")), ("r", entry(f"both-{i}")), ("r", entry())])
+            results[n] += stores[n].append([("r", entry(f"{n}-{i}")), ("r", entry(f"both-{i}")), ("r", entry())])
 
     threads = [threading.Thread(target=write, args=(n,)) for n in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    kept = [position for one in told for position in one if position is not None]
-    assert sorted(kept) == list(range(1, 151))  # 2×30 own, 30 common and 2×30 without keys
+    stored = [position for one in results for position in one if position is not None]
+    assert sorted(stored) == list(range(1, 151))  # 2×30 own, 30 shared and 2×30 without keys
     assert len(read(stores[0])) == 150
 
 
 @pytest.mark.parametrize("workers", [4])
-def test_many_may_open_a_new_log_at_once(opened: Opened, workers: int) -> None:
-    """The change is made once, whoever comes first."""
+def test_a_new_log_may_be_opened_concurrently(opened: Opened, workers: int) -> None:
+    """The migrations run once."""
     failed: list[BaseException] = []
 
     def open_it() -> None:
@@ -244,7 +244,7 @@ def test_many_may_open_a_new_log_at_once(opened: Opened, workers: int) -> None:
     assert read(opened()) == [(1, "same")]
 
 
-def test_a_path_is_a_file_and_an_address_a_database(tmp_path: Path) -> None:
+def test_a_path_opens_a_file(tmp_path: Path) -> None:
     store: Any = open_store(str(tmp_path / "log.db"))
     assert isinstance(store, SqliteStore)
     store.close()
@@ -266,10 +266,10 @@ def settings_file(path: Path, settings: RankerConfig) -> Path:
     return path
 
 
-def lived(place: str | Path, settings: RankerConfig, rounds: int = 40) -> Ranker:
-    """A ranker with a past, closed."""
+def ranked(address: str | Path, settings: RankerConfig, rounds: int = 40) -> Ranker:
+    """A ranker with history."""
     clock = Clock()
-    ranker = Ranker(settings, store=open_store(place), clock=clock)
+    ranker = Ranker(settings, store=open_store(address), clock=clock)
     ranker.put_items(items(6))
     live(ranker, clock, rounds)
     return ranker
@@ -284,9 +284,9 @@ def lived(place: str | Path, settings: RankerConfig, rounds: int = 40) -> Ranker
         ("toprank", {"window": 5.0}),
     ],
 )
-def test_what_is_exported_and_imported_is_exported_again(id: str, more: dict[str, Any], tmp_path: Path) -> None:
+def test_export_import_export_gives_the_same_file(id: str, more: dict[str, Any], tmp_path: Path) -> None:
     settings = config(id, **more)
-    ranker = lived(tmp_path / "log.db", settings)
+    ranker = ranked(tmp_path / "log.db", settings)
     ranker.rank(k=3, segment="de", propensity=20, context=[1.0, 2.0] if settings.context else None)
     ranker.rank(k=2, pin={1: ranker.items()[0].id}, context=[1.0, 2.0] if settings.context else None)
     before = contents(ranker)
@@ -299,19 +299,19 @@ def test_what_is_exported_and_imported_is_exported_again(id: str, more: dict[str
     assert one.equals(two)
     assert one.num_rows > 40
     assert set(one["status"].to_pylist()) <= set(export.STATUSES)
-    items_of = [pq.read_metadata(tmp_path / f"{name}.parquet").metadata[export.ITEMS] for name in ("one", "two")]
+    items_of = [pq.read_metadata(tmp_path / f"{name}.parquet").metadata[export.ITEMS_KEY] for name in ("one", "two")]
     assert items_of[0] == items_of[1]
     again = Ranker(settings, store=open_store(tmp_path / "new.db"))
     after = contents(again)
     again.close()
-    # Positions are others, what came too late is not in the table, and several events are one there.
-    apart = ("at", "counters.others", "counters.feedback_delays", "counters.feedback_delay_seconds")
-    assert {name: after[name] for name in after if name not in apart} == {
-        name: before[name] for name in before if name not in apart
+    # Positions differ, late feedback is not exported, and several events of a decision become one.
+    differing = ("at", "counters.others", "counters.feedback_delays", "counters.feedback_delay_seconds")
+    assert {name: after[name] for name in after if name not in differing} == {
+        name: before[name] for name in before if name not in differing
     }
 
 
-def test_a_row_says_what_was_shown_and_what_happened(tmp_path: Path) -> None:
+def test_rows_contain_decisions_and_outcomes(tmp_path: Path) -> None:
     clock = Clock()
     settings = config("ts-beta", dim=None, window=10.0)
     ranker = Ranker(settings, store=SqliteStore(tmp_path / "log.db"), clock=clock)
@@ -341,12 +341,12 @@ def test_a_row_says_what_was_shown_and_what_happened(tmp_path: Path) -> None:
     assert first["segment"] == "de"
     assert first["decision"] == learned.id
     assert first["pscore_kind"] == "monte-carlo"
-    # Of two items in two slots, the first slot settles the list: all three probabilities are one.
+    # With two items in two slots, the first slot determines the list: all three propensities are equal.
     assert first["pscore"] == first["pscore_cascade"] == second["pscore_cascade"] == second["pscore_item_position"]
     assert all(row["pscore"] is row["pscore_kind"] is None for row in rows[2:])
 
 
-def test_an_id_that_came_back_has_another_number(tmp_path: Path) -> None:
+def test_an_id_that_was_removed_and_put_again_has_a_new_number(tmp_path: Path) -> None:
     store, settings = MemoryStore(), config("ts-beta", dim=None)
     ranker = Ranker(settings, store=store)
     ranker.put_items([{"id": "a"}, {"id": "b"}])
@@ -370,7 +370,7 @@ def test_a_deterministic_policy_has_no_propensities(tmp_path: Path) -> None:
     store = MemoryStore()
     ranker = Ranker(config("cascade-ucb1"), store=store)
     ranker.put_items(items(5))
-    ranker.rank(candidates=["item-0"], propensity=10)  # of several, nobody knows which is better yet
+    ranker.rank(candidates=["item-0"], propensity=10)  # among several, ties are broken at random
     export.export(store, "ranker", config("cascade-ucb1"), tmp_path / "out.parquet")
     for row in pq.read_table(tmp_path / "out.parquet").to_pylist():
         assert row["pscore_kind"] == "deterministic"
@@ -383,7 +383,7 @@ def test_a_log_in_a_database_is_exported_imported_and_verified(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings = config()
-    ranker = lived(tmp_path / "log.db", settings, 20)
+    ranker = ranked(tmp_path / "log.db", settings, 20)
     ranker.close()
     file = settings_file(tmp_path / "config.json", settings)
     command("export", tmp_path / "log.db", tmp_path / "one.parquet", "--config", file)
@@ -395,9 +395,9 @@ def test_a_log_in_a_database_is_exported_imported_and_verified(
     assert "does not contain the ranker's settings" in capsys.readouterr().out
 
 
-def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_names_the_first_difference_of_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = config("cascade-ucb1")
-    ranker = lived(tmp_path / "log.db", settings, 20)
+    ranker = ranked(tmp_path / "log.db", settings, 20)
     position = ranker.snapshot()
     ranker.feedback(ranker.rank().id, clicked=[0])
     end = ranker.position
@@ -416,7 +416,7 @@ def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.Cap
 
     ranker = Ranker.open(tmp_path / "log.db", settings)
     state: Any = ranker._replica.learners.state
-    state.belief.clicks[0, 2] += 1  # that nobody made
+    state.belief.clicks[0, 2] += 1  # that did not happen
     ranker.snapshot()
     ranker.close()
     with pytest.raises(LogDiffers, match="verification failed for ranker"):
@@ -426,11 +426,11 @@ def test_verify_says_where_a_snapshot_differs(tmp_path: Path, capsys: pytest.Cap
     assert "first [0, 2]: " in out
 
 
-def test_looking_at_a_log_creates_none_and_a_wrong_file_leaves_none(tmp_path: Path) -> None:
+def test_reading_creates_no_log_and_importing_a_wrong_file_creates_none(tmp_path: Path) -> None:
     file = settings_file(tmp_path / "config.json", config())
     for arguments in (("verify", "no.db"), ("export", "no.db", "out.parquet")):
         verb, *paths = arguments
-        with pytest.raises(InvalidInput, match=r"^log .* a log that is there"):
+        with pytest.raises(InvalidInput, match=r"^log .* an existing log"):
             command(verb, *(tmp_path / path for path in paths))
     assert not (tmp_path / "no.db").exists()
     with pytest.raises(InvalidInput, match=r"^out "):
@@ -445,11 +445,11 @@ def test_looking_at_a_log_creates_none_and_a_wrong_file_leaves_none(tmp_path: Pa
     pq.write_table(pq.read_table(_small(tmp_path)).drop_columns("reward"), tmp_path / "less.parquet")
     with pytest.raises(InvalidInput, match="that `rankloop log export` wrote"):
         export.import_(tmp_path / "less.parquet", store, "ranker")
-    with pytest.raises(InvalidInput, match="a file that is there"):
+    with pytest.raises(InvalidInput, match="an existing file"):
         export.import_(tmp_path / "none.parquet", store, "ranker")
     assert list(store.read("ranker")) == []
     export.import_(_small(tmp_path), store, "ranker")
-    with pytest.raises(InvalidInput, match="nothing yet"):
+    with pytest.raises(InvalidInput, match="no entries in the log"):
         export.import_(_small(tmp_path), store, "ranker")
 
 
@@ -464,9 +464,9 @@ def _small(folder: Path) -> Path:
 
 
 def test_a_long_log_is_exported_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ranker = lived(tmp_path / "log.db", config("cascade-ucb1"), 30)
+    ranker = ranked(tmp_path / "log.db", config("cascade-ucb1"), 30)
     export.export(ranker.store, "ranker", ranker.config, tmp_path / "one.parquet")
-    monkeypatch.setattr(export, "CHUNK", 4)
+    monkeypatch.setattr(export, "CHUNK_DECISIONS", 4)
     export.export(ranker.store, "ranker", ranker.config, tmp_path / "two.parquet")
     one, two = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("one", "two"))
     assert one.equals(two)

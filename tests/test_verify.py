@@ -21,7 +21,7 @@ from rankloop.math import numerics
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.replica import Replica
 from rankloop.serving.verification import decide_again
-from test_engine import CONTEXT, DIM, IDS, config, items
+from test_ranker import CONTEXT, DIM, IDS, config, items
 
 THREADS, EACH = 16, 5
 

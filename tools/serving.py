@@ -13,7 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from rankloop.schema.service_settings import ServiceSettings
-from rankloop.service.answer_transport import Wire
+from rankloop.service.answer_transport import BufferedHttp
 from rankloop.service.app import create_app
 
 
@@ -29,7 +29,11 @@ def serving(
     listening.bind(("127.0.0.1", port))
     listening.listen()
     chosen = uvicorn.Config(
-        around(app) if around else app, http=Wire, log_level="error", access_log=False, timeout_graceful_shutdown=1
+        around(app) if around else app,
+        http=BufferedHttp,
+        log_level="error",
+        access_log=False,
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(chosen)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))

@@ -70,7 +70,7 @@ def serve_until_interrupted(app: FastAPI, settings: ServiceSettings, log_level: 
     import scipy.special  # noqa: F401  (loaded at its first use, which would delay the first request)
     import uvicorn
 
-    from rankloop.service.answer_transport import Wire
+    from rankloop.service.answer_transport import BufferedHttp
 
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     gc.collect()
@@ -81,7 +81,7 @@ def serve_until_interrupted(app: FastAPI, settings: ServiceSettings, log_level: 
         host=settings.host,
         port=settings.port,
         workers=1,
-        http=Wire,
+        http=BufferedHttp,
         access_log=False,
         log_level=log_level,
         server_header=False,

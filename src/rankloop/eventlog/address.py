@@ -1,4 +1,4 @@
-"""A log by its address: a file, or a PostgreSQL database."""
+"""Open a log by its address: the path of a SQLite file, or the URL of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ from rankloop.eventlog.store import Store
 SCHEMES = ("postgresql://", "postgres://")
 
 
-def is_database(place: str | Path) -> bool:
-    """Whether this names a database, not a file."""
-    return str(place).startswith(SCHEMES)  # a path has no two slashes in a row
+def is_database(address: str | Path) -> bool:
+    """Return whether an address names a database, not a file."""
+    return str(address).startswith(SCHEMES)  # pathlib collapses two slashes, so that no path starts like this
 
 
-def open_existing(place: str) -> Store:
-    """A log that is there: looking at one must not create it."""
-    if not is_database(place) and not Path(place).is_file():
-        raise InvalidInput("log", place, "a log that is there")
-    return open_store(place)
+def open_existing(address: str) -> Store:
+    """Open a log that exists; refuse a path without a file, since reading must not create one."""
+    if not is_database(address) and not Path(address).is_file():
+        raise InvalidInput("log", address, "an existing log")
+    return open_store(address)
 
 
-def open_store(place: str | Path, *, exclusive: bool = False) -> Store:
-    """The log at `postgresql://…`, or in the SQLite file of this path; a database for one process only, if wished."""
-    return PostgresStore(str(place), exclusive=exclusive) if is_database(place) else SqliteStore(place)
+def open_store(address: str | Path, *, exclusive: bool = False) -> Store:
+    """Open the log at an address.
+
+    Args:
+        address: `postgresql://…`, or the path of a SQLite file.
+        exclusive: refuse a database that another process opened exclusively; files are locked by their users.
+    """
+    return PostgresStore(str(address), exclusive=exclusive) if is_database(address) else SqliteStore(address)

@@ -1,4 +1,4 @@
-"""A copy of a log in one file, taken while others write: a beginning of the log without gaps, or nothing at all."""
+"""Back up a log into one file while it is in use: a prefix of the log without gaps, or nothing at all."""
 
 from __future__ import annotations
 
@@ -19,92 +19,93 @@ from rankloop.eventlog.sqlite import MIGRATIONS
 from rankloop.eventlog.store import StoreUnavailable
 
 STEP_PAGES = 1000
-"""Pages that are copied before an interrupt is heard: some 4 MB."""
-JOURNALS = ("-wal", "-journal")
-"""What SQLite would replay into a file that is called like this without the ending."""
-BESIDE = ("", "-shm", ".lock", *JOURNALS)
-"""Endings of the files that belong to a log."""
+"""Pages that are copied, some 4 MB, before an interrupt is handled."""
+JOURNAL_SUFFIXES = ("-wal", "-journal")
+"""SQLite replays a file with such a suffix into the database of the same name."""
+LOG_SUFFIXES = ("", "-shm", ".lock", *JOURNAL_SUFFIXES)
+"""Suffixes of the files that belong to a log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What a backup holds."""
+    """The size of a backup."""
 
     entries: int
-    position: int  # of the last entry; 0 if there is none
+    position: int  # of the last entry; 0 for an empty log
     bytes: int
 
 
-def back_up(place: str | Path, out: str | Path, *, force: bool = False) -> Backup:
-    """Copy a log and its snapshots into a SQLite file, as they are at one moment; the log may be in use.
+def back_up(address: str | Path, out: str | Path, *, force: bool = False) -> Backup:
+    """Copy a log and its snapshots into a SQLite file, as of one moment; the log may be in use.
 
     Args:
-        place: the SQLite file or the address of the database.
-        out: the file to write; it is there when it is complete, checked and on the disk.
-        force: replace a file that is there.
+        address: the path of a SQLite file, or the URL of a database.
+        out: the file to write; it appears once it is complete, checked and flushed to disk.
+        force: replace an existing file.
     """
     path = Path(out)
-    log = None if is_database(place) else Path(place)
-    _refuse(path, log, force=force)
-    with open_database(str(place)) if log is None else _open_file(log) as copy, _told(path):
-        part = _create_beside(path)
+    log = None if is_database(address) else Path(address)
+    _check_out(path, log, force=force)
+    with open_database(str(address)) if log is None else _open_file(log) as copy, _explained(path):
+        part = _create_temporary(path)
         try:
             copy(part)
-            made = _finish(part)
-            _refuse(path, log, force=force)  # whoever wrote there meanwhile does not lose it
+            backup = _finish(part)
+            _check_out(path, log, force=force)  # once more: another process may have written this file meanwhile
             part.replace(path)
             _sync_folder(path.parent)
         finally:
-            for ending in BESIDE:
-                part.with_name(part.name + ending).unlink(missing_ok=True)
-    return made
+            for suffix in LOG_SUFFIXES:
+                part.with_name(part.name + suffix).unlink(missing_ok=True)
+    return backup
 
 
-def _refuse(out: Path, log: Path | None, *, force: bool) -> None:
-    """Raise where a backup must not be written."""
+def _check_out(out: Path, log: Path | None, *, force: bool) -> None:
+    """Refuse a path where a backup must not be written."""
     if not out.parent.is_dir():
-        raise InvalidInput("out", str(out), "a path in a folder that is there")
+        raise InvalidInput("out", str(out), "a path in an existing folder")
     if log is not None:
-        own = log.resolve()
-        taken = {own.with_name(own.name + ending) for ending in BESIDE}
-        if out.resolve() in taken or (out.exists() and log.exists() and out.samefile(log)):
-            raise InvalidInput("out", str(out), "another file than the log and the files that belong to it")
+        resolved = log.resolve()
+        log_files = {resolved.with_name(resolved.name + suffix) for suffix in LOG_SUFFIXES}
+        if out.resolve() in log_files or (out.exists() and log.exists() and out.samefile(log)):
+            raise InvalidInput("out", str(out), "a file other than the log and the files that belong to it")
     if out.is_dir():
         raise InvalidInput("out", str(out), "the path of a file, not of a folder")
     if os.path.lexists(out) and not force:
-        raise InvalidInput("out", str(out), "a path where no file is yet, or --force to replace the file")
-    for ending in JOURNALS:
-        beside = out.with_name(out.name + ending)
-        if beside.exists():
+        raise InvalidInput("out", str(out), "a path without a file, or --force to replace the file")
+    for suffix in JOURNAL_SUFFIXES:
+        journal = out.with_name(out.name + suffix)
+        if journal.exists():
             # SQLite would replay it into the backup.
-            raise InvalidInput("out", str(out), f"a path without {beside.name} beside it, which belongs to another log")
+            accepted = f"a path without {journal.name} next to it, which belongs to another log"
+            raise InvalidInput("out", str(out), accepted)
 
 
 @contextmanager
 def _open_file(log: Path) -> Iterator[Callable[[Path], None]]:
-    """Open the log of a file for reading only; gives what copies it."""
+    """Open a log file for reading; give a function that copies it."""
     if not log.is_file():
-        raise InvalidInput("log", str(log), "a log that is there")
-    alone = not log.with_name(f"{log.name}-wal").exists()
+        raise InvalidInput("log", str(log), "an existing log")
+    unused = not log.with_name(f"{log.name}-wal").exists()
     try:
-        with closing(_opened(log)) as source:
+        with closing(_connect_to_log(log)) as source:
 
             def copy(part: Path) -> None:
-                shutil.copymode(log, part)  # who may read the log may read the backup
+                shutil.copymode(log, part)  # the users that can read the log can read the backup
                 _copy_pages(source, part)
 
             yield copy
     finally:
-        if alone:
-            _tidy(log)
+        if unused:
+            _remove_empty_wal(log)
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None)
 
 
-def _opened(log: Path) -> sqlite3.Connection:
-    """A connection that only reads; raises where this is no log, or one of a newer version."""
+def _connect_to_log(log: Path) -> sqlite3.Connection:
+    """Return a read-only connection; refuse a file that is no log, and a log of a newer version."""
     with contextlib.ExitStack() as stack:
         try:
             source = stack.enter_context(closing(_connect(log, "ro")))
@@ -122,44 +123,46 @@ def _opened(log: Path) -> sqlite3.Connection:
         return source
 
 
-def _tidy(log: Path) -> None:
-    """Remove the empty write-ahead log that reading has made: SQLite does, where nobody else has the log open."""
+def _remove_empty_wal(log: Path) -> None:
+    """Remove the empty write-ahead log that reading created: SQLite does so when the last connection closes."""
     with contextlib.suppress(sqlite3.Error), closing(_connect(log, "rw")) as connection:
         connection.execute("PRAGMA user_version").fetchone()
 
 
 def _copy_pages(source: sqlite3.Connection, part: Path) -> None:
-    """Copy the database as it is now; a transaction keeps this moment, so that the copy never begins anew."""
+    """Copy the database as of now, in a read transaction: without it, every write would restart the copy."""
     with closing(_connect(part, "rw")) as target:
-        # Of a copy that fails nothing is kept, and one that does not is brought to the disk at its end.
+        # A copy that fails is deleted, and a complete one is flushed once at its end: no journal is needed.
         target.execute("PRAGMA journal_mode = OFF")
         target.execute("PRAGMA synchronous = OFF")
         source.execute("BEGIN")
         try:
             source.execute("SELECT 1 FROM log LIMIT 1").fetchone()
-            source.backup(target, pages=STEP_PAGES, progress=_copied)
+            source.backup(target, pages=STEP_PAGES, progress=_handle_interrupts)
         finally:
             source.execute("ROLLBACK")
 
 
-def _copied(status: int, remaining: int, total: int) -> None:
-    """A part of the pages is copied: Python hears interrupts here."""
+def _handle_interrupts(status: int, remaining: int, total: int) -> None:
+    """Do nothing: Python handles signals when SQLite calls it between two steps."""
 
 
-def _create_beside(out: Path) -> Path:
-    """An empty file in the same folder that nobody else uses."""
+def _create_temporary(out: Path) -> Path:
+    """Create an empty file with a unique name in the same folder."""
     descriptor, name = tempfile.mkstemp(prefix=f"{out.name}.", suffix=".part", dir=out.parent)
     os.close(descriptor)
     return Path(name)
 
 
 def _finish(part: Path) -> Backup:
-    """Make it one file without a write-ahead log, check it, and bring it to the disk."""
+    """Turn off the write-ahead log, check the file, and flush it to disk."""
     with closing(_connect(part, "rw")) as connection:
         connection.execute("PRAGMA journal_mode = DELETE").fetchone()
-        ((found,), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
-        if found != "ok":
-            raise StoreUnavailable(f"the copy is damaged ({' '.join(str(found).split())}); the log may be damaged too.")
+        ((result,), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
+        if result != "ok":
+            raise StoreUnavailable(
+                f"the copy is damaged ({' '.join(str(result).split())}); the log may be damaged too."
+            )
         entries, position = connection.execute("SELECT count(*), coalesce(max(position), 0) FROM log").fetchone()
     with part.open("rb+") as file:
         os.fsync(file.fileno())
@@ -167,7 +170,7 @@ def _finish(part: Path) -> Backup:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the new name to the disk, where folders can be opened."""
+    """Flush the new file name to disk, on systems where folders can be opened."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -177,15 +180,15 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _told(out: Path) -> Iterator[None]:
-    """Say in one sentence why there is no backup."""
+def _explained(out: Path) -> Iterator[None]:
+    """Turn an error of the file system or of SQLite into one sentence."""
     try:
         yield
     except OSError as error:
-        raise _unwritten(out, error.strerror) from None
+        raise _cannot_write(out, error.strerror) from None
     except sqlite3.Error as error:
-        raise _unwritten(out, error) from None
+        raise _cannot_write(out, error) from None
 
 
-def _unwritten(out: Path, reason: object) -> StoreUnavailable:
+def _cannot_write(out: Path, reason: object) -> StoreUnavailable:
     return StoreUnavailable(f"the backup {out} cannot be written now ({reason}).")

@@ -1,8 +1,9 @@
-"""A log as a table: a row for each slot of each decision, named as the Open Bandit Pipeline names them; and back.
+"""Export a log to a Parquet table and import it again: one row for each slot of each decision.
 
-A column `pscore…` is the estimated probability of what was shown: of the whole list, of the list down to this slot
-(`_cascade`), of this item in this slot (`_item_position`). It is null where nobody asked for it, and where the policy
-is deterministic given its state; `pscore_kind` tells which. Feedback that came too late is not in the table.
+Columns are named as in the Open Bandit Pipeline. A column `pscore…` is the estimated propensity: of the whole list, of
+the list down to this slot (`_cascade`), of this item in this slot (`_item_position`). It is null if it was not
+requested, and if the policy is deterministic given its state; `pscore_kind` distinguishes the two. Late feedback is not
+exported.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ from rankloop.types import EMPTY, FloatArray
 COLUMNS = {
     "slate_id": "int64",  # number of the decision
     "position": "int64",  # slot, from 0
-    "action": "int64",  # number of the item, null where the slot is empty
-    "reward": "float64",  # null where nothing is known
+    "action": "int64",  # number of the item, null for an empty slot
+    "reward": "float64",  # null while it is unknown
     "pscore": "float64",
     "pscore_cascade": "float64",
     "pscore_item_position": "float64",
     "pscore_error": "float64",  # standard errors
     "pscore_cascade_error": "float64",
     "pscore_item_position_error": "float64",
-    "pscore_kind": "string",  # deterministic or monte-carlo, null where it was not asked for
+    "pscore_kind": "string",  # deterministic or monte-carlo, null if it was not requested
     "pscore_draws": "int64",
     "decision": "string",
     "item": "string",
     "segment": "string",
     "status": "string",
     "time": "float64",
-    "told": "float64",  # when its outcome became known
+    "feedback_time": "float64",  # when the outcome became known
     "score": "float64",
     "pinned": "bool",
     "features": "list",  # as they were scored
@@ -63,23 +64,23 @@ COLUMNS = {
     "policy": "string",
     "version": "string",
     "seed": "int64",
-    "group": "string",  # policy or control
+    "group": "string",  # treatment or control
     "visitor": "string",
     "estimate": "float64",
     "uncertainty": "float64",
     "prior_share": "float64",
-    "exploring": "float64",  # shares of the scores that explored, summed over so many slots
+    "exploring": "float64",  # exploration's share of the scores, summed over `judged` slots
     "judged": "int64",
     "explored": "bool",
     "regret": "float64",
-    "candidates": "list",  # numbers of the items that could be listed, null: all that were enabled
-    "decision_order": "int64",  # among all that was shown and settled
+    "candidates": "list",  # numbers of the items that could be listed, null for all enabled ones
+    "decision_order": "int64",  # among all decisions and settlements of the log
     "feedback_order": "int64",
 }
 
 
 class Row(TypedDict):
-    """The columns that are read back."""
+    """The columns that an import reads."""
 
     slate_id: int
     position: int
@@ -97,7 +98,7 @@ class Row(TypedDict):
     segment: str
     status: str
     time: float
-    told: float
+    feedback_time: float
     score: float | None
     pinned: bool
     features: list[float] | None
@@ -121,17 +122,19 @@ class Row(TypedDict):
 
 V = TypeVar("V")
 STATUSES = ("learned", "nothing", "ignored", "withdrawn", "open")
-"""Feedback came; none came and that counts as nothing clicked; or counts for nothing; never shown; may still come."""
-PLAIN = ("policy", "version", "seed", "group", "visitor", "exploring", "judged", "explored")
-"""Columns that are words of the record."""
-WHY: tuple[Literal["estimate", "uncertainty", "prior_share"], ...] = ("estimate", "uncertainty", "prior_share")
-CHUNK = 5000
-"""Decisions in memory at a time, besides those that are open."""
-ITEMS = b"rankloop.items"
+"""`learned` had feedback; `nothing` had none and was learned as no click; `ignored` had none and was not learned;
+`withdrawn` was never shown; `open` may still get feedback."""
+EVENT_FIELDS = ("policy", "version", "seed", "group", "visitor", "exploring", "judged", "explored")
+"""Columns that are fields of the decision event."""
+EXPLANATION: tuple[Literal["estimate", "uncertainty", "prior_share"], ...] = ("estimate", "uncertainty", "prior_share")
+CHUNK_DECISIONS = 5000
+"""Decisions in memory at a time, in addition to the open ones."""
+ITEMS_KEY = b"rankloop.items"
+"""Key of the item changes in the metadata of the file."""
 
 
 def export(store: Store, ranker: str, config: RankerSettings, path: Path) -> int:
-    """Write a ranker's decisions to a Parquet file, and what its items were; the number of decisions."""
+    """Write the decisions and item changes of a ranker to a Parquet file; return the number of decisions."""
     pa, pq = _arrow()
     count, skipped = 0, skipped_positions(store, ranker)
     settled = SettledDecisions(config)
@@ -140,159 +143,158 @@ def export(store: Store, ranker: str, config: RankerSettings, path: Path) -> int
         nonlocal count
         with pq.ParquetWriter(temporary, _schema(pa)) as writer:
             slates = settled.of(entry for entry in store.read(ranker) if entry.position not in skipped)
-            while chunk := list(islice(slates, CHUNK)):
+            while chunk := list(islice(slates, CHUNK_DECISIONS)):
                 count += len(chunk)
                 writer.write_table(_table(pa, chunk))
-            writer.add_key_value_metadata({ITEMS: json.dumps(settled.item_changes).encode()})
+            writer.add_key_value_metadata({ITEMS_KEY: json.dumps(settled.item_changes).encode()})
 
     replace_file(path, write)
     return count
 
 
 def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
-    """Rows of some decisions."""
+    """Return the rows of some decisions."""
     sizes = [len(slate.ids) for slate in slates]
-    shown = [slate.decision.event for slate in slates]
-    likely = [one.propensity or Propensity("") for one in shown]
+    decisions = [slate.decision.event for slate in slates]
+    propensities = [one.propensity or Propensity("") for one in decisions]
 
     def each(values: Sequence[V]) -> list[V]:
-        """A value of each decision, for each of its slots."""
+        """Repeat the value of each decision for each of its slots."""
         return [value for value, size in zip(values, sizes, strict=True) for _ in range(size)]
 
     def slots(values: Sequence[Array | None]) -> list[object]:
-        """An array [k] of each decision, or None."""
+        """Concatenate an array [k] of each decision, or k times None."""
         return [one for v, k in zip(values, sizes, strict=True) for one in ([None] * k if v is None else v.tolist())]
 
     columns: dict[str, Sequence[object]] = {
-        "slate_id": each([one.number for one in shown]),
+        "slate_id": each([one.number for one in decisions]),
         "position": [slot for size in sizes for slot in range(size)],
-        "action": [None if at == EMPTY else at for at in slots([one.items for one in shown])],
+        "action": [None if item == EMPTY else item for item in slots([one.items for one in decisions])],
         "reward": slots([slate.outcome for slate in slates]),
-        "pscore": each([one.list for one in likely]),
-        "pscore_cascade": slots([one.prefix for one in likely]),
-        "pscore_item_position": slots([one.slot for one in likely]),
-        "pscore_error": each([one.list_error for one in likely]),
-        "pscore_cascade_error": slots([one.prefix_error for one in likely]),
-        "pscore_item_position_error": slots([one.slot_error for one in likely]),
-        "pscore_kind": each([one.kind or None for one in likely]),
-        "pscore_draws": each([one.draws if one.kind else None for one in likely]),
-        "decision": each([one.id for one in shown]),
+        "pscore": each([one.list for one in propensities]),
+        "pscore_cascade": slots([one.prefix for one in propensities]),
+        "pscore_item_position": slots([one.slot for one in propensities]),
+        "pscore_error": each([one.list_error for one in propensities]),
+        "pscore_cascade_error": slots([one.prefix_error for one in propensities]),
+        "pscore_item_position_error": slots([one.slot_error for one in propensities]),
+        "pscore_kind": each([one.kind or None for one in propensities]),
+        "pscore_draws": each([one.draws if one.kind else None for one in propensities]),
+        "decision": each([one.id for one in decisions]),
         "item": [id for slate in slates for id in slate.ids],
-        "segment": each([one.segment for one in shown]),
+        "segment": each([one.segment for one in decisions]),
         "status": each([slate.status for slate in slates]),
-        "time": each([one.time for one in shown]),
-        "told": each([slate.feedback_time for slate in slates]),
-        "score": slots([one.scores for one in shown]),
-        "pinned": [slot in one.pinned for one, size in zip(shown, sizes, strict=True) for slot in range(size)],
-        "features": slots([one.x for one in shown]),
-        "context": each([None if one.context is None else one.context.tolist() for one in shown]),
-        **{name: each([getattr(one, name) for one in shown]) for name in PLAIN},
+        "time": each([one.time for one in decisions]),
+        "feedback_time": each([slate.feedback_time for slate in slates]),
+        "score": slots([one.scores for one in decisions]),
+        "pinned": [slot in one.pinned for one, size in zip(decisions, sizes, strict=True) for slot in range(size)],
+        "features": slots([one.x for one in decisions]),
+        "context": each([None if one.context is None else one.context.tolist() for one in decisions]),
+        **{name: each([getattr(one, name) for one in decisions]) for name in EVENT_FIELDS},
         **{
-            name: _known(slots([None if one.why is None else one.why[n] for one in shown]))
-            for n, name in enumerate(WHY)
+            name: _nan_to_none(slots([None if one.why is None else one.why[n] for one in decisions]))
+            for n, name in enumerate(EXPLANATION)
         },
         "regret": each([slate.decision.regret for slate in slates]),
-        "candidates": each([_columns(one.allowed) for one in shown]),
+        "candidates": each([_unpack(one.allowed) for one in decisions]),
         "decision_order": each([slate.order for slate in slates]),
         "feedback_order": each([slate.feedback_order for slate in slates]),
     }
     return pa.table(columns, schema=_schema(pa))
 
 
-def _known(values: list[object]) -> list[object]:
-    """NaN as null."""
+def _nan_to_none(values: list[object]) -> list[object]:
+    """Replace NaN by None."""
     return [None if value is None or value != value else value for value in values]
 
 
-def _columns(allowed: NDArray[np.uint8] | None) -> list[float] | None:
-    """Packed bits as numbers."""
+def _unpack(allowed: NDArray[np.uint8] | None) -> list[float] | None:
+    """Return the numbers of the items whose packed bit is set."""
     return None if allowed is None else [float(at) for at in np.flatnonzero(np.unpackbits(allowed))]
 
 
-def _packed(columns: list[float] | None) -> NDArray[np.uint8] | None:
-    """And back; how many bytes there were does not matter."""
-    if columns is None:
+def _pack(items: list[float] | None) -> NDArray[np.uint8] | None:
+    """Undo `_unpack`, up to zero bytes at the end, which do not matter."""
+    if items is None:
         return None
-    bits = np.zeros(1 + int(max(columns, default=0)), dtype=np.bool_)
-    bits[np.array(columns, dtype=np.int64)] = True
+    bits = np.zeros(1 + int(max(items, default=0)), dtype=np.bool_)
+    bits[np.array(items, dtype=np.int64)] = True
     return np.packbits(bits)
 
 
 def import_(path: Path, store: Store, ranker: str) -> int:
-    """Write what `export` wrote into a log that has nothing of this ranker; the number of decisions.
+    """Import an exported file into a log without entries of this ranker; return the number of decisions.
 
-    The new log teaches a ranker what the old one did, in the same order.
+    A ranker learns the same from the new log as from the old one, in the same order.
     """
     if next(store.read(ranker), None) is not None:
-        raise InvalidInput("ranker", ranker, "a name of which the log has nothing yet")
-    count = sum(
-        record.kind == DecisionMade.kind for record in _records(path)
-    )  # read to its end before anything is kept
-    records = _records(path)
-    while chunk := list(islice(records, CHUNK)):
-        store.append([(ranker, record.entry()) for record in chunk])
+        raise InvalidInput("ranker", ranker, "a name that has no entries in the log")
+    # The whole file is read once before the first event is stored, so that a damaged file stores nothing.
+    count = sum(event.kind == DecisionMade.kind for event in _events(path))
+    events = _events(path)
+    while chunk := list(islice(events, CHUNK_DECISIONS)):
+        store.append([(ranker, event.entry()) for event in chunk])
     return count
 
 
 def check(path: Path) -> None:
-    """Refuse at a glance what is no exported log."""
-    with _exported(path):
+    """Refuse a file that is not an exported log; reads its metadata only."""
+    with _open_exported(path):
         pass
 
 
 @contextmanager
-def _exported(path: Path) -> Iterator[tuple[bytes, Iterator[Row]]]:
-    """The changes of items and the rows of a Parquet file; whatever is wrong with it is said in one sentence."""
-    refused = InvalidInput("file", str(path), "a Parquet file that `rankloop log export` wrote")
+def _open_exported(path: Path) -> Iterator[tuple[bytes, Iterator[Row]]]:
+    """Give the item changes and the rows of a Parquet file; turn every error of it into one sentence."""
+    not_exported = InvalidInput("file", str(path), "a Parquet file that `rankloop log export` wrote")
     pa, pq = _arrow()
     try:
         with pq.ParquetFile(path) as file:
-            if not file.schema_arrow.equals(_schema(pa)) or ITEMS not in file.metadata.metadata:
-                raise refused
-            yield file.metadata.metadata[ITEMS], (row for batch in file.iter_batches() for row in batch.to_pylist())
+            if not file.schema_arrow.equals(_schema(pa)) or ITEMS_KEY not in file.metadata.metadata:
+                raise not_exported
+            yield file.metadata.metadata[ITEMS_KEY], (row for batch in file.iter_batches() for row in batch.to_pylist())
     except OSError:
-        raise InvalidInput("file", str(path), "a file that is there and can be read") from None
+        raise InvalidInput("file", str(path), "an existing file that can be read") from None
     except InvalidInput as error:
         raise error from None
     except (pa.ArrowException, LookupError, TypeError, ValueError):
-        raise refused from None
+        raise not_exported from None
 
 
-def _records(path: Path) -> Iterator[LogEvent]:
-    """The log of a file, in order."""
-    with _exported(path) as (items, rows):
+def _events(path: Path) -> Iterator[LogEvent]:
+    """Yield the log events of a file, in order."""
+    with _open_exported(path) as (items, rows):
         changes = [(order, _change(*change)) for order, *change in json.loads(items)]
         slates = (list(slots) for _, slots in groupby(rows, key=lambda row: row["decision"]))
         yield from _in_order(slates, changes)
 
 
 def _in_order(slates: Iterator[list[Row]], changes: list[tuple[int, LogEvent]]) -> Iterator[LogEvent]:
-    """What was shown, settled and changed, by its place among all."""
-    later: list[tuple[int, int, LogEvent]] = []  # the place, and a number that settles ties
+    """Merge decisions, outcomes and item changes in their original order."""
+    later: list[tuple[int, int, LogEvent]] = []  # a heap of order, tie-breaker and event
     for n, (order, change) in enumerate(changes):
         heapq.heappush(later, (order, n - len(changes), change))
-    last: list[LogEvent] = []
+    unordered: list[LogEvent] = []  # feedback of decisions that are still open
     for slots in slates:
         first = slots[0]
         while later and later[0][0] <= first["decision_order"]:
             yield heapq.heappop(later)[2]
-        yield _shown(slots)
-        outcome = _settling(slots)
-        told = first["feedback_order"]
-        if outcome is not None and told is None:
-            last.append(outcome)
-        elif outcome is not None and told is not None:
-            heapq.heappush(later, (told, 0, outcome))
+        yield _decision(slots)
+        outcome = _outcome(slots)
+        feedback_order = first["feedback_order"]
+        if outcome is not None and feedback_order is None:
+            unordered.append(outcome)
+        elif outcome is not None and feedback_order is not None:
+            heapq.heappush(later, (feedback_order, 0, outcome))
     while later:
         yield heapq.heappop(later)[2]
-    yield from last
+    yield from unordered
 
 
-def _shown(slots: list[Row]) -> DecisionMade:
+def _decision(slots: list[Row]) -> DecisionMade:
     first = slots[0]
-    likely = None
+    propensity = None
     if first["pscore_kind"] is not None:
-        likely = Propensity(
+        propensity = Propensity(
             first["pscore_kind"],
             first["pscore_draws"] or 0,
             first["pscore"],
@@ -312,9 +314,9 @@ def _shown(slots: list[Row]) -> DecisionMade:
         context=None if first["context"] is None else np.array(first["context"], dtype=np.float64),
         scores=_floats([slot["score"] for slot in slots]),
         pinned=tuple(slot["position"] for slot in slots if slot["pinned"]),
-        propensity=likely,
-        why=_why(slots),
-        allowed=_packed(first["candidates"]),
+        propensity=propensity,
+        why=_explanation(slots),
+        allowed=_pack(first["candidates"]),
         policy=first["policy"],
         version=first["version"],
         seed=first["seed"],
@@ -327,29 +329,29 @@ def _shown(slots: list[Row]) -> DecisionMade:
 
 
 def _floats(values: Sequence[float | list[float] | None]) -> FloatArray | None:
-    """A column of one decision, [k] or [k, d]; None where it has none."""
+    """Return a column of one decision, [k] or [k, d]; None if its values are null."""
     return None if values[0] is None else np.array(values, dtype=np.float64)
 
 
-def _why(slots: list[Row]) -> FloatArray | None:
-    known = [[slot[name] for slot in slots] for name in WHY]
-    nothing = all(value is None for row in known for value in row)
-    return None if nothing else np.array(known, dtype=np.float64)
+def _explanation(slots: list[Row]) -> FloatArray | None:
+    values = [[slot[name] for slot in slots] for name in EXPLANATION]
+    missing = all(value is None for row in values for value in row)
+    return None if missing else np.array(values, dtype=np.float64)
 
 
-def _settling(slots: list[Row]) -> LogEvent | None:
-    """What settled a decision; for an open one, what has happened so far."""
-    id, status, told = slots[0]["decision"], slots[0]["status"], slots[0]["told"]
+def _outcome(slots: list[Row]) -> LogEvent | None:
+    """Return the event that settled a decision; for an open one, its feedback so far."""
+    id, status, time = slots[0]["decision"], slots[0]["status"], slots[0]["feedback_time"]
     if status not in STATUSES:
         raise ValueError(status)
     if status == "withdrawn":
-        return Withdrawn(told, id)
+        return Withdrawn(time, id)
     if status in ("nothing", "ignored"):
-        return WindowClosed(told, (id,))
+        return WindowClosed(time, (id,))
     if slots[0]["reward"] is None:
         return None
     outcome = np.array([slot["reward"] for slot in slots], dtype=np.float64)
-    return FeedbackReceived(told, f"imported {id}", id, outcome, status == "learned", slots[0]["regret"])
+    return FeedbackReceived(time, f"imported {id}", id, outcome, status == "learned", slots[0]["regret"])
 
 
 def _change(kind: str, time: float, body: str) -> LogEvent:

@@ -1,17 +1,22 @@
-"""The log in a PostgreSQL database: one connection writes, a pool reads, a commit in doubt is looked up."""
+"""The log in a PostgreSQL database: one connection writes, a pool reads, and an unanswered commit is looked up."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
-import time as clocks
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rankloop.errors import InvalidInput, MissingExtra
 from rankloop.eventlog.format_history import RENAME_KINDS
+from rankloop.eventlog.postgres_connection import (
+    APPEND_LOCK,
+    BEGIN,
+    WriteConnection,
+    connection_info,
+    first_line,
+    psycopg_modules,
+)
 from rankloop.eventlog.store import LogEntry, Snapshot, StoreUnavailable
 from rankloop.eventlog.watchdog import Watchdog
 
@@ -44,14 +49,13 @@ MIGRATIONS = (
     """,
     RENAME_KINDS,
 )
-"""Each is applied once, its change and the number of the last one in the same transaction."""
+"""Schema migrations; a migration and its version number are committed in one transaction."""
 COLUMNS = "kind, key, subject, time, body, position"
 PAGE_ENTRIES = 2000
-LOCK = 0x72616E6B6C6F6F70
-"""Held by whoever appends or migrates, to the end of the transaction: positions are in the order of the commits."""
-HELD = LOCK + 1
-"""Held by whoever serves the log, for as long as he is connected."""
-BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"  # each statement sees what was committed before the lock was given
+"""Entries that a read fetches at once."""
+MAX_READ_CONNECTIONS = 4
+RETRY_SECONDS = 0.05
+"""Pause between two attempts to look up a commit."""
 EXISTING = """
     SELECT given.n FROM unnest(%s::text[], %s::text[], %s::text[]) WITH ORDINALITY AS given (ranker, kind, key, n)
     WHERE EXISTS (SELECT FROM log WHERE log.ranker = given.ranker AND log.kind = given.kind
@@ -65,48 +69,49 @@ RANKERS = """
     )
     SELECT ranker FROM name WHERE ranker IS NOT NULL
 """
-"""Goes from each name to the next one in the index, and reads none of the entries in between."""
+"""Steps from each name to the next one in the index, without reading the entries in between."""
 COPY = "COPY log (position, ranker, kind, key, subject, time, body) FROM STDIN (FORMAT BINARY)"
 TYPES = ("int8", "text", "text", "text", "text", "float8", "bytea")
-Row = tuple[int, str, str, str, str, float, bytes]  # as COPY names the columns
+Row = tuple[int, str, str, str, str, float, bytes]  # in the order of the columns of COPY
 
 
 class PostgresStore:
-    """A database that may go away and come back.
+    """A log in a database that may become unreachable and come back.
 
-    An append whose connection is lost before its commit is tried once more: nothing of it was kept. One whose commit
-    was not answered is looked up, waiting up to `patience` seconds for the server; if it does not come back in time,
-    the append is told as failed, and taken back, should it be there, before the log is used again.
+    If the connection is lost before the commit, the append is tried once more: none of it was stored. If the commit
+    was not answered, the store looks up whether it happened, for up to `timeout_seconds`. If the server does not come
+    back in time, the append fails, and its entries are deleted, if they were stored, before the log is used again.
 
     Args:
-        dsn: where the database is, as libpq reads it.
-        patience: seconds to wait for a connection or a lock; an answer may take twice as long, then the server is cut
-            off as one that hangs.
-        exclusive: refuse a log that another process holds like this: each would know half of what was learned.
+        dsn: address of the database, as libpq reads it.
+        timeout_seconds: how long to wait for a connection or a lock; a server that does not answer a statement within
+            twice this time counts as hanging and is disconnected.
+        exclusive: refuse a log that another process opened exclusively: each would learn from half of the feedback.
     """
 
-    def __init__(self, dsn: str, *, patience: float = 5.0, exclusive: bool = False) -> None:
+    def __init__(self, dsn: str, *, timeout_seconds: float = 5.0, exclusive: bool = False) -> None:
         self._pg, pool = psycopg_modules()
-        self._info, self.place = address(self._pg, dsn, patience)
-        self._patience, self._closed, self._exclusive = patience, False, exclusive
-        self._writing, self._watch = threading.Lock(), Watchdog(2.0 * patience)
-        self._writer: Connection[TupleRow] | None = None
-        self._doubt: list[Row] | None = None  # told as failed, but perhaps kept
+        self._info, self.name = connection_info(self._pg, dsn, timeout_seconds)
+        self._writing, self._watchdog = threading.Lock(), Watchdog(2.0 * timeout_seconds)
+        self._writer = WriteConnection(
+            self._pg, self._info, self.name, self._watchdog, timeout_seconds=timeout_seconds, exclusive=exclusive
+        )
+        self._unconfirmed: list[Row] | None = None  # rows of an append that failed but may have been stored
         try:
-            with self._told("opened"):
-                self._migrate(self._connected())
+            with self._explained("opened"):
+                self._migrate()
         except BaseException:
-            self._watch.close()
+            self._watchdog.close()
             raise
         self._pool = pool.ConnectionPool
         self._readers: ConnectionPool[Connection[TupleRow]] = self._pool(
             self._info,
             min_size=1,
-            max_size=4,
+            max_size=MAX_READ_CONNECTIONS,
             open=True,
-            timeout=patience,
-            reconnect_timeout=1.0,  # then whoever asks next tries again at once
-            check=self._checked,
+            timeout=timeout_seconds,
+            reconnect_timeout=1.0,  # after that, the next reader connects at once
+            check=self._check,
             kwargs={"autocommit": True},
         )
 
@@ -114,12 +119,12 @@ class PostgresStore:
 
     def append(self, batch: Sequence[tuple[str, LogEntry]]) -> list[int | None]:
         """Copy entries into the log in one transaction."""
-        with self._writing, self._told("written"):
-            self._settle()
+        with self._writing, self._explained("written"):
+            self._resolve_unconfirmed()
             try:
                 connection, positions, rows = self._prepare(batch)
             except (self._pg.OperationalError, self._pg.InterfaceError):
-                # The connection may have died while nobody used it.
+                # The connection may have died while it was idle.
                 connection, positions, rows = self._prepare(batch)
             self._commit(connection, rows)
             return positions
@@ -127,11 +132,11 @@ class PostgresStore:
     def _prepare(
         self, batch: Sequence[tuple[str, LogEntry]]
     ) -> tuple[Connection[TupleRow], list[int | None], list[Row]]:
-        """All but the commit; where it fails, the connection goes, and with it what was done."""
-        connection = self._connected()
-        with self._or_drop():
+        """Do everything but the commit; a failure closes the connection, which rolls the transaction back."""
+        connection = self._writer.get()
+        with self._writer.dropped_on_error():
             last, existing = self._begin(connection, batch)
-            positions, rows = _place(batch, last, existing)
+            positions, rows = _assign_positions(batch, last, existing)
             if rows:
                 with connection.cursor() as cursor, cursor.copy(COPY) as copy:
                     copy.set_types(TYPES)
@@ -140,53 +145,53 @@ class PostgresStore:
         return connection, positions, rows
 
     def _begin(self, connection: Connection[TupleRow], batch: Sequence[tuple[str, LogEntry]]) -> tuple[int, set[int]]:
-        """Lock the log; its last position, and which entries of the batch it has."""
+        """Lock the log; return its last position, and the indices of the entries of the batch that it already has."""
         keyed = [(n, ranker, entry.kind, entry.key) for n, (ranker, entry) in enumerate(batch) if entry.key]
         columns = [[one[c] for one in keyed] for c in (1, 2, 3)]
-        with connection.pipeline():  # one journey for all four
+        with connection.pipeline():  # one round trip for all four
             connection.execute(BEGIN)
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (APPEND_LOCK,))
             last = connection.execute("SELECT coalesce(max(position), 0) FROM log")
             existing = connection.execute(EXISTING, columns)
         (position,) = last.fetchone() or (0,)
         return position, {keyed[n - 1][0] for (n,) in existing.fetchall()}
 
     def _commit(self, connection: Connection[TupleRow], rows: list[Row]) -> None:
-        """Commit; where no answer comes, look whether it happened."""
+        """Commit; without an answer, look up whether the commit happened."""
         try:
-            with self._or_drop():
+            with self._writer.dropped_on_error():
                 if connection.execute("COMMIT").statusmessage != "COMMIT":
-                    raise self._pg.OperationalError("the server undid the transaction")
+                    raise self._pg.OperationalError("the server rolled the transaction back")
         except BaseException:
-            self._doubt = rows or None
-            if not rows or not self._found(rows):
-                self._doubt = None
+            self._unconfirmed = rows or None
+            if not rows or not self._was_committed(rows):
+                self._unconfirmed = None
                 raise
-            self._doubt = None
+            self._unconfirmed = None
 
-    def _found(self, rows: list[Row]) -> bool:
-        """Whether a commit that was not answered happened; raises where the server stays away too long."""
-        until = clocks.monotonic() + self._patience
+    def _was_committed(self, rows: list[Row]) -> bool:
+        """Return whether an unanswered commit happened; raise if the server stays unreachable for too long."""
+        deadline = time.monotonic() + self._writer.timeout_seconds
         while True:
             try:
-                with self._locked() as connection:
-                    return _there(connection, rows)
+                with self._writer.locked() as connection:
+                    return _has_rows(connection, rows)
             except self._pg.Error:
-                if clocks.monotonic() >= until:
+                if time.monotonic() >= deadline:
                     raise
-                clocks.sleep(0.05)
+                time.sleep(RETRY_SECONDS)
 
-    def _settle(self) -> None:
-        """What was told as failed must not be there: take it back before anything else happens."""
-        if self._doubt is not None:
-            rows = self._doubt
-            with self._locked() as connection:
-                if _there(connection, rows):
+    def _resolve_unconfirmed(self) -> None:
+        """Delete the entries of an append that was reported as failed, before anything else happens."""
+        if self._unconfirmed is not None:
+            rows = self._unconfirmed
+            with self._writer.locked() as connection:
+                if _has_rows(connection, rows):
                     connection.execute("DELETE FROM log WHERE position BETWEEN %s AND %s", (rows[0][0], rows[-1][0]))
-            self._doubt = None
+            self._unconfirmed = None
 
     def save_snapshot(self, ranker: str, snapshot: Snapshot) -> None:
-        """Replace the ranker's snapshot."""
+        """Replace the snapshot of a ranker."""
         with self._reader("written") as connection:
             connection.execute(
                 "INSERT INTO snapshot (ranker, position, body) VALUES (%b, %b, %b)"
@@ -197,7 +202,7 @@ class PostgresStore:
     # Reading
 
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
-        """Entries page by page: little memory on both sides, and no transaction that stays open."""
+        """Yield entries page by page: little memory on both sides, and no transaction stays open."""
         while True:
             rows = self._select("ranker = %s AND position > %s ORDER BY position LIMIT %s", ranker, after, PAGE_ENTRIES)
             yield from rows
@@ -206,26 +211,26 @@ class PostgresStore:
             after = rows[-1].position
 
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
-        """The entry of a key."""
+        """Return the entry of a key."""
         rows = self._select("ranker = %s AND kind = %s AND key = %s AND key <> ''", ranker, kind, key)
         return rows[0] if rows else None
 
     def about(self, ranker: str, subject: str) -> list[LogEntry]:
-        """Entries of a decision."""
+        """Return the entries of a decision."""
         return self._select("ranker = %s AND subject = %s AND subject <> '' ORDER BY position", ranker, subject)
 
     def rankers(self) -> list[str]:
-        """The names of all rankers that have entries, in Python's order: the database may have another."""
+        """Return the names of all rankers that have entries, sorted as Python sorts: databases may differ."""
         with self._reader("read") as connection:
             return sorted(ranker for (ranker,) in connection.execute(RANKERS, binary=True))
 
     def of_kind(self, ranker: str, kind: str) -> list[LogEntry]:
-        """Entries of a kind that have a key: by the index of keys, then sorted."""
+        """Return the entries of a kind that have a key, found by the index of keys and then sorted."""
         rows = self._select("ranker = %s AND kind = %s AND key <> ''", ranker, kind)
         return sorted(rows, key=lambda entry: entry.position)
 
     def load_snapshot(self, ranker: str) -> Snapshot | None:
-        """The newest snapshot."""
+        """Return the newest snapshot."""
         with self._reader("read") as connection:
             query = "SELECT position, body FROM snapshot WHERE ranker = %s"
             row = connection.execute(query, (ranker,), binary=True).fetchone()
@@ -243,88 +248,34 @@ class PostgresStore:
 
     @contextmanager
     def _reader(self, what: str) -> Iterator[Connection[TupleRow]]:
-        with self._told(what):
-            if self._doubt is not None:
+        """Borrow a connection of the pool, after the entries of a failed append are deleted."""
+        with self._explained(what):
+            if self._unconfirmed is not None:
                 with self._writing:
-                    self._settle()
-            with self._readers.connection() as connection, self._watch.over(connection):
+                    self._resolve_unconfirmed()
+            with self._readers.connection() as connection, self._watchdog.over(connection):
                 yield connection
 
-    def _checked(self, connection: Connection[TupleRow]) -> None:
-        """A connection of the pool that was lost, or hangs, is not given to anybody."""
-        with self._watch.over(connection):
+    def _check(self, connection: Connection[TupleRow]) -> None:
+        """Raise if a connection of the pool is lost or hangs, so that the pool replaces it."""
+        with self._watchdog.over(connection):
             self._pool.check_connection(connection)
 
-    def _connected(self) -> Connection[TupleRow]:
-        """The connection that writes, a new one where the last was lost."""
-        if self._closed:
-            raise StoreUnavailable("the log is closed.")
-        if self._writer is None or self._writer.closed:
-            self._writer = self._pg.connect(self._info, autocommit=True)
-            with self._or_drop():
-                self._prepare_session(self._writer)
-                if self._exclusive:
-                    self._claim(self._writer)
-        return self._writer
-
-    def _claim(self, connection: Connection[TupleRow]) -> None:
-        """Hold the log for as long as the connection lasts."""
-        (held,) = connection.execute("SELECT pg_try_advisory_lock(%s)", (HELD,)).fetchone() or (False,)
-        if not held:
-            raise StoreUnavailable(f"the log {self.place} is being served by another process.")
-
-    def _release(self, connection: Connection[TupleRow]) -> None:
-        """Let the next process serve at once: the server frees a claim only some time after its connection is gone."""
-        if self._exclusive and not connection.closed:
-            with contextlib.suppress(self._pg.Error), self._watch.over(connection):
-                connection.execute("SELECT pg_advisory_unlock(%s)", (HELD,))
-
-    def _prepare_session(self, connection: Connection[TupleRow]) -> None:
-        """A commit that is told is on the disk, whatever the server's default; keys are looked up by their index."""
-        connection.execute(
-            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-        )
-        for name, value in (("lock_timeout", f"{round(1000 * self._patience)}"), ("enable_seqscan", "off")):
-            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-
     @contextmanager
-    def _locked(self, *, watched: bool = True) -> Iterator[Connection[TupleRow]]:
-        """A transaction that nobody appends in the meantime of: also none whose connection we lost."""
-        connection = self._connected()
-        with self._or_drop(watched=watched):
-            connection.execute(BEGIN)
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-            yield connection
-            connection.execute("COMMIT")
-
-    @contextmanager
-    def _or_drop(self, *, watched: bool = True) -> Iterator[None]:
-        """Whatever goes wrong, a transaction that was begun does not stay open."""
-        try:
-            with self._watch.over(self._writer) if watched and self._writer is not None else contextlib.nullcontext():
-                yield
-        except BaseException:
-            if self._writer is not None:
-                with contextlib.suppress(self._pg.Error):
-                    self._writer.close()
-                self._writer = None
-            raise
-
-    @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
-        """Say in one sentence what the server could not do."""
+    def _explained(self, what: str) -> Iterator[None]:
+        """Turn an error of the server into one sentence."""
         try:
             yield
         except self._pg.Error as error:
-            raise StoreUnavailable(f"the log {self.place} cannot be {what} now ({reason(error)}).") from None
+            raise StoreUnavailable(f"the log {self.name} cannot be {what} now ({first_line(error)}).") from None
 
-    def _migrate(self, connection: Connection[TupleRow]) -> None:
-        with self._locked(watched=False):  # an index of a long log takes its time
+    def _migrate(self) -> None:
+        with self._writer.locked(watched=False) as connection:  # to index a long log takes time
             connection.execute("CREATE TABLE IF NOT EXISTS layout (version INTEGER NOT NULL)")
             (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM layout").fetchone() or (0,)
             if version > len(MIGRATIONS):
                 raise StoreUnavailable(
-                    f"the log {self.place} was written by a newer rankloop (layout {version}); update to open it."
+                    f"the log {self.name} was written by a newer rankloop (layout {version}); update to open it."
                 )
             for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
                 connection.execute(script)
@@ -333,33 +284,32 @@ class PostgresStore:
     def close(self) -> None:
         """Close all connections."""
         with self._writing:
-            self._closed = True
-            if self._writer is not None:
-                self._release(self._writer)
-                self._writer.close()
+            self._writer.close()
         self._readers.close()
-        self._watch.close()
+        self._watchdog.close()
 
 
-def _place(batch: Sequence[tuple[str, LogEntry]], last: int, existing: set[int]) -> tuple[list[int | None], list[Row]]:
-    """The position of each entry after the last one, None for what was there before; and the rows to be kept."""
+def _assign_positions(
+    batch: Sequence[tuple[str, LogEntry]], last: int, existing: set[int]
+) -> tuple[list[int | None], list[Row]]:
+    """Return the position of each entry after the last one, None for duplicates; and the rows to insert."""
     positions: list[int | None] = []
     rows: list[Row] = []
     seen: set[tuple[str, str, str]] = set()
     for n, (ranker, entry) in enumerate(batch):
-        name = (ranker, entry.kind, entry.key)
-        if entry.key and (n in existing or name in seen):
+        key = (ranker, entry.kind, entry.key)
+        if entry.key and (n in existing or key in seen):
             positions.append(None)
             continue
-        seen.add(name)
+        seen.add(key)
         position = last + len(rows) + 1
         positions.append(position)
         rows.append((position, ranker, entry.kind, entry.key, entry.subject, entry.time, entry.body))
     return positions, rows
 
 
-def _there(connection: Connection[TupleRow], rows: list[Row]) -> bool:
-    """Whether exactly these rows stand at their positions."""
+def _has_rows(connection: Connection[TupleRow], rows: list[Row]) -> bool:
+    """Return whether the log has exactly these rows at their positions."""
     query = (
         "SELECT position, ranker, kind, key, subject, time, body FROM log"
         " WHERE position BETWEEN %s AND %s ORDER BY position"
@@ -368,37 +318,10 @@ def _there(connection: Connection[TupleRow], rows: list[Row]) -> bool:
 
 
 def _storable(value: str | int) -> bool:
-    """Whether a text can be in the database at all: no NUL, no half of a pair."""
+    """Return whether the database can hold a text: no NUL, no unpaired surrogate."""
     text = str(value)
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
     return "\0" not in text
-
-
-def address(pg: ModuleType, dsn: str, patience: float) -> tuple[str, str]:
-    """How to connect, and what the log is called in a sentence: its database and host, and no password."""
-    try:
-        given = pg.conninfo.conninfo_to_dict(dsn)
-    except pg.Error:
-        raise InvalidInput("log", "a text with postgresql://", "an address that libpq understands") from None
-    # A server that is cut off is noticed in seconds, not in the hours of TCP's defaults.
-    defaults = {"connect_timeout": max(2, round(patience)), "keepalives_idle": 5, "tcp_user_timeout": 10_000}
-    place = f"{given.get('dbname', 'postgres')} on {given.get('host', 'this machine')}"
-    return pg.conninfo.make_conninfo(**(defaults | given)), place
-
-
-def reason(error: Exception) -> str:
-    """The first line of what a server says went wrong."""
-    return str(error).strip().split("\n")[0].rstrip(".:") or type(error).__name__
-
-
-def psycopg_modules() -> tuple[ModuleType, ModuleType]:
-    """The driver and its pool, or the sentence that says what to install."""
-    try:
-        import psycopg
-        import psycopg_pool
-    except ImportError:  # also where psycopg finds no libpq
-        raise MissingExtra("a log in PostgreSQL", "serve") from None
-    return psycopg, psycopg_pool

@@ -1,4 +1,4 @@
-"""What a log of rankers is."""
+"""The interface of an event log: entries and snapshots by ranker."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from rankloop.errors import Unavailable
 
 
 class StoreUnavailable(Unavailable):
-    """The log cannot be written or read now; nothing of what was asked has been kept."""
+    """The log cannot be written or read now; a write that failed stored nothing."""
 
 
 class LogEntry(NamedTuple):
-    """One thing that happened to a ranker."""
+    """One event of a ranker, as it is stored."""
 
     kind: str
-    key: str  # unique among the entries of its kind; empty where nothing is unique
-    subject: str  # the decision that it concerns; empty where it concerns none
+    key: str  # unique among the entries of its kind; empty if the entry has none
+    subject: str  # the decision that the event belongs to; empty if there is none
     time: float
     body: bytes
-    position: int = 0  # in the log, from 1; 0 before it is kept
+    position: int = 0  # in the log, from 1; 0 before it is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +36,35 @@ class Store(Protocol):
     """Append-only logs of rankers by name, and their snapshots."""
 
     def append(self, batch: Sequence[tuple[str, LogEntry]]) -> list[int | None]:
-        """Keep entries of rankers, all or none; when this returns they survive a crash.
+        """Store entries of rankers, all or none; they survive a crash once this returns.
 
         Returns:
-            The position of each, or None where an entry of this kind and key was there before.
+            The position of each entry, or None for a duplicate: the log already has an entry of this kind and key.
         """
 
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
-        """All entries of a ranker after a position, in order."""
+        """Yield all entries of a ranker after a position, in order."""
 
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
-        """The entry of a key."""
+        """Return the entry of a key, or None."""
 
     def about(self, ranker: str, subject: str) -> list[LogEntry]:
-        """All entries that concern a decision, in order."""
+        """Return all entries of a decision, in order."""
 
     def rankers(self) -> list[str]:
-        """The names of all rankers that have entries, sorted; costs one step for each name, however long the log is."""
+        """Return the names of all rankers that have entries, sorted; the cost depends on the names, not the log."""
 
     def of_kind(self, ranker: str, kind: str) -> list[LogEntry]:
-        """All entries of a kind that have a key, in order."""
+        """Return all entries of a kind that have a key, in order."""
 
     def save_snapshot(self, ranker: str, snapshot: Snapshot) -> None:
-        """Keep a snapshot; older ones may go."""
+        """Store a snapshot; older ones may be deleted."""
 
     def load_snapshot(self, ranker: str) -> Snapshot | None:
-        """The newest snapshot."""
+        """Return the newest snapshot, or None."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class RankerLog:
     ranker: str
 
     def read(self, after: int = 0) -> Iterator[LogEntry]:
-        """All entries after a position, in order."""
+        """Yield all entries after a position, in order."""
         return self.store.read(self.ranker, after)
 
     def find(self, kind: str, key: str) -> LogEntry | None:
-        """The entry of a key."""
+        """Return the entry of a key, or None."""
         return self.store.find(self.ranker, kind, key)

@@ -1,4 +1,4 @@
-"""Servers that hang are cut off: whoever waits for an answer gets an error instead, in bounded time."""
+"""Disconnect servers that hang, so that every statement ends in bounded time, with an error if necessary."""
 
 from __future__ import annotations
 
@@ -16,49 +16,52 @@ class HasSocket(Protocol):
     """A connection to a server."""
 
     def fileno(self) -> int:
-        """The number of its socket."""
+        """Return the file descriptor of the socket."""
 
 
 class Watchdog:
-    """Looks after questions to a server that may take so many seconds and no more.
+    """Shuts down the connection of every block that takes longer than a timeout.
 
-    A connection that is cut off fails as one whose server has died; what that means, its user knows.
+    The connection then fails as if its server had died.
+
+    Args:
+        timeout_seconds: how long a block may take.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._lock, self._end = threading.Lock(), threading.Event()
-        self._due: dict[object, tuple[float, HasSocket]] = {}  # by question: until when it may take, and its connection
-        self._thread = threading.Thread(target=self._run, name="rankloop-watch", daemon=True)
+    def __init__(self, timeout_seconds: float) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._lock, self._stopped = threading.Lock(), threading.Event()
+        self._deadlines: dict[object, tuple[float, HasSocket]] = {}  # deadline and connection of each running block
+        self._thread = threading.Thread(target=self._run, name="rankloop-watchdog", daemon=True)
         self._thread.start()
 
     @contextmanager
     def over(self, connection: HasSocket) -> Iterator[None]:
-        """Look after what is asked in the block."""
-        question = object()
+        """Watch the statements of the block."""
+        block = object()
         with self._lock:
-            self._due[question] = time.monotonic() + self._seconds, connection
+            self._deadlines[block] = time.monotonic() + self._timeout_seconds, connection
         try:
             yield
         finally:
             with self._lock:
-                del self._due[question]
+                del self._deadlines[block]
 
     def _run(self) -> None:
-        while not self._end.wait(self._seconds / 4):
+        while not self._stopped.wait(self._timeout_seconds / 4):
             now = time.monotonic()
-            with self._lock:  # whoever is in a block cannot leave it meanwhile
-                for until, connection in self._due.values():
-                    if now > until:
-                        _cut(connection)
+            with self._lock:  # no block can end meanwhile, so that each descriptor is still its connection's
+                for deadline, connection in self._deadlines.values():
+                    if now > deadline:
+                        _shut_down(connection)
 
     def close(self) -> None:
-        """Look after nobody any more."""
-        self._end.set()
+        """Stop watching."""
+        self._stopped.set()
         self._thread.join()
 
 
-def _cut(connection: HasSocket) -> None:
-    """Let nothing come through any more; the number of the socket stays its user's to close."""
-    with contextlib.suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as line:
-        line.shutdown(socket.SHUT_RDWR)
+def _shut_down(connection: HasSocket) -> None:
+    """Shut down both directions of a socket; its owner still closes the descriptor."""
+    with contextlib.suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as copy:
+        copy.shutdown(socket.SHUT_RDWR)

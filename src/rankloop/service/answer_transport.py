@@ -1,4 +1,4 @@
-"""The head and the body of an answer leave together: uvicorn hands them over one by one, and uvloop would send each."""
+"""Send the head and the body of a response together: uvicorn writes them separately, and uvloop would send each."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-MOST = 65_536
-"""Bytes that are held back at most: a long answer must feel how fast its reader is."""
+MAX_BUFFER_BYTES = 65_536
+"""A longer response is sent in parts, so that flow control reaches its producer."""
 
 
-class Wire(HttpToolsProtocol):
-    """uvicorn's HTTP, with one call of the system for an answer instead of two."""
+class BufferedHttp(HttpToolsProtocol):
+    """uvicorn's HTTP protocol with one system call for a response instead of two."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has come."""
-        super().connection_made(cast("asyncio.Transport", Together(transport, self.loop)))
+        """Buffer the writes of a new connection."""
+        super().connection_made(cast("asyncio.Transport", BufferedTransport(transport, self.loop)))
 
 
-class Together:
-    """A transport that sends what is written during one round of the loop at its end."""
+class BufferedTransport:
+    """A transport that joins everything written during one iteration of the event loop into one write."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
-        self._held: list[bytes] = []
+        self._buffer: list[bytes] = []
         self._bytes = 0
 
     def write(self, data: bytes) -> None:
-        """Send soon."""
-        if not self._held:
-            self._loop.call_soon(self.send)
-        self._held.append(data)
+        """Send data at the end of this iteration of the loop, or now if the buffer is full."""
+        if not self._buffer:
+            self._loop.call_soon(self.flush)
+        self._buffer.append(data)
         self._bytes += len(data)
-        if self._bytes > MOST:
-            self.send()
+        if self._bytes > MAX_BUFFER_BYTES:
+            self.flush()
 
-    def send(self) -> None:
-        """Send now what is held back."""
-        if self._held:
-            data, self._held, self._bytes = b"".join(self._held), [], 0
+    def flush(self) -> None:
+        """Send the buffer now."""
+        if self._buffer:
+            data, self._buffer, self._bytes = b"".join(self._buffer), [], 0
             self._transport.write(data)
 
     def close(self) -> None:
-        """Send what is held back, then close."""
-        self.send()
+        """Send the buffer, then close."""
+        self.flush()
         self._transport.close()
 
     def __getattr__(self, name: str) -> Any:

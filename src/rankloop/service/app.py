@@ -1,4 +1,4 @@
-"""The application: routes, their order, and what happens around each of them."""
+"""The ASGI application: routes, their order, middleware and error handlers."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from rankloop.service.service import Service
 from rankloop.version import __version__
 
 log = logging.getLogger("rankloop.service")
-SILENT: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
-"""The framework sends nothing anywhere, whatever its environment says: traces would carry what visitors did."""
+NO_TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
+"""The framework exports no telemetry, whatever the environment says: traces would contain visitors' behaviour."""
 
 
 def create_app(settings: ServiceSettings) -> FastAPI:
-    """The service as an ASGI application; the log is opened now and closed when the application ends."""
+    """Return the service as an ASGI application; the log is opened now and closed when the application stops."""
     service = Service.open(settings)
 
     @asynccontextmanager
-    async def until_the_end(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         service.close()
 
-    return application(service, until_the_end)
+    return application(service, lifespan)
 
 
 def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
-    """The application of an open service."""
+    """Return the application of an open service."""
     app = FastAPI(
         title="rankloop",
         version=__version__,
@@ -49,7 +49,7 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
-        telemetry=SILENT,
+        telemetry=NO_TELEMETRY,
     )
     app.state.service = service
     visits: dict[str, endpoints.Endpoint] = {}
@@ -60,7 +60,7 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
     for router in routes.routers(service):
         app.include_router(router)
     app.router.routes.extend(dashboard.routes())
-    _tell_problems(app)
+    _add_error_handlers(app)
     app.add_middleware(endpoints.Requests, endpoints=visits, metrics=service.metrics)
     if service.settings.cors_origins:
         app.add_middleware(
@@ -69,26 +69,26 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    made: dict[str, object] = {}
+    cached: dict[str, object] = {}
 
     def document() -> dict[str, object]:
-        if not made:
-            made.update(openapi.document(app))
-        return made
+        if not cached:
+            cached.update(openapi.document(app))
+        return cached
 
     app.openapi = document  # type: ignore[method-assign]
     return app
 
 
-def _tell_problems(app: FastAPI) -> None:
-    """Let the application answer errors that are raised on purpose with a problem, each of them."""
+def _add_error_handlers(app: FastAPI) -> None:
+    """Answer every error that is raised on purpose with a problem document."""
 
     @app.exception_handler(RequestRefused)
     async def refused(request: Request, error: RequestRefused) -> Response:
         return problems.response(error)
 
     @app.exception_handler(RankloopError)
-    async def known(request: Request, error: RankloopError) -> Response:
+    async def rankloop_error(request: Request, error: RankloopError) -> Response:
         return problems.response(problems.refused(error))
 
     @app.exception_handler(MemoryError)
@@ -97,13 +97,13 @@ def _tell_problems(app: FastAPI) -> None:
         return problems.response(problems.uncomputable())
 
     @app.exception_handler(HTTPException)
-    async def by_the_framework(request: Request, error: HTTPException) -> Response:
+    async def http_error(request: Request, error: HTTPException) -> Response:
         detail = {404: "there is nothing at this address.", 405: "this address does not take this method."}
-        told = detail.get(error.status_code, f"{str(error.detail).rstrip('.').lower()}.")
-        return problems.response(RequestRefused(error.status_code, told, headers=error.headers))
+        words = detail.get(error.status_code, f"{str(error.detail).rstrip('.').lower()}.")
+        return problems.response(RequestRefused(error.status_code, words, headers=error.headers))
 
     @app.exception_handler(RequestValidationError)
-    async def parameters(request: Request, error: RequestValidationError) -> Response:
+    async def invalid_parameter(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         field = ".".join(str(step) for step in first["loc"][1:]) or "request"
         return problems.response(

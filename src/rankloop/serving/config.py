@@ -1,4 +1,4 @@
-"""What a ranker is: its policy, what it knows of items and visitors, and how feedback settles."""
+"""The configuration of a ranker: settings that are checked against the policy, which is built from them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from rankloop.schema.limits import MAX_PARAMETER, MIN_PARAMETER
 from rankloop.types import EMPTY, BetaPrior, FloatArray, Request, Setting
 
 Plain = dict[str, object]
-"""Settings as JSON has them."""
+"""Settings as JSON values."""
 
 ADJUSTABLE = (
     *("commit", "mode", "traffic", "explore_from", "explore_daily", "guardrail"),
     *("window", "aggregate", "on_close", "seed"),
 )
-"""Settings that may change while a ranker runs: they say who sees its lists and when feedback settles, from now on.
-All others decide what was learned: to change one of them is to learn anew, from nothing or from the log."""
+"""Settings that may change while a ranker runs: they affect who sees its lists and when feedback settles, from now on.
+All others affect what was learned: changing one of them requires learning again, from scratch or from the log."""
 
 
 class RankerConfig(RankerSettings, frozen=True):
-    """A ranker's settings, checked: the policy is in the catalogue, and it can compute with all of them together.
+    """Settings of a ranker, checked: the policy is in the catalogue and can compute with all of them together.
 
     >>> RankerConfig(policy="cascade-ucb1", slots=3).objective
     'any-click'
     """
 
     inherited: ClassVar[tuple[str, ...]] = ()
-    """Settings that the policy need not read."""
+    """Settings that may be given even if the policy does not read them."""
 
     def check_consistency(self) -> None:
-        """Refuse settings that no policy could be built with."""
+        """Refuse settings from which no policy can be built."""
         super().check_consistency()
         try:
             catalogue.find(self.policy)
@@ -50,7 +50,7 @@ class RankerConfig(RankerSettings, frozen=True):
         self.check()
 
     def check(self) -> None:
-        """Refuse settings that each are fine, and not together."""
+        """Refuse settings that are valid one by one but not together."""
         try:
             policy, read = composed(self.compose, self.setting(2, np.zeros(2)))
         except ArithmeticError as error:
@@ -59,13 +59,13 @@ class RankerConfig(RankerSettings, frozen=True):
         refuse_unable(self, policy)
         if self.guardrail is not None and self.mode == "live" and self.traffic in (0.0, 1.0):
             raise Unsupported("a guardrail compares with a control group; set ranker.traffic between 0 and 1.")
-        self._try()
+        self._try_one_list()
 
-    def _try(self) -> None:
-        """Decide and learn one small list: parameters with which that cannot be computed are refused here."""
+    def _try_one_list(self) -> None:
+        """Decide and learn one small list; refuse parameters with which this cannot be computed."""
         k = min(self.slots, 2)
-        first: dict[str, Any] = {name: getattr(self, name) for name in ("bias", "rewards", "losses")}
-        small: dict[str, Any] = {name: given and given[: k + (name == "losses")] for name, given in first.items()}
+        by_slot: dict[str, Any] = {name: getattr(self, name) for name in ("bias", "rewards", "losses")}
+        small: dict[str, Any] = {name: value and value[: k + (name == "losses")] for name, value in by_slot.items()}
         small |= {name: getattr(self, name) and 1 for name in ("dim", "context", "coverage")}
         policy = replace(self, slots=k, **small).build(2, np.ones(2))
         features, context, coverage = (
@@ -86,22 +86,22 @@ class RankerConfig(RankerSettings, frozen=True):
     def build(
         self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None
     ) -> RankingPolicy[LearnerState]:
-        """The policy for so many items."""
+        """Return the policy for a number of items; see `setting` for the arguments."""
         return self.compose(self.setting(items, prices, present, used))
 
     def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:
-        """The policy for a setting."""
+        """Return the policy for a setting."""
         shared = {} if self.discount == 1.0 else {"discount": self.discount}
         return catalogue.build(self.policy, setting, **self.params, **shared)
 
     def setting(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Setting:
-        """What the policy is built for.
+        """Return the setting that the policy is built for.
 
         Args:
-            items: places for items.
+            items: number of item columns.
             prices: [items]; they may change in place.
-            present: items that are there.
-            used: places that an item has or had, the first of them.
+            present: number of items that were not removed.
+            used: number of columns that an item has or had; these come first.
         """
         shape = (items,)
         prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
@@ -122,16 +122,16 @@ class RankerConfig(RankerSettings, frozen=True):
         )
 
     def plain(self) -> Plain:
-        """The settings as JSON gives them back."""
-        told: dict[str, Any] = json.loads(json.dumps(self.as_mapping()))
-        return told
+        """Return the settings as they come back from JSON."""
+        settings: Plain = json.loads(json.dumps(self.as_mapping()))
+        return settings
 
     def learning(self) -> Plain:
-        """The settings that decide what is learned from a log, as JSON gives them back."""
+        """Return the settings that affect what is learned from a log, as they come back from JSON."""
         return learning_of(self.plain())
 
     def adjusted_as(self, settings: Mapping[str, object]) -> Self:
-        """These settings of learning with the adjustable ones of other settings, which were checked before."""
+        """Return this configuration with the adjustable settings of another one, which are valid already."""
         plain: dict[str, Any] = {name: settings[name] for name in ADJUSTABLE if name in settings}
         guardrail: Any = settings.get("guardrail")
         return replace(
@@ -140,46 +140,46 @@ class RankerConfig(RankerSettings, frozen=True):
         )
 
     def _objective(self, prices: FloatArray) -> Objective:
-        made: dict[str, Objective] = {"any-click": AnyClick(), "clicks": Clicks(), "amount": Amount()}
-        return Revenue(prices) if self.objective == "revenue" else made[self.objective]
+        objectives: dict[str, Objective] = {"any-click": AnyClick(), "clicks": Clicks(), "amount": Amount()}
+        return Revenue(prices) if self.objective == "revenue" else objectives[self.objective]
 
 
 class ChallengerConfig(RankerConfig, frozen=True):
-    """The settings of a policy beside another one: what items and requests carry is as the log has it."""
+    """Settings of a challenger; the log determines what items and requests carry."""
 
     inherited: ClassVar[tuple[str, ...]] = OF_LOG
 
 
 class LoggedConfig(RankerConfig, frozen=True):
-    """Settings that a log has: they were accepted once, perhaps for a policy that has been replaced since."""
+    """Settings read from a log: they were accepted once, perhaps for a policy that was replaced later."""
 
     inherited: ClassVar[tuple[str, ...]] = (*OF_POLICY, "objective")
 
 
 def learning_of(settings: Mapping[str, object]) -> Plain:
-    """Those of plain settings that decide what is learned from a log."""
+    """Return the plain settings that affect what is learned from a log."""
     return {name: value for name, value in settings.items() if name not in ADJUSTABLE}
 
 
 def changes(before: Mapping[str, object], after: Mapping[str, object]) -> Plain:
-    """Settings that differ, with their new values; None where one is gone."""
+    """Return the settings that differ, with their new values; None for a removed one."""
     return {name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)}
 
 
-def _check_params(policy: str, given: Mapping[str, object]) -> None:
-    """Refuse parameters that the policy has not, or that no service could compute with."""
+def _check_params(policy: str, params: Mapping[str, object]) -> None:
+    """Refuse parameters that the policy does not have, or that a service cannot compute with."""
     try:
-        catalogue.resolve(policy, given)
+        catalogue.resolve(policy, params)
     except InvalidInput as error:
         raise error.within("ranker.params") from None
-    for name, value in given.items():
-        _usable(f"ranker.params.{name}", value)
+    for name, value in params.items():
+        _check_param(f"ranker.params.{name}", value)
 
 
-def _usable(field: str, value: object) -> None:
-    """Refuse lists by item, and numbers whose squares and sums a service could not compute with for years."""
+def _check_param(field: str, value: object) -> None:
+    """Refuse lists by item, and numbers whose squares and sums lose precision in a service that runs for years."""
     if isinstance(value, list | tuple):
-        accepted = "a number for all items; a single item brings its own prior, {score, strength}, when it is put"
+        accepted = "a number for all items; put an item with a prior, {score, strength}, to set that of a single item"
         raise InvalidInput(field, value, accepted)
     if isinstance(value, int | float) and value != 0 and not MIN_PARAMETER <= abs(value) <= MAX_PARAMETER:
         raise InvalidInput(field, value, f"0, or a magnitude from {MIN_PARAMETER:g} to {MAX_PARAMETER:g}")

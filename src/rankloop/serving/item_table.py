@@ -15,25 +15,25 @@ from rankloop.schema.item import logged_prior
 from rankloop.schema.limits import MAX_PRIOR_WEIGHT
 from rankloop.types import BoolArray, FloatArray, IntArray
 
-FIRST = 16
-"""Columns that a table starts with; they double when they are taken."""
+INITIAL_COLUMNS = 16
+"""Capacity of a new table; it doubles when the table is full."""
 PER_COLUMN = ("x", "prices", "enabled", "coverage", "removed", "positions")
-"""What a table keeps for each column."""
+"""Arrays that have one row for each column."""
 
 
-def fit(item: Item, field: str, config: RankerSettings) -> None:
-    """Refuse an item that has not what the ranker's settings ask for, or has more."""
+def check_item(item: Item, field: str, config: RankerSettings) -> None:
+    """Refuse an item whose features, coverage or prior do not match the ranker's settings."""
     _check_length(f"{field}.features", item.features, config.dim, "features, since the ranker has none", "ranker.dim")
-    why = "coverage, since the ranker has no topics"
-    _check_length(f"{field}.coverage", item.coverage, config.coverage, why, "ranker.coverage")
-    amounts = config.objective == "amount"  # a score is in the units of the objective: an amount, or a click-through
-    for where, prior in _priors(f"{field}.prior", item.prior):
+    none = "coverage, since the ranker has no topics"
+    _check_length(f"{field}.coverage", item.coverage, config.coverage, none, "ranker.coverage")
+    amounts = config.objective == "amount"  # a score has the unit of the objective: an amount, or a click-through rate
+    for name, prior in _priors(f"{field}.prior", item.prior):
         if not amounts and not 0.0 <= prior.score <= 1.0:
-            raise InvalidInput(f"{where}.score", prior.score, "a number in [0, 1]")
+            raise InvalidInput(f"{name}.score", prior.score, "a number in [0, 1]")
 
 
 def _check_length(field: str, value: Sequence[float] | None, length: int | None, none: str, setting: str) -> None:
-    """So many numbers; nothing at all where the ranker's setting is not there."""
+    """Refuse a list of another length than the setting; without the setting, refuse any list."""
     if length is None:
         if value is not None:
             raise InvalidInput(field, value, f"no {none} ({setting})")
@@ -44,60 +44,62 @@ def _check_length(field: str, value: Sequence[float] | None, length: int | None,
 
 
 def check_prior(field: str, item: Item, before: Prior | None, policy: RankingPolicy[LearnerState]) -> None:
-    """Refuse a prior that the policy cannot take, or cannot put in the place of the one before."""
+    """Refuse a prior that the policy does not support, or by which it cannot replace the previous one."""
     if item.prior not in (None, before):
         if not policy.takes_priors:
             raise InvalidInput(field, item.prior, "no prior, since the policy takes no scores of another ranker")
         if before is not None and not policy.replaces_priors:
-            accepted = "the prior that the item has, since the policy cannot take it back; remove the item, then put it"
+            accepted = "the prior that the item has, since the policy cannot replace it; remove the item, then put it"
             raise InvalidInput(field, item.prior, accepted)
         if item.prior is not None and item.prior.segments and item.prior.strength and not policy.replaces_priors:
-            accepted = "0 beside segments, since the policy cannot take the prior of all segments back in one of them"
+            accepted = (
+                "0 together with segments, since the policy cannot replace the prior of all segments in one of them"
+            )
             raise InvalidInput(f"{field}.strength", item.prior.strength, accepted)
-    for where, prior in _priors(field, before if item.prior is None else item.prior):
-        _check_weight(f"{where}.strength", item, prior)
+    for name, prior in _priors(field, before if item.prior is None else item.prior):
+        _check_weight(f"{name}.strength", item, prior)
 
 
 def _priors(field: str, prior: Prior | None) -> Iterator[tuple[str, SegmentPrior]]:
-    """A prior and those of its segments, with the names of their fields."""
+    """Yield a prior and those of its segments, each with the name of its field."""
     if prior is not None:
         yield field, prior
         yield from ((f"{field}.segments.{segment}", one) for segment, one in prior.segments.items())
 
 
 def _check_weight(field: str, item: Item, prior: SegmentPrior) -> None:
-    """Refuse a prior that weighs so much, by the item's features, that nothing could be told apart beside it."""
+    """Refuse a prior whose weight in the direction of the item's features would hide all feedback."""
     if item.features is None:
         return
     squares = sum(value * value for value in item.features)
     if prior.strength * squares > MAX_PRIOR_WEIGHT:
-        most = f"{MAX_PRIOR_WEIGHT / squares:.3g}"
-        accepted = f"at most {most}, which is {MAX_PRIOR_WEIGHT:g} over the squared length of its features"
+        limit = f"{MAX_PRIOR_WEIGHT / squares:.3g}"
+        accepted = f"at most {limit}, which is {MAX_PRIOR_WEIGHT:g} divided by the squared length of its features"
         raise InvalidInput(field, prior.strength, accepted)
 
 
 class ItemTable:
-    """Columns of items; a column belongs to one item for ever, also after the item is removed.
+    """The items by column; a column belongs to one item permanently, even after the item is removed.
 
-    A removed id may come back: it is another item then, in a column of its own.
+    A removed id that is put again is a new item with a new column.
     """
 
     def __init__(self, dim: int | None, topics: int | None = None) -> None:
         self.dim, self.topics = dim, topics
-        self.ids: list[str] = []  # of all columns; an id that came back stands here again
-        self.column: dict[str, int] = {}  # of the items that are there now
-        self._x = np.zeros((FIRST, dim or 0))
-        self._coverage = np.zeros((FIRST, topics or 0))
-        self._prices = np.zeros(FIRST)
-        self._enabled = np.zeros(FIRST, dtype=np.bool_)
-        self._removed = np.zeros(FIRST, dtype=np.bool_)
-        self._positions = np.zeros(FIRST)  # NaN where an item has none
+        self.ids: list[str] = []  # of all columns; an id that was removed and put again is here twice
+        self.column: dict[str, int] = {}  # of the items that were not removed
+        self._x = np.zeros((INITIAL_COLUMNS, dim or 0))
+        self._coverage = np.zeros((INITIAL_COLUMNS, topics or 0))
+        self._prices = np.zeros(INITIAL_COLUMNS)
+        self._enabled = np.zeros(INITIAL_COLUMNS, dtype=np.bool_)
+        self._removed = np.zeros(INITIAL_COLUMNS, dtype=np.bool_)
+        self._positions = np.zeros(INITIAL_COLUMNS)  # NaN for items without one
         self._order: IntArray | None = None
-        self.priors: dict[int, Prior] = {}  # of columns that were given some
+        self.priors: dict[int, Prior] = {}  # of the columns that have one
 
     @property
     def capacity(self) -> int:
-        """Columns that there is room for."""
+        """Number of columns that the arrays have room for."""
         return len(self._prices)
 
     @property
@@ -117,7 +119,7 @@ class ItemTable:
 
     @property
     def enabled(self) -> BoolArray:
-        """Columns that may be listed, [capacity]."""
+        """Which columns may be listed, [capacity]."""
         return self._enabled
 
     @property
@@ -129,14 +131,14 @@ class ItemTable:
     def default_order(self) -> IntArray:
         """All columns by default position, those without one last, ties in the order of arrival.
 
-        Sorted once, and kept until the table changes.
+        Cached until the table changes.
         """
         if self._order is None:
             self._order = np.argsort(self._positions[: len(self.ids)], kind="stable")
         return self._order
 
     def check(self, items: Sequence[Item]) -> None:
-        """Refuse ids that stand twice."""
+        """Refuse a repeated id."""
         seen: set[str] = set()
         for i, item in enumerate(items):
             if item.id in seen:
@@ -144,7 +146,7 @@ class ItemTable:
             seen.add(item.id)
 
     def put(self, items: Iterable[Item]) -> None:
-        """Add items, or change those that are there."""
+        """Add new items and update existing ones."""
         self._order = None
         for item in items:
             at = self.column.get(item.id)
@@ -163,11 +165,11 @@ class ItemTable:
             self._positions[at] = np.nan if item.default_position is None else item.default_position
 
     def __len__(self) -> int:
-        """Items that were not removed."""
+        """Return the number of items that were not removed."""
         return len(self.column)
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Never list these again; of two who remove an item at once, both are right."""
+        """Remove items; an unknown id is no error, since two callers may remove the same item at once."""
         for id in ids:
             at = self.column.pop(id, None)
             if at is not None:
@@ -175,30 +177,30 @@ class ItemTable:
                 self.priors.pop(at, None)
 
     def prior(self, id: str) -> Prior | None:
-        """Score and strength that an item was given, where it is there."""
+        """Return the prior of an item, or None."""
         at = self.column.get(id)
         return None if at is None else self.priors.get(at)
 
     def known(self, field: str, id: str) -> int:
-        """The column of an item that is there."""
+        """Return the column of an item; refuse an id that the table does not have."""
         if not self.has(id):
             raise InvalidInput(field, id, "the id of an item of this ranker")
         return self.column[id]
 
     def has(self, id: str) -> bool:
-        """Whether it is there, and was not removed."""
+        """Return whether the table has an item that was not removed."""
         return id in self.column
 
     def columns(self, field: str, ids: Sequence[str]) -> IntArray:
-        """The columns of some items."""
+        """Return the columns of some items; refuse ids that the table does not have."""
         return np.array([self.known(f"{field}[{i}]", id) for i, id in enumerate(ids)], dtype=np.int64)
 
     def all(self) -> list[Item]:
-        """Every item that was not removed."""
+        """Return every item that was not removed."""
         return [self._item(at) for at in self.present.tolist()]
 
     def get(self, id: str) -> Item:
-        """One item as it is now."""
+        """Return the current item of an id."""
         return self._item(self.known("id", id))
 
     def _item(self, at: int) -> Item:
@@ -209,11 +211,11 @@ class ItemTable:
         return Item.logged(self.ids[at], x, price, enabled, prior, topics, position)
 
     def arrays(self) -> dict[str, Array]:
-        """Everything, for a snapshot."""
+        """Return the whole table as arrays, for a snapshot."""
         n = len(self.ids)
         return {
             "ids": np.array(self.ids, dtype=np.str_),
-            **{name: own[:n].copy() for name, own in self._columns().items()},
+            **{name: array[:n].copy() for name, array in self._columns().items()},
             "priors": np.array([(at, one.score, one.strength) for at, one in self.priors.items()]).reshape(-1, 3),
             "segment_priors": np.frombuffer(
                 msgspec.json.encode({at: one.segments for at, one in self.priors.items() if one.segments}), np.uint8
@@ -224,10 +226,10 @@ class ItemTable:
         return {name: getattr(self, f"_{name}") for name in PER_COLUMN}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what `arrays` gave."""
+        """Restore the table that `arrays` returned."""
         ids = [str(id) for id in arrays["ids"]]
-        gone = arrays["removed"].tolist()
-        self.ids, self.column = ids, {id: at for at, id in enumerate(ids) if not gone[at]}
+        removed = arrays["removed"].tolist()
+        self.ids, self.column = ids, {id: at for at, id in enumerate(ids) if not removed[at]}
         segments = msgspec.json.decode(arrays["segment_priors"].tobytes(), type=dict[int, dict[str, dict[str, float]]])
         self.priors = {
             int(at): logged_prior(score, strength, segments.get(int(at), {}))
@@ -236,9 +238,9 @@ class ItemTable:
         self._order = None
         while self.capacity < len(ids):
             self._grow()
-        for name, own in self._columns().items():
-            own[: len(ids)] = arrays[name]
+        for name, array in self._columns().items():
+            array[: len(ids)] = arrays[name]
 
     def _grow(self) -> None:
-        for name, own in self._columns().items():
-            setattr(self, f"_{name}", np.concatenate([own, np.zeros_like(own)]))
+        for name, array in self._columns().items():
+            setattr(self, f"_{name}", np.concatenate([array, np.zeros_like(array)]))

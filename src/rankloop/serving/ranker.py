@@ -33,7 +33,7 @@ from rankloop.serving import guardrail, idempotency, rank_request, snapshots
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.configuration import ConfigurableRanker
 from rankloop.serving.decide import DecisionRng, Stamp, decide
-from rankloop.serving.item_table import check_prior, fit
+from rankloop.serving.item_table import check_item, check_prior
 from rankloop.serving.ranking import Ranking
 from rankloop.types import EMPTY, FloatArray
 
@@ -91,7 +91,7 @@ class Ranker(ConfigurableRanker):
         """Add items, or change existing ones: all of them, or none."""
         made = tuple(Item.of(item, f"items[{i}]") for i, item in enumerate(items))
         for i, item in enumerate(made):
-            fit(item, f"items[{i}]", self.config)
+            check_item(item, f"items[{i}]", self.config)
         with self._lock:
             table = self._replica.items
             table.check(made)

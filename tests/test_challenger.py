@@ -13,7 +13,7 @@ from rankloop.errors import Unsupported
 from rankloop.eventlog import MemoryStore
 from rankloop.serving import Ranker, RankerConfig, snapshots
 from rankloop.serving.replica import Replica
-from test_engine import SLOTS, Clock, config, items, live
+from test_ranker import SLOTS, Clock, config, items, live
 from test_replay import state
 
 PAIRS = [

@@ -34,7 +34,7 @@ from rankloop.serving import Ranker, RankerConfig, UnknownDecision
 from rankloop.serving.replica import Replica
 from rankloop.types import Decision, Evidence, Setting
 from served import until
-from test_engine import config, items
+from test_ranker import config, items
 
 GTS: dict[str, Any] = {"policy": "gts", "slots": 2, "commit": "all"}
 

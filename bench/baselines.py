@@ -1,4 +1,4 @@
-"""What one would write by hand: the yardsticks that the benches measure against."""
+"""Hand-written baselines that the benchmarks compare with."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numpy as np
 from rankloop.types import FloatArray
 
 
-def obvious_loop(X: FloatArray, nu: FloatArray, k: int, rounds: int, rng: np.random.Generator) -> None:
-    """CascadeLinTS as one would first write it: one replication, an inverse and a covariance draw each round."""
+def direct_loop(X: FloatArray, nu: FloatArray, k: int, rounds: int, rng: np.random.Generator) -> None:
+    """Run CascadeLinTS in the most direct form: one replication, an inverse and a covariance draw each round."""
     d = X.shape[1]
     M, B = np.eye(d), np.zeros(d)
     for _ in range(rounds):
@@ -24,21 +24,21 @@ def obvious_loop(X: FloatArray, nu: FloatArray, k: int, rounds: int, rng: np.ran
 
 
 class HandWritten:
-    """One learner of CascadeLinTS in plain NumPy: the same square-root factor, no checks, no parts."""
+    """One learner of CascadeLinTS in plain NumPy: the same square-root factor, no checks, no components."""
 
     def __init__(self, X: FloatArray, k: int) -> None:
         self.X, self.k = X, k
         self.F, self.b = np.eye(X.shape[1]), np.zeros(X.shape[1])
 
     def decide(self, rng: np.random.Generator) -> FloatArray:
-        """The k best under one posterior draw."""
+        """Return the k best items under one posterior draw."""
         F = self.F
         scores = self.X @ (F @ (F.T @ self.b + rng.standard_normal(len(F))))
         best = np.argpartition(-scores, self.k)[: self.k]
         return np.asarray(best[np.argsort(-scores[best])])
 
     def learn(self, shown: FloatArray, first: int) -> None:
-        """Potter's update for the slots down to the first click."""
+        """Apply Potter's update to the slots down to the first click."""
         F = self.F
         for slot in range(min(first + 1, self.k)):
             x = self.X[shown[slot]]

@@ -1057,7 +1057,7 @@ def test_a_prior_of_a_segment_is_checked_as_any_other() -> None:
     online = Ranker(config("ucr"))
     segments = {"night": {"score": 0.5, "strength": 1.0}}
     given = items(1)[0] | {"prior": {"score": 0.1, "strength": 1.0, "segments": segments}}
-    with pytest.raises(InvalidInput, match=r"items\[0\]\.prior\.strength is 1\.0; accepted: 0 beside segments"):
+    with pytest.raises(InvalidInput, match=r"items\[0\]\.prior\.strength is 1\.0; accepted: 0 together with segments"):
         online.put_items([given])
     online.put_items([items(1)[0] | {"prior": {"score": 0.1, "strength": 0.0, "segments": segments}}])
 

@@ -1,0 +1,135 @@
+"""Connections to a PostgreSQL log: the driver, the address, and the one connection that writes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from rankloop.errors import InvalidInput, MissingExtra
+from rankloop.eventlog.store import StoreUnavailable
+from rankloop.eventlog.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.rows import TupleRow
+
+APPEND_LOCK = 0x72616E6B6C6F6F70
+"""Advisory lock that an append or a migration holds until its transaction ends, so that log positions follow the order
+of the commits."""
+SERVING_LOCK = APPEND_LOCK + 1
+"""Advisory lock that the serving process holds for as long as it is connected."""
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"  # each statement sees everything committed before the lock was granted
+
+
+class WriteConnection:
+    """The connection that writes; it is opened again after it was lost. Callers serialize its use.
+
+    Args:
+        pg: the module `psycopg`.
+        info: connection string for libpq.
+        name: name of the log in error messages.
+        watchdog: disconnects statements that hang.
+        timeout_seconds: how long to wait for a lock.
+        exclusive: refuse a log that another process serves.
+    """
+
+    def __init__(
+        self, pg: ModuleType, info: str, name: str, watchdog: Watchdog, *, timeout_seconds: float, exclusive: bool
+    ) -> None:
+        self._pg, self._info, self._name, self._watchdog = pg, info, name, watchdog
+        self.timeout_seconds, self._exclusive = timeout_seconds, exclusive
+        self._connection: Connection[TupleRow] | None = None
+        self._closed = False
+
+    def get(self) -> Connection[TupleRow]:
+        """Return the connection, a new one if the last one was lost."""
+        if self._closed:
+            raise StoreUnavailable("the log is closed.")
+        if self._connection is None or self._connection.closed:
+            self._connection = self._pg.connect(self._info, autocommit=True)
+            with self.dropped_on_error():
+                self._configure(self._connection)
+                if self._exclusive:
+                    self._claim(self._connection)
+        return self._connection
+
+    @contextmanager
+    def locked(self, *, watched: bool = True) -> Iterator[Connection[TupleRow]]:
+        """Run a transaction that excludes every append, including one of a connection that was lost."""
+        connection = self.get()
+        with self.dropped_on_error(watched=watched):
+            connection.execute(BEGIN)
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (APPEND_LOCK,))
+            yield connection
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def dropped_on_error(self, *, watched: bool = True) -> Iterator[None]:
+        """Close the connection if the block fails, so that no transaction stays open."""
+        connection = self._connection
+        try:
+            with self._watchdog.over(connection) if watched and connection is not None else contextlib.nullcontext():
+                yield
+        except BaseException:
+            if self._connection is not None:
+                with contextlib.suppress(self._pg.Error):
+                    self._connection.close()
+                self._connection = None
+            raise
+
+    def close(self) -> None:
+        """Close the connection; `get` refuses from now on."""
+        self._closed = True
+        if self._connection is not None:
+            self._release(self._connection)
+            self._connection.close()
+
+    def _configure(self, connection: Connection[TupleRow]) -> None:
+        """Flush commits to disk whatever the server's default is; find keys by their index."""
+        connection.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+        for name, value in (("lock_timeout", f"{round(1000 * self.timeout_seconds)}"), ("enable_seqscan", "off")):
+            connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+
+    def _claim(self, connection: Connection[TupleRow]) -> None:
+        """Hold the log for as long as the connection lasts."""
+        (claimed,) = connection.execute("SELECT pg_try_advisory_lock(%s)", (SERVING_LOCK,)).fetchone() or (False,)
+        if not claimed:
+            raise StoreUnavailable(f"the log {self._name} is being served by another process.")
+
+    def _release(self, connection: Connection[TupleRow]) -> None:
+        """Let the next process serve at once: the server frees a lock only some time after the connection ends."""
+        if self._exclusive and not connection.closed:
+            with contextlib.suppress(self._pg.Error), self._watchdog.over(connection):
+                connection.execute("SELECT pg_advisory_unlock(%s)", (SERVING_LOCK,))
+
+
+def connection_info(pg: ModuleType, dsn: str, timeout_seconds: float) -> tuple[str, str]:
+    """Return a connection string with timeouts, and the log's name for messages: database and host, no password."""
+    try:
+        options = pg.conninfo.conninfo_to_dict(dsn)
+    except pg.Error:
+        raise InvalidInput("log", "a text with postgresql://", "an address that libpq understands") from None
+    # An unreachable server is noticed within seconds, not within the hours of TCP's defaults.
+    defaults = {"connect_timeout": max(2, round(timeout_seconds)), "keepalives_idle": 5, "tcp_user_timeout": 10_000}
+    name = f"{options.get('dbname', 'postgres')} on {options.get('host', 'this machine')}"
+    return pg.conninfo.make_conninfo(**(defaults | options)), name
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error of the server."""
+    return str(error).strip().split("\n")[0].rstrip(".:") or type(error).__name__
+
+
+def psycopg_modules() -> tuple[ModuleType, ModuleType]:
+    """Return the driver and its pool; refuse with the name of the extra to install."""
+    try:
+        import psycopg
+        import psycopg_pool
+    except ImportError:  # also raised if psycopg finds no libpq
+        raise MissingExtra("a log in PostgreSQL", "serve") from None
+    return psycopg, psycopg_pool
