@@ -21,4 +21,12 @@ async def empty(body: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    uvicorn.run(app, http=BufferedHttp, host="127.0.0.1", port=int(sys.argv[1]), access_log=False, log_level="error")
+    uvicorn.run(
+        app,
+        http=BufferedHttp,
+        host="127.0.0.1",
+        port=int(sys.argv[1]),
+        access_log=False,
+        log_level="error",
+        proxy_headers=False,
+    )

@@ -118,12 +118,12 @@ async def at_a_rate(port: int, visit: Visit, seconds: float, rate: float, seed: 
 
 
 @contextmanager
-def serving(*command: str, cores: Sequence[int] = ()) -> Iterator[tuple[int, int]]:
+def serving(*command: str, options: Sequence[str] = (), cores: Sequence[int] = ()) -> Iterator[tuple[int, int]]:
     """Run a module of this package as a server process, on these cores or on all; give its port and process id."""
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
-    process = subprocess.Popen([sys.executable, "-m", *command, str(port)])
+    process = subprocess.Popen([sys.executable, "-m", *command, str(port), *options])
     if cores:
         os.sched_setaffinity(process.pid, cores)
     try:

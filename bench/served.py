@@ -1,4 +1,8 @@
-"""Run a service with one large ranker, as in production. `python -m bench.served LOG PORT`."""
+"""Run a service with one large ranker as in production: `python -m bench.served LOG PORT [no-delay] [two-writes]`.
+
+`no-delay` commits without a commit delay, `two-writes` answers with uvicorn's own protocol: the plain forms of the two
+fast paths, which `bench.fast_paths` compares.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,18 @@ import numpy as np
 from bench.engine import D, K, items
 from rankloop.cli import serve
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
+from rankloop.service import service
+from rankloop.service.answer_transport import BufferedHttp
 from rankloop.service.app import create_app
 
 if __name__ == "__main__":
-    settings = ServiceSettings(log=sys.argv[1], port=int(sys.argv[2]), limits=ServiceLimits(rate=1e9))
+    log, port, *plain = sys.argv[1:]
+    if "no-delay" in plain:
+        service.COMMIT_DELAY_SECONDS = 0.0
+    settings = ServiceSettings(log=log, port=int(port), limits=ServiceLimits(rate=1e9))
     app = create_app(settings)
     rankers = app.state.service.rankers
     rankers.put("bench", {"policy": "cascade-lin-ts", "slots": K, "dim": D, "window": 30.0})
     rankers.put_items("bench", items(np.random.default_rng(0)))
-    serve.serve_until_interrupted(app, settings, "error")
+    http = "httptools" if "two-writes" in plain else BufferedHttp
+    serve.serve_until_interrupted(app, settings, "error", http=http)

@@ -12,9 +12,14 @@ from rankloop.cli.options import Commands, add_policies, load_policies
 from rankloop.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
+    import asyncio
+
     from fastapi import FastAPI
+    from uvicorn.config import HTTPProtocolType
 
     from rankloop.schema.service_settings import ServiceSettings
+
+    HttpProtocol = type[asyncio.Protocol] | HTTPProtocolType
 
 SWITCH_INTERVAL_SECONDS = 0.0002
 """Time for which one thread may hold the interpreter while others wait: a commit acquires it four or five times."""
@@ -65,8 +70,17 @@ def run(args: argparse.Namespace) -> None:
     serve_until_interrupted(app.create_app(chosen), chosen, "info")
 
 
-def serve_until_interrupted(app: FastAPI, settings: ServiceSettings, log_level: str) -> None:
-    """Run the application in this process, with the interpreter tuned for it."""
+def serve_until_interrupted(
+    app: FastAPI, settings: ServiceSettings, log_level: str, *, http: HttpProtocol | None = None
+) -> None:
+    """Run the application in this process, with the interpreter tuned for it.
+
+    Args:
+        app: the application.
+        settings: its settings.
+        log_level: of uvicorn.
+        http: uvicorn's HTTP protocol; the default sends every answer with one system call.
+    """
     import scipy.special  # noqa: F401  (loaded at its first use, which would delay the first request)
     import uvicorn
 
@@ -81,10 +95,11 @@ def serve_until_interrupted(app: FastAPI, settings: ServiceSettings, log_level: 
         host=settings.host,
         port=settings.port,
         workers=1,
-        http=BufferedHttp,
+        http=BufferedHttp if http is None else http,
         access_log=False,
         log_level=log_level,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=10,
     )
 

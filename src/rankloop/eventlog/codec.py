@@ -15,6 +15,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,13 +26,13 @@ Formats = tuple[tuple[str, str], ...]
 Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
 Values = tuple[Any, ...]
 
-_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_encode = msgspec.json.Encoder().encode
 
 
 def header(fixed: Mapping[str, object], formats: Formats = (), shapes: Shapes = ()) -> bytes:
     """Return a header: JSON, padded with spaces to a multiple of eight bytes including the line feed."""
     what = {"#": dict(formats)} if formats else {}
-    line = _json({"v": FORMAT, **fixed, **what, "": shapes}).encode()
+    line = _encode({"v": FORMAT, **fixed, **what, "": shapes})
     return line + b" " * (-(len(line) + 1) % 8) + b"\n"
 
 
