@@ -14,7 +14,6 @@ from bench.engine import D, K, items
 from rankloop.cli import serve
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
 from rankloop.service import service
-from rankloop.service.answer_transport import BufferedHttp
 from rankloop.service.app import create_app
 
 if __name__ == "__main__":
@@ -26,5 +25,7 @@ if __name__ == "__main__":
     rankers = app.state.service.rankers
     rankers.put("bench", {"policy": "cascade-lin-ts", "slots": K, "dim": D, "window": 30.0})
     rankers.put_items("bench", items(np.random.default_rng(0)))
-    http = "httptools" if "two-writes" in plain else BufferedHttp
-    serve.serve_until_interrupted(app, settings, "error", http=http)
+    if "two-writes" in plain:
+        serve.serve_until_interrupted(app, settings, "error", http="httptools")
+    else:
+        serve.serve_until_interrupted(app, settings, "error")
