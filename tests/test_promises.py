@@ -324,15 +324,15 @@ def test_a_value_belongs_to_the_item_or_the_slot_that_was_said(shared: Site) -> 
 @pytest.mark.slow
 def test_click_through_of_an_item_is_that_of_one_arm(shared: Site) -> None:  # noqa: F811
     shared.create("rates", {"policy": "gts", "slots": 1, "traffic": 0.5}, named("a"))
-    lists = {"policy": 0, "control": 0}
+    lists = {"treatment": 0, "control": 0}
     for n in range(40):
         ranking = shared.rank("rates", order=["a"], visitor=f"visitor-{n}")
         clicked = [0] if (ranking["group"] == "treatment") == (lists[ranking["group"]] > 0) else []
         shared.tell("rates", ranking["decision"], clicked=clicked)
         lists[ranking["group"]] += 1
     row = shared.report("rates")["a"]
-    assert (row["shown"], row["control_shown"]) == (lists["policy"], lists["control"])
-    assert (row["clicked"], row["control_clicked"]) == (lists["policy"] - 1, 1)  # all but the first, and the first
+    assert (row["shown"], row["control_shown"]) == (lists["treatment"], lists["control"])
+    assert (row["clicked"], row["control_clicked"]) == (lists["treatment"] - 1, 1)  # all but the first, and the first
     assert row["click_through"] == pytest.approx(row["clicked"] / row["shown"])
     assert row["control_click_through"] == pytest.approx(1 / lists["control"])
 

@@ -141,7 +141,11 @@ def test_every_command_is_listed_with_its_parents_first() -> None:
 def test_the_walk_of_a_request_is_the_same_each_time() -> None:
     first, second = trace_request.markdown(), trace_request.markdown()
     assert first == second
-    assert any("service/app.py" in line for line in first)
+    assert any("service/endpoints.py" in line for line in first)
+
+
+def test_a_rank_request_passes_through_at_most_20_files_and_feedback_through_18() -> None:
+    assert trace_request.main(["--limit-rank", "20", "--limit-feedback", "18"]) == 0
 
 
 def test_too_many_files_fail_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,10 +133,10 @@ class Withdrawn(LogEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class GuardrailTripped(LogEvent):
-    """The guardrail fell back to the control ranking."""
+class GuardrailEvent(LogEvent):
+    """The guardrail changed its state."""
 
-    kind = "guardrail-tripped"
+    kind = "guardrail"
     time: float
     reason: str
 
@@ -151,21 +151,17 @@ class GuardrailTripped(LogEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class GuardrailReset(LogEvent):
+class GuardrailTripped(GuardrailEvent):
+    """The guardrail fell back to the control ranking."""
+
+    kind = "guardrail-tripped"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardrailReset(GuardrailEvent):
     """The policy decides again after the guardrail was tripped."""
 
     kind = "guardrail-reset"
-    time: float
-    reason: str
-
-    def entry(self) -> LogEntry:
-        """Return an entry with the reason."""
-        return LogEntry(self.kind, "", "", self.time, header({"why": self.reason}))
-
-    @classmethod
-    def read(cls, entry: LogEntry, header: Header, values: Values) -> Self:
-        """Read the reason."""
-        return cls(entry.time, header.fixed["why"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What Prometheus is told."""
+"""The metrics of a service, in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -12,54 +12,68 @@ from prometheus_client.registry import Collector
 from rankloop.hosting.registry import RankerRegistry
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
-QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+LATENCY_BUCKETS_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 
 class Metrics:
-    """Counters and histograms of one service."""
+    """Counters and histograms of requests, and the current state of every ranker."""
 
     def __init__(self, rankers: RankerRegistry) -> None:
-        self.registry = own = CollectorRegistry()
-        self.seconds = Histogram("rankloop_request_seconds", "Time to answer", ["route"], buckets=QUICK, registry=own)
-        self.answers = Counter("rankloop_answers", "Answers by status", ["route", "status"], registry=own)
-        self.decisions = Counter("rankloop_decisions", "Lists decided", ["ranker"], registry=own)
-        self.feedback = Counter(
-            "rankloop_feedback", "Feedback by what became of it", ["ranker", "status"], registry=own
+        self.registry = registry = CollectorRegistry()
+        self.seconds = Histogram(
+            "rankloop_request_seconds",
+            "Latency of requests",
+            ["route"],
+            buckets=LATENCY_BUCKETS_SECONDS,
+            registry=registry,
         )
-        self.closed = Counter("rankloop_windows_closed", "Feedback windows that ran out", ["ranker"], registry=own)
-        own.register(_Now(rankers))
+        self.answers = Counter("rankloop_answers", "Answers by status", ["route", "status"], registry=registry)
+        self.decisions = Counter("rankloop_decisions", "Decisions", ["ranker"], registry=registry)
+        self.feedback = Counter(
+            "rankloop_feedback", "Feedback events by status", ["ranker", "status"], registry=registry
+        )
+        self.closed = Counter("rankloop_windows_closed", "Feedback windows that ended", ["ranker"], registry=registry)
+        registry.register(_RankerState(rankers))
 
     def text(self) -> bytes:
-        """Everything, as Prometheus reads it."""
+        """Return all metrics in the text format."""
         return generate_latest(self.registry)
 
 
-class _Now(Collector):
-    """How the rankers are when somebody asks."""
+class _RankerState(Collector):
+    """Reads the rankers when the metrics are scraped."""
 
     def __init__(self, rankers: RankerRegistry) -> None:
         self._rankers = rankers
 
     def collect(self) -> Iterator[Metric]:
-        pending = GaugeMetricFamily("rankloop_open_decisions", "Open decisions", labels=["ranker"])
-        position = GaugeMetricFamily("rankloop_log_position", "Last entry applied", labels=["ranker"])
+        open_decisions = GaugeMetricFamily("rankloop_open_decisions", "Open decisions", labels=["ranker"])
+        position = GaugeMetricFamily(
+            "rankloop_log_position", "Log position of the last applied event", labels=["ranker"]
+        )
         items = GaugeMetricFamily("rankloop_items", "Items", labels=["ranker"])
-        explored = GaugeMetricFamily("rankloop_exploration_share", "Share of scores that explores", labels=["ranker"])
-        lag = HistogramMetricFamily(
-            "rankloop_feedback_delay_seconds", "From a list to its first feedback", labels=["ranker"]
+        explored = GaugeMetricFamily(
+            "rankloop_exploration_share", "Share of the scores that is exploration", labels=["ranker"]
+        )
+        delay = HistogramMetricFamily(
+            "rankloop_feedback_delay_seconds", "Time from a decision to its first feedback", labels=["ranker"]
         )
         for hosted in self._rankers:
-            now = hosted.ranker.overview(hours=0.0)
-            pending.add_metric([hosted.name], now.open_decisions)
-            position.add_metric([hosted.name], now.position)
-            items.add_metric([hosted.name], now.items)
-            share = now.groups["treatment"].exploration_share
+            overview = hosted.ranker.overview(hours=0.0)
+            open_decisions.add_metric([hosted.name], overview.open_decisions)
+            position.add_metric([hosted.name], overview.position)
+            items.add_metric([hosted.name], overview.items)
+            share = overview.groups["treatment"].exploration_share
             if share is not None:
                 explored.add_metric([hosted.name], share)
-            within = list(accumulate(one.lists for one in now.feedback_delays))
-            bounds = ["+Inf" if one.within is None else f"{one.within}" for one in now.feedback_delays]
-            lag.add_metric([hosted.name], list(zip(bounds, within, strict=True)), sum_value=now.feedback_delay_seconds)
-        aside = GaugeMetricFamily("rankloop_quarantined", "1 where a ranker is set aside", labels=["ranker"])
+            cumulative = list(accumulate(one.lists for one in overview.feedback_delays))
+            bounds = ["+Inf" if one.within is None else f"{one.within}" for one in overview.feedback_delays]
+            delay.add_metric(
+                [hosted.name], list(zip(bounds, cumulative, strict=True)), sum_value=overview.feedback_delay_seconds
+            )
+        quarantined = GaugeMetricFamily(
+            "rankloop_quarantined", "1 if the ranker is quarantined, 0 otherwise", labels=["ranker"]
+        )
         for hosted in self._rankers.all():
-            aside.add_metric([hosted.name], float(hosted.quarantine is not None))
-        yield from (pending, position, items, explored, lag, aside)
+            quarantined.add_metric([hosted.name], float(hosted.quarantine is not None))
+        yield from (open_decisions, position, items, explored, delay, quarantined)
