@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from postgres_server import Server, database, server  # noqa: F401
@@ -15,6 +16,7 @@ from rankloop.errors import InvalidInput
 from rankloop.eventlog import LogEntry, SqliteStore, Store, StoreUnavailable, postgres_backup
 from rankloop.eventlog.address import open_store
 from rankloop.eventlog.backup import Backup, back_up
+from rankloop.eventlog.format_history import RENAMED_KINDS
 from rankloop.serving import Ranker
 from test_backup import concurrent_writes, entry, names, rows
 from test_ranker import Clock, config, contents, items, live
@@ -60,6 +62,35 @@ def test_backup_of_a_database_equals_its_log(
     out = capsys.readouterr().out
     assert "lists decided again, bit for bit" in out
     assert "equal a replay of the whole log" in out
+
+
+def downgraded(address: str) -> None:
+    """Give a database the kinds and the layout of format 2."""
+    with psycopg.connect(address, autocommit=True) as connection:
+        for old, new in RENAMED_KINDS.items():
+            connection.execute("UPDATE log SET kind = %s WHERE kind = %s AND ranker <> ''", (old, new))
+        connection.execute("DELETE FROM layout WHERE version > 2")
+
+
+def test_backup_of_a_database_of_format_2_has_the_current_kinds(database: str, tmp_path: Path) -> None:  # noqa: F811
+    with closing(ranked(database, 10)) as store:
+        expected = list(store.read("ranker"))
+    downgraded(database)
+    with closing(restored(tmp_path, database)) as copy:
+        assert list(copy.read("ranker")) == expected
+
+
+def test_a_database_of_format_2_is_migrated_unless_it_is_being_served(database: str) -> None:  # noqa: F811
+    with closing(ranked(database, 10)) as store:
+        expected = list(store.read("ranker"))
+    with closing(open_store(database, exclusive=True)):
+        downgraded(database)
+        with pytest.raises(StoreUnavailable, match="is being served by an older version"):
+            open_store(database)
+    for exclusive in (True, False):
+        downgraded(database)
+        with closing(open_store(database, exclusive=exclusive)) as store:
+            assert list(store.read("ranker")) == expected
 
 
 def restored(folder: Path, address: str) -> SqliteStore:

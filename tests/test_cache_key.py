@@ -160,8 +160,8 @@ def test_every_form_of_import_is_followed(package: Path, statement: str, counts:
 
 def test_a_name_imported_from_a_package_brings_what_its_init_imports(package: Path) -> None:
     append(package / "math" / "kernels.py", "\n\nfrom rankloop.reports import __doc__ as about\n")
-    append(package / "reports" / "__init__.py", "\n\nfrom rankloop.hosting import process_lock\n")
-    assert {"rankloop.reports", "rankloop.hosting.process_lock"} <= imported_modules(package).keys()
+    append(package / "reports" / "__init__.py", "\n\nfrom rankloop.eventlog import process_lock\n")
+    assert {"rankloop.reports", "rankloop.eventlog.process_lock"} <= imported_modules(package).keys()
 
 
 def test_a_missing_root_is_an_error(package: Path) -> None:

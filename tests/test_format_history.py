@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from rankloop.errors import RankloopError
 from rankloop.eventlog import SqliteStore
+from rankloop.eventlog.events import EventSkipped, ItemsRemoved, decode
 from rankloop.eventlog.format_history import RENAMED_KINDS, upgraded_settings
+from rankloop.eventlog.process_lock import lock_log
 from rankloop.hosting.change_history import change_history
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.schema.service_settings import ServiceSettings
@@ -63,6 +68,35 @@ def test_no_entry_of_a_migrated_log_has_an_old_kind(log: Path) -> None:
     assert not {entry.kind for entry in store.read("shop")} & set(RENAMED_KINDS)
     assert store.find("shop", "feedback", "e1") is not None
     store.close()
+
+
+def test_a_log_of_format_2_that_is_being_served_is_not_migrated(log: Path) -> None:
+    """Its process still looks entries up by their old kinds."""
+    lock = lock_log(log)
+    assert lock is not None
+    with closing(lock), pytest.raises(RankloopError, match="is being served by another process"):
+        SqliteStore(log)
+    with closing(sqlite3.connect(log)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("SELECT count(*) FROM log WHERE kind = 'shown'").fetchone() == (56,)
+    SqliteStore(log).close()
+
+
+def test_the_history_of_a_log_of_format_2_has_its_challengers(log: Path) -> None:
+    store = SqliteStore(log)
+    events = change_history(store, "shop").events
+    assert [event.changed["policy"] for event in events if event.kind == "challenger" and event.changed] == [
+        "cascade-ucb1",
+        "gts",
+    ]
+    store.close()
+
+
+def test_an_entry_with_an_old_kind_that_was_written_after_the_migration_is_still_read() -> None:
+    put = ItemsRemoved(1.0, ("a",)).entry()
+    skipped = EventSkipped(1.0, 7, "damaged").entry()
+    assert decode(put) == ItemsRemoved(1.0, ("a",))
+    assert decode(skipped._replace(kind="skip")) == EventSkipped(1.0, 7, "damaged")
 
 
 def test_settings_keep_all_but_the_old_names() -> None:

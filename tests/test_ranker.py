@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from rankloop.schema import Prior, PropensityAnswer
 from rankloop.serving import ConflictingDecision, Item, Ranker, RankerConfig, UnknownDecision
 from rankloop.serving.config import LoggedConfig
 from rankloop.serving.decide import rng_of_decision
+from rankloop.serving.learners import Learners, Lesson
 from rankloop.serving.replica import Replica
 
 IDS = [entry.id for entry in catalogue.entries()]
@@ -1065,3 +1067,35 @@ def test_a_prior_of_a_segment_is_checked_as_any_other() -> None:
 def test_lists_by_item_are_no_parameters_of_a_ranker() -> None:
     with pytest.raises(InvalidInput, match=r"ranker\.params\.a is .*accepted: a number for all items"):
         RankerConfig(policy="ts-beta", slots=2, params={"a": [1, 2], "b": [1, 2]})
+
+
+def test_texts_of_array_libraries_are_texts() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(4))
+    ranking = ranker.rank(segment=np.str_("de"), visitor=np.str_("v"))
+    assert ranker.feedback(np.str_(ranking.id), clicked=[0]).status == "learned"
+    ranker.remove_items([np.str_(ranking.ids[0])])
+    assert ranker.segments() == {"de"}
+    ranker.close()
+
+
+def test_windows_that_close_together_are_learned_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a replay does, and with the same result, bit for bit."""
+    sizes: list[int] = []
+    learn = Learners.learn
+
+    def counted(self: Learners, lessons: Sequence[Lesson]) -> None:
+        sizes.append(len(lessons))
+        learn(self, lessons)
+
+    monkeypatch.setattr(Learners, "learn", counted)
+    clock, store = Clock(), MemoryStore()
+    ranker = Ranker(config("cascade-lin-ts", window=10.0), store=store, clock=clock)
+    ranker.put_items(items(6))
+    for _ in range(20):
+        ranker.rank()
+    ranker.flush()
+    clock.now += 11.0
+    assert ranker.tick() == 20
+    assert sizes == [20]
+    assert contents(Ranker(config("cascade-lin-ts", window=10.0), store=store, clock=clock)) == contents(ranker)

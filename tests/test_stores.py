@@ -437,13 +437,13 @@ def test_reading_creates_no_log_and_importing_a_wrong_file_creates_none(tmp_path
         command("export", tmp_path / "no.db", tmp_path / "no" / "out.parquet", "--config", file)
     store = MemoryStore()
     (tmp_path / "text.parquet").write_text("no table")
-    with pytest.raises(InvalidInput, match="that `rankloop log export` wrote"):
+    with pytest.raises(InvalidInput, match="that `rankloop log export` of this version wrote"):
         command("import", tmp_path / "text.parquet", tmp_path / "no.db")
     assert not (tmp_path / "no.db").exists()
-    with pytest.raises(InvalidInput, match="that `rankloop log export` wrote"):
+    with pytest.raises(InvalidInput, match="that `rankloop log export` of this version wrote"):
         export.import_(tmp_path / "text.parquet", store, "ranker")
     pq.write_table(pq.read_table(_small(tmp_path)).drop_columns("reward"), tmp_path / "less.parquet")
-    with pytest.raises(InvalidInput, match="that `rankloop log export` wrote"):
+    with pytest.raises(InvalidInput, match="that `rankloop log export` of this version wrote"):
         export.import_(tmp_path / "less.parquet", store, "ranker")
     with pytest.raises(InvalidInput, match="an existing file"):
         export.import_(tmp_path / "none.parquet", store, "ranker")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankloop.cli.options import Commands
-from rankloop.errors import InvalidInput, MissingExtra
+from rankloop.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rankloop.eventlog import LogEntry, Store
@@ -41,15 +39,13 @@ def add_to(verbs: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check the event and append its exclusion."""
-    from rankloop.eventlog.address import is_database, open_existing, open_store
+    from rankloop.eventlog.address import open_existing, open_store
     from rankloop.eventlog.events import EventSkipped
     from rankloop.schema.identifiers import printable
 
     reason = printable("--reason", args.reason)
     open_existing(args.log).close()  # refuse a log that does not exist before a lock file is created for it
     with ExitStack() as resources:
-        if not is_database(args.log):
-            resources.callback(_lock(args.log))
         store = open_store(args.log, exclusive=True)
         resources.callback(store.close)
         log = _log_of(store, args.ranker)
@@ -58,16 +54,6 @@ def run(args: argparse.Namespace) -> None:
     if position is None:
         raise InvalidInput("position", args.position, "an event that is not excluded yet")
     print(f"The event at position {args.position} of {args.ranker} is excluded; start the service again.")
-
-
-def _lock(log: str) -> Callable[[], object]:
-    """Lock the log, or refuse if a service is using it; return the function that releases it."""
-    try:
-        from rankloop.hosting.process_lock import lock_log
-    except ModuleNotFoundError:
-        raise MissingExtra("the skip command", "serve") from None
-    lock = lock_log(str(Path(log)))
-    return (lambda: None) if lock is None else lock.close
 
 
 def _log_of(store: Store, ranker: str) -> str:

@@ -54,7 +54,6 @@ class LocalConnection:
 
     def __init__(self, address: str) -> None:
         settings = ServiceSettings() if address == MEMORY else ServiceSettings(log=address)
-        self._limits = settings.limits
         self._rankers = RankerRegistry(settings, MemoryStore()) if address == MEMORY else RankerRegistry.open(settings)
         self._scheduler = Scheduler(self._rankers, settings.snapshots, lambda ranker, windows: None)
         self._scheduler.start()

@@ -2,7 +2,7 @@
 
 from rankloop.eventlog.memory import MemoryStore
 from rankloop.eventlog.sqlite import SqliteStore
-from rankloop.eventlog.store import LogEntry, RankerLog, Store, StoreUnavailable
+from rankloop.eventlog.store import LogEntry, Store, StoreUnavailable
 from rankloop.eventlog.writer import Writer
 
-__all__ = ["LogEntry", "MemoryStore", "RankerLog", "SqliteStore", "Store", "StoreUnavailable", "Writer"]
+__all__ = ["LogEntry", "MemoryStore", "SqliteStore", "Store", "StoreUnavailable", "Writer"]

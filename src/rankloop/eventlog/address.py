@@ -29,6 +29,8 @@ def open_store(address: str | Path, *, exclusive: bool = False) -> Store:
 
     Args:
         address: `postgresql://…`, or the path of a SQLite file.
-        exclusive: refuse a database that another process opened exclusively; files are locked by their users.
+        exclusive: refuse a log that another process opened exclusively.
     """
-    return PostgresStore(str(address), exclusive=exclusive) if is_database(address) else SqliteStore(address)
+    if is_database(address):
+        return PostgresStore(str(address), exclusive=exclusive)
+    return SqliteStore(address, exclusive=exclusive)

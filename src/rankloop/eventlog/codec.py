@@ -1,8 +1,8 @@
 """The body of a log entry as bytes: a JSON header in one line, then packed numbers, arrays and texts.
 
-The header describes what follows, in this order: `#` maps the names of numbers to their `struct` formats, `` lists the
-arrays and texts with name, type and shape (a text has type `s`), `v` is the version of the format. All other fields of
-the header are values of their own.
+The header describes what follows, in this order: `#` maps the names of numbers to their `struct` formats, the field
+with the empty name lists the arrays and texts with name, type and shape (a text has type `s`), `v` is the version of
+the format. All other fields of the header are values of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Formats = tuple[tuple[str, str], ...]
 Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
 Values = tuple[Any, ...]
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(enc_hook=str.__str__).encode  # texts of array libraries are subclasses of str
 
 
 def header(fixed: Mapping[str, object], formats: Formats = (), shapes: Shapes = ()) -> bytes:

@@ -16,6 +16,7 @@ class LogEvent(ABC):
     kind: ClassVar[str]  # of its entries
     handler: ClassVar[str]  # name of the method of an `EventFollower` that takes it
     changes_items: ClassVar[bool] = False
+    settles_many: ClassVar[bool] = False  # it may settle several decisions
 
     @property
     def opens(self) -> str | None:

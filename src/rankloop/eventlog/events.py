@@ -101,6 +101,7 @@ class WindowClosed(LogEvent):
     """The feedback windows of some decisions closed."""
 
     kind = "window-closed"
+    settles_many = True
     time: float
     decisions: tuple[str, ...]
 
@@ -134,9 +135,9 @@ class Withdrawn(LogEvent):
 
 @dataclass(frozen=True, slots=True)
 class GuardrailEvent(LogEvent):
-    """The guardrail changed its state."""
+    """The guardrail changed its state; each of the two changes has a kind of its own."""
 
-    kind = "guardrail"
+    kind = ""
     time: float
     reason: str
 

@@ -245,7 +245,7 @@ def check(path: Path) -> None:
 @contextmanager
 def _open_exported(path: Path) -> Iterator[tuple[bytes, Iterator[Row]]]:
     """Give the item changes and the rows of a Parquet file; turn every error of it into one sentence."""
-    not_exported = InvalidInput("file", str(path), "a Parquet file that `rankloop log export` wrote")
+    not_exported = InvalidInput("file", str(path), "a Parquet file that `rankloop log export` of this version wrote")
     pa, pq = _arrow()
     try:
         with pq.ParquetFile(path) as file:

@@ -6,8 +6,8 @@
 | 2 | decisions record the state they were made from |
 | 3 | current kinds of events; `group` of a decision instead of `arm`; setting `guardrail` instead of `guard` |
 
-Kinds are renamed in place by a migration of the store, since they are part of its keys. Everything else is converted
-when an event is read.
+Kinds are renamed in place by a migration of the store, since they are part of its keys. Everything else, including
+the kind `guarded`, which became two kinds, is converted when an event is read.
 """
 
 from __future__ import annotations
@@ -26,13 +26,17 @@ RENAMED_KINDS = {
     "skip": "event-skipped",
 }
 """Kinds of formats 1 and 2, and what they are called since format 3."""
-RENAME_KINDS = ";\n".join(
-    f"UPDATE log SET kind = '{new}' WHERE kind = '{old}' AND ranker <> ''"  # noqa: S608, made of literals
-    for old, new in RENAMED_KINDS.items()
+RENAME_KINDS = "".join(
+    [
+        "UPDATE log SET kind = CASE kind ",
+        *(f"WHEN '{old}' THEN '{new}' " for old, new in RENAMED_KINDS.items()),
+        f"END WHERE ranker <> '' AND kind IN ({', '.join(repr(kind) for kind in RENAMED_KINDS)});\n",
+        "DELETE FROM snapshot WHERE ranker LIKE '%~other'",  # challengers have other names since format 3
+    ]
 )
 """The migration of a store, as SQL."""
 GROUPS = {"policy": "treatment", "control": "control"}
-"""Values of `arm` in format 2, as values of `group`."""
+"""Values of `arm` before format 3, as values of `group`."""
 
 
 def upgraded_header(fixed: dict[str, object], version: int) -> dict[str, object]:
@@ -58,4 +62,4 @@ def upgraded_kind(kind: str, fixed: Mapping[str, object]) -> str:
     """Return the current kind of an event; the guardrail had one kind for two events in format 2."""
     if kind == "guarded":
         return "guardrail-tripped" if fixed["tripped"] else "guardrail-reset"
-    return kind
+    return RENAMED_KINDS.get(kind, kind)

@@ -277,6 +277,8 @@ class PostgresStore:
                 raise StoreUnavailable(
                     f"the log {self.name} was written by a newer rankloop (layout {version}); update to open it."
                 )
+            if 0 < version < len(MIGRATIONS):
+                self._writer.claim_for_migration(connection)
             for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
                 connection.execute(script)
                 connection.execute("INSERT INTO layout (version) VALUES (%s)", (number,))

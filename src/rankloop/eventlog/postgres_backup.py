@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankloop.errors import InvalidInput
+from rankloop.eventlog.format_history import RENAMED_KINDS
 from rankloop.eventlog.postgres import MIGRATIONS, PAGE_ENTRIES
 from rankloop.eventlog.postgres_connection import connection_info, first_line, psycopg_modules
 from rankloop.eventlog.sqlite import SqliteStore
@@ -71,10 +72,16 @@ def _copy(connection: Connection[TupleRow], watchdog: Watchdog, part: Path) -> N
             target.execute(f"PRAGMA {setting}").fetchone()
         target.execute("BEGIN")
         for page in _entries(connection, watchdog):
-            target.executemany(INSERT_ENTRY, page)
+            target.executemany(INSERT_ENTRY, [_current_kind(row) for row in page])
         for snapshot in _snapshots(connection, watchdog):
             target.execute(INSERT_SNAPSHOT, snapshot)
         target.execute("COMMIT")
+
+
+def _current_kind(row: TupleRow) -> TupleRow:
+    """Return an entry with its current kind; the database may have an older layout than the copy."""
+    position, ranker, kind, *rest = row
+    return (position, ranker, RENAMED_KINDS.get(kind, kind) if ranker else kind, *rest)
 
 
 def _entries(connection: Connection[TupleRow], watchdog: Watchdog) -> Iterator[list[TupleRow]]:

@@ -95,6 +95,15 @@ class WriteConnection:
         for name, value in (("lock_timeout", f"{round(1000 * self.timeout_seconds)}"), ("enable_seqscan", "off")):
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
+    def claim_for_migration(self, connection: Connection[TupleRow]) -> None:
+        """Refuse to migrate a log that another process serves, until the end of the transaction."""
+        query = "SELECT pg_try_advisory_xact_lock(%s)"  # succeeds as well if this session has claimed the log
+        (claimed,) = connection.execute(query, (SERVING_LOCK,)).fetchone() or (False,)
+        if not claimed:
+            raise StoreUnavailable(
+                f"the log {self._name} is being served by an older version; stop that process first."
+            )
+
     def _claim(self, connection: Connection[TupleRow]) -> None:
         """Hold the log for as long as the connection lasts."""
         (claimed,) = connection.execute("SELECT pg_try_advisory_lock(%s)", (SERVING_LOCK,)).fetchone() or (False,)

@@ -6,11 +6,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 from rankloop.eventlog.format_history import RENAME_KINDS
+from rankloop.eventlog.process_lock import lock_log
 from rankloop.eventlog.store import LogEntry, Snapshot, StoreUnavailable
 from rankloop.eventlog.wal_checkpoints import CHECKPOINT, WalCheckpoints
 
@@ -72,16 +73,26 @@ OPEN_SECONDS = 5.0
 
 
 class SqliteStore:
-    """A log in one file, plus its write-ahead log while it is open. One connection writes, another one reads."""
+    """A log in one file, plus its write-ahead log while it is open. One connection writes, another one reads.
 
-    def __init__(self, path: str | Path) -> None:
+    Args:
+        path: the file.
+        exclusive: refuse a file that another process opened exclusively: each would learn from half of the feedback.
+    """
+
+    def __init__(self, path: str | Path, *, exclusive: bool = False) -> None:
         self.path = Path(path)
-        try:
-            self._writer = _connect(self.path)
-            _migrate(self._writer, self.path)
-            self._reader = _connect(self.path)
-        except sqlite3.Error as error:
-            raise StoreUnavailable(f"{self.path} cannot be opened as a log ({error}).") from None
+        with ExitStack() as resources:
+            lock = lock_log(self.path) if exclusive else None
+            if lock is not None:
+                resources.callback(lock.close)
+            try:
+                self._writer = resources.enter_context(closing(_connect(self.path)))
+                _migrate(self._writer, self.path, locked=exclusive)
+                self._reader = resources.enter_context(closing(_connect(self.path)))
+            except sqlite3.Error as error:
+                raise StoreUnavailable(f"{self.path} cannot be opened as a log ({error}).") from None
+            self._resources = resources.pop_all()  # released by `close`
         self._writing, self._reading = threading.Lock(), threading.Lock()
         self._writer.execute("PRAGMA wal_autocheckpoint = 0")
         self._checkpoints, self._wal_bytes = WalCheckpoints(lambda: _connect(self.path), self._finish_checkpoint), 0
@@ -162,8 +173,7 @@ class SqliteStore:
         """Close both connections."""
         self._checkpoints.close()
         with self._writing, self._reading:
-            self._writer.close()
-            self._reader.close()
+            self._resources.close()
 
 
 @lru_cache(MAX_PREPARED_STATEMENTS)
@@ -195,9 +205,8 @@ def _connect(path: Path, timeout: float = OPEN_SECONDS) -> sqlite3.Connection:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             break
-        except (
-            sqlite3.OperationalError
-        ):  # several processes create the file at once: SQLite does not wait here by itself
+        except sqlite3.OperationalError:
+            # Several processes create the file at once, and SQLite does not wait here by itself.
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
@@ -205,16 +214,20 @@ def _connect(path: Path, timeout: float = OPEN_SECONDS) -> sqlite3.Connection:
     return connection
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    with _transaction(connection):
+def _migrate(connection: sqlite3.Connection, path: Path, *, locked: bool) -> None:
+    """Bring the file to the current layout; an older log must not be in use by the version that wrote it."""
+    with _transaction(connection), ExitStack() as resources:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == len(MIGRATIONS):
+            return
         if version > len(MIGRATIONS):
             raise StoreUnavailable(f"{path} was written by a newer rankloop (layout {version}); update to open it.")
+        if version and not locked and (lock := lock_log(path)) is not None:
+            resources.callback(lock.close)
         for script in MIGRATIONS[version:]:
             for statement in script.split(";"):
                 connection.execute(statement)
-        if version < len(MIGRATIONS):  # a log that is only read is not written
-            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
 @contextmanager

@@ -65,19 +65,3 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close files and connections."""
-
-
-@dataclass(frozen=True)
-class RankerLog:
-    """The log of one ranker."""
-
-    store: Store
-    ranker: str
-
-    def read(self, after: int = 0) -> Iterator[LogEntry]:
-        """Yield all entries after a position, in order."""
-        return self.store.read(self.ranker, after)
-
-    def find(self, kind: str, key: str) -> LogEntry | None:
-        """Return the entry of a key, or None."""
-        return self.store.find(self.ranker, kind, key)

@@ -20,7 +20,7 @@ MAX_QUEUED_ENTRIES = 10_000
 BATCH_WINDOW_SECONDS = 0.02
 """How long entries without a waiter are held back, so that they share a commit with the entries that follow."""
 COMMIT_SIBLINGS = 4
-"""Waiters from which on a commit is delayed: a caller alone does not wait for others."""
+"""Awaited entries from which on a commit is delayed: a single request does not wait for others."""
 RETRY_SECONDS = 0.2
 """Pause before entries without a waiter are written again after a failure."""
 log = logging.getLogger("rankloop.eventlog")
@@ -43,6 +43,8 @@ class Commit(Future[T]):
 
     def __await__(self) -> Generator[object, None, T]:
         """Wait on the running event loop."""
+        if self.done():
+            return self.result()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[T] = loop.create_future()
         self.add_done_callback(lambda _: self._wakeups.add(loop, waiter, self))
@@ -64,8 +66,11 @@ class _Wakeups:
     def send(self) -> None:
         """Wake the waiters noted so far."""
         loops: dict[asyncio.AbstractEventLoop, list[Callable[[], None]]] = {}
-        while self._due:
-            loop, resolve = self._due.popleft()
+        while True:
+            try:
+                loop, resolve = self._due.popleft()
+            except IndexError:
+                break
             loops.setdefault(loop, []).append(resolve)
         for loop, resolves in loops.items():
             try:
@@ -245,13 +250,14 @@ def _no_results(committed: Sequence[tuple[int, object]]) -> list[None]:
 def _apply(apply: Apply[object], committed: list[tuple[_Submission, int]]) -> None:
     try:
         results = apply([(position, one.event) for one, position in committed])
+        pairs = list(zip(committed, results, strict=True))
     except Exception as error:
         log.exception("committed entries of ranker %s could not be applied", committed[0][0].ranker)
         for one, _ in committed:
             if one.commit is not None:
                 one.commit.set_exception(error)
         return
-    for (one, _), result in zip(committed, results, strict=True):
+    for (one, _), result in pairs:
         if one.commit is not None:
             one.commit.set_result(result)
 

@@ -15,12 +15,11 @@ from rankloop import catalogue
 from rankloop.catalogue.setting_use import OF_LOG
 from rankloop.errors import Conflict, InvalidInput, NotFound, Words, closest
 from rankloop.eventlog import LogEntry, Store, Writer
-from rankloop.eventlog.address import is_database, open_store
+from rankloop.eventlog.address import open_store
 from rankloop.eventlog.events import ConfigChanged
 from rankloop.eventlog.writer import positions
 from rankloop.hosting.challenger_rebuild import ChallengerRebuild, ChallengerStatus
 from rankloop.hosting.hosted_ranker import HostedRanker
-from rankloop.hosting.process_lock import lock_log
 from rankloop.hosting.ranker_start import open_ranker, settings_in_log
 from rankloop.hosting.registry_log import RESERVED, deleted_entry, put_entry, registered_rankers
 from rankloop.schema import Item, ItemFields, Quarantine, RankerSettings
@@ -66,8 +65,6 @@ class RankerRegistry:
             catalogue.load(source, field=f"policies[{i}]")
         catalogue.entries()  # imports the policies of installed packages now, not during a request
         with ExitStack() as resources:
-            if not is_database(settings.log) and (lock := lock_log(settings.log)) is not None:
-                resources.callback(lock.close)
             store = open_store(settings.log, exclusive=True)
             resources.callback(store.close)
             registry = cls(settings, store, commit_delay=commit_delay)

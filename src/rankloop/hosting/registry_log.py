@@ -32,6 +32,7 @@ class RankerPut(Struct):
     config: dict[str, Any]
     challenger: dict[str, Any] | None = None
     by: str | None = None
+    other: dict[str, Any] | None = None  # the challenger, before format 3
 
 
 class RankerDeleted(Struct):
@@ -57,15 +58,10 @@ def registered_rankers(store: Store) -> tuple[dict[str, RegistryEntry], set[str]
     for entry in store.read(RESERVED):
         if entry.kind == PUT:
             try:
-                body = json.loads(entry.body)
-                logs.add(body["log"])
-                challenger = body.get("challenger", body.get("other"))
-                rankers[entry.subject] = RegistryEntry(
-                    body["log"],
-                    upgraded_settings(body["config"]),
-                    None if challenger is None else upgraded_settings(challenger),
-                )
-            except (ValueError, KeyError, TypeError) as error:
+                put = _read_put(entry)
+                logs.add(put.log)
+                rankers[entry.subject] = RegistryEntry(put.log, put.config, put.challenger)
+            except (ValueError, RecursionError) as error:
                 reason = Quarantine(entry.position, f"its entry cannot be read ({error})")
                 rankers[entry.subject] = RegistryEntry(entry.subject, {}, damaged=reason)
         elif entry.kind == DELETED:
@@ -97,7 +93,19 @@ def _entry(kind: str, name: str, body: Mapping[str, object]) -> LogEntry:
 
 def decode_put(entry: LogEntry) -> RankerPut | None:
     """Return the body of a put entry, or None if it is damaged."""
-    return _decode(entry, RankerPut)
+    try:
+        return _read_put(entry)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _read_put(entry: LogEntry) -> RankerPut:
+    """Return the body of a put entry with the names of the current format."""
+    put = msgspec.json.decode(entry.body, type=RankerPut)
+    challenger = put.other if put.challenger is None else put.challenger
+    put.config = upgraded_settings(put.config)
+    put.challenger = None if challenger is None else upgraded_settings(challenger)
+    return put
 
 
 def decode_deleted(entry: LogEntry) -> RankerDeleted:

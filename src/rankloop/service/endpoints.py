@@ -1,4 +1,4 @@
-"""Endpoints: admit, read, decode, answer. Rank and feedback, the two of every visit, are here in full."""
+"""Endpoints: admit, read, decode, answer. Rank and feedback, the two requests of every page view, are here in full."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Answers = Callable[[Service, str, bytes], Awaitable[Struct]]
 
 
 class Endpoint:
-    """An ASGI endpoint."""
+    """An ASGI endpoint that admits a request, reads its body, and sends the answer or the reason of its refusal."""
 
     def __init__(self, service: Service, path: str, answers: Answers) -> None:
         self.path, self._service, self._answers = path, service, answers

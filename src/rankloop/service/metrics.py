@@ -76,4 +76,6 @@ class _RankerState(Collector):
         )
         for hosted in self._rankers.all():
             quarantined.add_metric([hosted.name], float(hosted.quarantine is not None))
-        yield from (open_decisions, position, items, explored, delay, quarantined)
+        queue = GaugeMetricFamily("rankloop_log_queue", "Entries that wait for their commit")
+        queue.add_metric([], self._rankers.writer.queued)
+        yield from (open_decisions, position, items, explored, delay, quarantined, queue)

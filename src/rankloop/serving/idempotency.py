@@ -25,16 +25,16 @@ def fingerprint(request: RankRequest) -> str:
     return hashlib.blake2b(json.dumps(options, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-def repeat(event: DecisionMade, request: str, ids: Sequence[str]) -> Ranking:
+def repeat(event: DecisionMade, fingerprint: str, ids: Sequence[str]) -> Ranking:
     """Return the decision that was made before, or raise ConflictingDecision if the request was another one.
 
     Args:
         event: the decision of this id.
-        request: the fingerprint of the request.
+        fingerprint: of the request.
         ids: the item of each column.
     """
     first, *ignored = (event.asked or "").split("\n")
-    if first != request:
+    if first != fingerprint:
         raise ConflictingDecision(f"decision is {event.id!r}; accepted: an id that no other request had.")
     return Ranking(event, ids, ignored=tuple(ignored), repeated=True)
 

@@ -142,7 +142,7 @@ class Learners:
         """
         if self._binary and not ((outcome == 0.0) | (outcome == 1.0)).all():
             raise Unsupported("this ranker's policy learns from clicks, not values; report clicked slots or items.")
-        if not self._checks_rows:  # the outcome was already read against this list
+        if not self._checks_rows:  # `FeedbackEvent.by_slot` has checked the outcome against the list
             return
         lists, x = event.items[None, :], None if event.x is None else self._current_layout(event.x)[None]
         request = self.request(len(event.items), None if event.context is None else event.context[None, :])

@@ -74,7 +74,7 @@ class Ranker(ConfigurableRanker):
         self._idempotent = idempotency.IdempotentDecisions()
         self._replica = snapshots.start(config, self.store, name)
         self._challenger = None
-        self.quarantine: Quarantine | None = None  # why it serves no more, if it does not
+        self.quarantine: Quarantine | None = None  # the position and the reason, if it is quarantined
         self._number = self._replica.decided  # of the last decision, which may be uncommitted
         self._configuring = threading.Lock()
         self._writer = Writer(self.store) if writer is None else writer
@@ -241,11 +241,11 @@ class Ranker(ConfigurableRanker):
 
         Other policies convert outcomes. If the policy that decided is gone, nothing is refused.
         """
-        decider = self._replica
+        decider, challenger = self._replica, self._challenger
         if decider.is_foreign(decision):
-            if self._challenger is None or self._challenger.is_foreign(decision):
+            if challenger is None or challenger.is_foreign(decision):
                 return
-            decider = self._challenger
+            decider = challenger
         try:
             decider.learners.check(decision, outcome)
         except RankloopError:
@@ -350,7 +350,7 @@ class Ranker(ConfigurableRanker):
             except CannotReplay as error:
                 raise self._quarantined(error) from error
             except Exception as error:
-                raise self._quarantined(CannotReplay(self._replica.position, "last", error)) from error
+                raise self._quarantined(CannotReplay(self._replica.position, events[-1][1].kind, error)) from error
             if self._uncommitted:
                 for _, event in events:
                     if event.opens is not None:

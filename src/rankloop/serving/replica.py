@@ -45,8 +45,8 @@ MAX_CONFIG_MARKERS = 100
 class Replica(EventFollower[Receipt]):
     """Items, learners, open decisions and counters after the events of a log up to a position.
 
-    Only `apply`, `apply_all` and `follow` change it, and only by what events say: equal logs give equal replicas, bit
-    for bit. Applying an event that was checked before its commit never fails.
+    Only events change it: equal logs give equal replicas, bit for bit. Applying an event that was checked before its
+    commit never fails.
     """
 
     def __init__(self, config: RankerConfig, skipped: Collection[int] = ()) -> None:
@@ -76,7 +76,7 @@ class Replica(EventFollower[Receipt]):
 
     def apply_all(self, events: Sequence[tuple[int, LogEvent]]) -> list[Receipt | None]:
         """Apply (position, event) pairs: the result of one by one, with the lessons of a segment learned together."""
-        if len(events) == 1:
+        if len(events) == 1 and not events[0][1].settles_many:
             self.position = events[0][0]
             return [self.apply(events[0][1])]
         receipts: list[Receipt | None] = []

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import IO
 
 from rankloop.errors import RankloopError
-from rankloop.eventlog import StoreUnavailable
+from rankloop.eventlog.store import StoreUnavailable
 
 
-def lock_log(log: str) -> IO[str] | None:
+def lock_log(log: str | Path) -> IO[str] | None:
     """Lock a log file until the returned file is closed or the process ends, also by a crash."""
     try:
         import fcntl
