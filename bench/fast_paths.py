@@ -1,4 +1,4 @@
-"""Compare the fast paths of the service with their plain forms: `python -m bench.fast_paths [ROUNDS]`.
+"""Compare the fast path of the service with its plain form: `python -m bench.fast_paths [ROUNDS]`.
 
 A fast path stays only while it saves more than a tenth; docs/explanation/decisions/0009-writer.md has the last numbers.
 """
@@ -17,9 +17,7 @@ from bench.service import visit
 
 VARIANTS = {
     "as in production": (),
-    "without commit delay": ("no-delay",),
     "two writes per answer": ("two-writes",),
-    "both plain": ("no-delay", "two-writes"),
 }
 SECONDS = 3.0
 

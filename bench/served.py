@@ -1,7 +1,6 @@
-"""Run a service with one large ranker as in production: `python -m bench.served LOG PORT [no-delay] [two-writes]`.
+"""Run a service with one large ranker as in production: `python -m bench.served LOG PORT [two-writes]`.
 
-`no-delay` commits without a commit delay, `two-writes` answers with uvicorn's own protocol: the plain forms of the two
-fast paths, which `bench.fast_paths` compares.
+`two-writes` answers with uvicorn's own protocol, the plain form of the fast path that `bench.fast_paths` compares.
 """
 
 from __future__ import annotations
@@ -13,13 +12,10 @@ import numpy as np
 from bench.engine import D, K, items
 from rankloop.cli import serve
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
-from rankloop.service import service
 from rankloop.service.app import create_app
 
 if __name__ == "__main__":
     log, port, *plain = sys.argv[1:]
-    if "no-delay" in plain:
-        service.COMMIT_DELAY_SECONDS = 0.0
     settings = ServiceSettings(log=log, port=int(port), limits=ServiceLimits(rate=1e9))
     app = create_app(settings)
     rankers = app.state.service.rankers

@@ -19,8 +19,6 @@ MAX_QUEUED_ENTRIES = 10_000
 """Entries that wait for their commit; beyond this limit the writer pushes back and refuses more."""
 BATCH_WINDOW_SECONDS = 0.02
 """How long entries without a waiter are held back, so that they share a commit with the entries that follow."""
-COMMIT_SIBLINGS = 4
-"""Awaited entries from which on a commit is delayed: a single request does not wait for others."""
 RETRY_SECONDS = 0.2
 """Pause before entries without a waiter are written again after a failure."""
 log = logging.getLogger("rankloop.eventlog")
@@ -114,16 +112,15 @@ class Writer:
     Args:
         store: the log.
         queue_limit: upper limit of the entries that wait for their commit.
-        commit_delay: seconds to wait for more entries before a commit that several callers wait for, as PostgreSQL's
-            setting of this name. Larger batches cost less CPU: `python -m bench.fast_paths` measures it.
     """
 
-    def __init__(self, store: Store, *, queue_limit: int = MAX_QUEUED_ENTRIES, commit_delay: float = 0.0) -> None:
-        self.store, self._limit, self._commit_delay = store, queue_limit, commit_delay
+    def __init__(self, store: Store, *, queue_limit: int = MAX_QUEUED_ENTRIES) -> None:
+        self.store, self._limit = store, queue_limit
         self._queue: deque[_Submission] = deque()
         self._waited_for = 0  # entries of the queue that have a waiter
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
+        self._idle = False  # the thread sleeps until an entry comes
         self._wakeups = _Wakeups()
         self._thread = threading.Thread(target=self._run, name="rankloop-writer", daemon=True)
         self._thread.start()
@@ -185,7 +182,7 @@ class Writer:
             self._queue.append(one)
             if one.commit is not None:
                 self._waited_for += 1
-            if len(self._queue) == 1 or self._waited_for == 1:
+            if self._idle or (one.commit is not None and self._waited_for == 1):
                 self._changed.notify()
 
     def _run(self) -> None:
@@ -196,10 +193,13 @@ class Writer:
     def _next_batch(self, delay: float) -> list[_Submission]:
         """Wait for entries and take a batch; empty when the writer is closed and has nothing left."""
         with self._changed:
-            self._changed.wait_for(lambda: self._queue or self._closed)
+            # The window comes first: entries without a waiter need not wake a thread that has just been busy.
             self._changed.wait_for(lambda: self._waited_for or self._closed, delay)
-            if self._commit_delay and self._waited_for >= COMMIT_SIBLINGS:
-                self._changed.wait_for(lambda: self._closed, self._commit_delay)
+            if not self._queue:
+                self._idle = True
+                self._changed.wait_for(lambda: self._queue or self._closed)
+                self._idle = False
+                self._changed.wait_for(lambda: self._waited_for or self._closed, delay)
             batch = [self._queue.popleft() for _ in range(min(MAX_BATCH_ENTRIES, len(self._queue)))]
             self._waited_for -= sum(one.commit is not None for one in batch)
             return batch

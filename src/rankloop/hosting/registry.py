@@ -41,10 +41,10 @@ class RankerRegistry:
     the log of its predecessor is not changed. A ranker whose log cannot be replayed is quarantined; all others serve.
     """
 
-    def __init__(self, settings: ServiceSettings, store: Store, *, commit_delay: float = 0.0) -> None:
+    def __init__(self, settings: ServiceSettings, store: Store) -> None:
         self.limits, self.store = settings.limits, store
         self._changing, self._resources = threading.Lock(), ExitStack()
-        self.writer = Writer(store, commit_delay=commit_delay)
+        self.writer = Writer(store)
         registered, self._log_names = registered_rankers(store)
         self._hosted = {
             name: open_ranker(name, entry, store, self.writer, settings.limits) for name, entry in registered.items()
@@ -59,7 +59,7 @@ class RankerRegistry:
                 log.warning("ranker %s has other settings in the log than in the settings file; the log's apply", name)
 
     @classmethod
-    def open(cls, settings: ServiceSettings, *, commit_delay: float = 0.0) -> Self:
+    def open(cls, settings: ServiceSettings) -> Self:
         """Load the policies that the settings name, and open all rankers of the log in their last state."""
         for i, source in enumerate(settings.policies):
             catalogue.load(source, field=f"policies[{i}]")
@@ -67,7 +67,7 @@ class RankerRegistry:
         with ExitStack() as resources:
             store = open_store(settings.log, exclusive=True)
             resources.callback(store.close)
-            registry = cls(settings, store, commit_delay=commit_delay)
+            registry = cls(settings, store)
             registry._resources = resources.pop_all()  # released by `close`
         return registry
 

@@ -10,9 +10,6 @@ from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.auth import AccessControl
 from rankloop.service.metrics import Metrics
 
-COMMIT_DELAY_SECONDS = 0.004
-"""How long a commit that several requests wait for is delayed: larger batches leave more CPU to the event loop."""
-
 
 class Service:
     """An open log with its rankers, and everything that answers for them."""
@@ -25,7 +22,7 @@ class Service:
     @classmethod
     def open(cls, settings: ServiceSettings) -> Self:
         """Open the log, replay its rankers and start the scheduled work."""
-        service = cls(settings, RankerRegistry.open(settings, commit_delay=COMMIT_DELAY_SECONDS))
+        service = cls(settings, RankerRegistry.open(settings))
         service.scheduler.start()
         return service
 
