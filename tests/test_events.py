@@ -16,6 +16,7 @@ from rankloop.eventlog.events import (
     KINDS,
     ConfigChanged,
     DecisionMade,
+    EventFollower,
     EventSkipped,
     FeedbackReceived,
     GuardrailReset,
@@ -30,7 +31,6 @@ from rankloop.eventlog.events import (
     decode_all_as,
     decode_as,
 )
-from rankloop.eventlog.followers import EventFollower
 from rankloop.eventlog.store import LogEntry
 from rankloop.propensity import Propensity
 from rankloop.schema import Item

@@ -61,7 +61,7 @@ def test_a_replay_in_one_go_equals_entry_after_entry(id: str) -> None:
     one, other = Replica(config(id)), Replica(config(id))
     one.follow(store.read("ranker"))
     for entry in store.read("ranker"):
-        other.apply(decode(entry))
+        other.handle(decode(entry))
         other.position = entry.position
     assert state(one) == state(other)
 

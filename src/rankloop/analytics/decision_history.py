@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import asdict
 
-from rankloop.eventlog.events import DecisionMade, FeedbackReceived, LogEvent, Withdrawn
-from rankloop.eventlog.followers import EventFollower
+from rankloop.eventlog.events import DecisionMade, EventFollower, FeedbackReceived, LogEvent, Withdrawn
 from rankloop.schema import PropensityAnswer, RankedItem
 from rankloop.types import EMPTY
 

@@ -1,10 +1,10 @@
-"""The events of a log, each with its form as a log entry."""
+"""The events of a log, each with its form as a log entry, and the followers that take them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from rankloop.errors import RankloopError
 from rankloop.eventlog.codec import Formats, Header, Values, header, numbers, unpack, unpack_all
@@ -236,6 +236,55 @@ EVENTS: tuple[type[LogEvent], ...] = (
 """Every kind of event."""
 KINDS: Mapping[str, type[LogEvent]] = {event.kind: event for event in EVENTS}
 """Every kind of event by the kind of its entries."""
+
+
+class EventFollower(Generic[R]):
+    """Takes the events of a log; a method that is not overridden ignores its events."""
+
+    def handle(self, event: LogEvent) -> R | None:
+        """Pass an event to the method of its kind, and return what the method returns."""
+        method: Callable[[LogEvent], R | None] = getattr(self, event.handler)
+        return method(event)
+
+    def on_decision(self, event: DecisionMade) -> R | None:
+        """A list was decided."""
+        return None
+
+    def on_feedback(self, event: FeedbackReceived) -> R | None:
+        """Feedback for a decision was received."""
+        return None
+
+    def on_items_put(self, event: ItemsPut) -> R | None:
+        """Items were added or changed."""
+        return None
+
+    def on_items_removed(self, event: ItemsRemoved) -> R | None:
+        """Items were removed."""
+        return None
+
+    def on_window_closed(self, event: WindowClosed) -> R | None:
+        """The feedback windows of some decisions closed."""
+        return None
+
+    def on_withdrawn(self, event: Withdrawn) -> R | None:
+        """A decision was withdrawn, since its list was never shown."""
+        return None
+
+    def on_guardrail_tripped(self, event: GuardrailTripped) -> R | None:
+        """The guardrail fell back to the control ranking."""
+        return None
+
+    def on_guardrail_reset(self, event: GuardrailReset) -> R | None:
+        """The policy decides again after the guardrail was tripped."""
+        return None
+
+    def on_config_changed(self, event: ConfigChanged) -> R | None:
+        """The configuration changed."""
+        return None
+
+    def on_event_skipped(self, event: EventSkipped) -> R | None:
+        """An operator excluded an event; exclusions are read before a replay starts."""
+        return None
 
 
 class CannotReplay(RankloopError):

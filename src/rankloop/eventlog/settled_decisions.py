@@ -9,6 +9,7 @@ import numpy as np
 
 from rankloop.eventlog.events import (
     DecisionMade,
+    EventFollower,
     FeedbackReceived,
     ItemsPut,
     ItemsRemoved,
@@ -16,7 +17,6 @@ from rankloop.eventlog.events import (
     Withdrawn,
     decode,
 )
-from rankloop.eventlog.followers import EventFollower
 from rankloop.eventlog.open_decisions import OpenDecision
 from rankloop.eventlog.store import LogEntry
 from rankloop.schema import RankerSettings

@@ -69,10 +69,6 @@ class Endpoint:
         except UNCOMPUTABLE:
             await response(uncomputable())(scope, receive, send)
             return
-        except Exception:
-            log.exception("a request failed")
-            await internal()(scope, receive, send)
-            return
         answer_headers = [(b"content-length", b"%d" % len(answer)), (b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": answer_headers})
         await send({"type": "http.response.body", "body": answer})

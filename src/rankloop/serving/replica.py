@@ -17,6 +17,7 @@ from rankloop.eventlog.events import (
     CannotReplay,
     ConfigChanged,
     DecisionMade,
+    EventFollower,
     FeedbackReceived,
     GuardrailReset,
     GuardrailTripped,
@@ -28,7 +29,6 @@ from rankloop.eventlog.events import (
     decode,
     decode_all,
 )
-from rankloop.eventlog.followers import EventFollower
 from rankloop.eventlog.open_decisions import OpenDecision, OpenDecisions
 from rankloop.eventlog.store import LogEntry
 from rankloop.schema import Item, Prior, Receipt
@@ -69,16 +69,11 @@ class Replica(EventFollower[Receipt]):
 
     # Applying events
 
-    def apply(self, event: LogEvent) -> Receipt | None:
-        """Apply one event."""
-        method: Callable[[LogEvent], Receipt | None] = getattr(self, event.handler)
-        return method(event)
-
     def apply_all(self, events: Sequence[tuple[int, LogEvent]]) -> list[Receipt | None]:
         """Apply (position, event) pairs: the result of one by one, with the lessons of a segment learned together."""
         if len(events) == 1 and not events[0][1].settles_many:
             self.position = events[0][0]
-            return [self.apply(events[0][1])]
+            return [self.handle(events[0][1])]
         receipts: list[Receipt | None] = []
         self._deferred = {}
         try:
@@ -86,7 +81,7 @@ class Replica(EventFollower[Receipt]):
                 if event.changes_items:
                     self._learn_deferred()
                 self.position = position
-                receipts.append(self.apply(event))
+                receipts.append(self.handle(event))
             self._learn_deferred()
         finally:
             self._deferred = None
@@ -108,7 +103,7 @@ class Replica(EventFollower[Receipt]):
         for entry in entries:
             try:
                 if entry.position not in self.skipped:
-                    self.apply(decode(entry))
+                    self.handle(decode(entry))
             except CannotReplay:
                 raise
             except Exception as error:
