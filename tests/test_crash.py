@@ -170,9 +170,9 @@ class BlockedStore(MemoryStore):
         self.go = threading.Event()
         self.go.set()
 
-    def append(self, batch: Any) -> list[int | None]:
+    def append(self, batch: Any, after: int | None = None) -> list[int | None]:
         self.go.wait()
-        return super().append(batch)
+        return super().append(batch, after)
 
 
 def test_a_snapshot_contains_no_uncommitted_list() -> None:

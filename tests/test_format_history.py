@@ -13,7 +13,7 @@ from rankloop.errors import RankloopError
 from rankloop.eventlog import SqliteStore
 from rankloop.eventlog.events import EventSkipped, ItemsRemoved, decode
 from rankloop.eventlog.format_history import RENAMED_KINDS, upgraded_settings
-from rankloop.eventlog.process_lock import lock_log
+from rankloop.eventlog.process_lock import ProcessLock
 from rankloop.hosting.change_history import change_history
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.schema.service_settings import ServiceSettings
@@ -72,9 +72,7 @@ def test_no_entry_of_a_migrated_log_has_an_old_kind(log: Path) -> None:
 
 def test_a_log_of_format_2_that_is_being_served_is_not_migrated(log: Path) -> None:
     """Its process still looks entries up by their old kinds."""
-    lock = lock_log(log)
-    assert lock is not None
-    with closing(lock), pytest.raises(RankloopError, match="is being served by another process"):
+    with ProcessLock(log), pytest.raises(RankloopError, match="is being served by another process"):
         SqliteStore(log)
     with closing(sqlite3.connect(log)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (2,)

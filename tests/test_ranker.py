@@ -787,10 +787,10 @@ class Failing(MemoryStore):
 
     full = False
 
-    def append(self, batch: Any) -> list[int | None]:
+    def append(self, batch: Any, after: int | None = None) -> list[int | None]:
         if self.full:
             raise StoreUnavailable("the disk is full.")
-        return super().append(batch)
+        return super().append(batch, after)
 
 
 def test_what_was_not_kept_is_not_acknowledged_and_not_learned() -> None:

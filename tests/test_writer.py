@@ -27,13 +27,13 @@ class HeldStore(MemoryStore):
         self.sizes: list[int] = []
         self.go, self.started, self.fails = threading.Event(), threading.Event(), False
 
-    def append(self, batch: Any) -> list[int | None]:
+    def append(self, batch: Any, after: int | None = None) -> list[int | None]:
         self.started.set()
         self.go.wait()
         if self.fails:
             raise StoreUnavailable("the disk is full.")
         self.sizes.append(len(batch))
-        return super().append(batch)
+        return super().append(batch, after)
 
 
 def test_entries_that_wait_for_one_commit_share_the_next_one() -> None:

@@ -79,7 +79,7 @@ def run_import(args: argparse.Namespace) -> None:
     from rankloop.eventlog.address import open_store
 
     export.check(args.file)  # before a log is created
-    with closing(open_store(args.log)) as store:
+    with closing(open_store(args.log, exclusive=True)) as store:
         count = export.import_(args.file, store, args.ranker)
     print(f"{count:,} decisions of {args.ranker} are in {args.log}.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rankloop.eventlog.store import LogEntry, Snapshot
+from rankloop.eventlog.store import LogEntry, LogMoved, Snapshot
 
 
 class MemoryStore:
@@ -15,8 +15,10 @@ class MemoryStore:
         self._keys: dict[tuple[str, str, str], int] = {}
         self._snapshots: dict[str, Snapshot] = {}
 
-    def append(self, batch: Sequence[tuple[str, LogEntry]]) -> list[int | None]:
+    def append(self, batch: Sequence[tuple[str, LogEntry]], after: int | None = None) -> list[int | None]:
         """Append entries in order."""
+        if after is not None and after != len(self._entries):
+            raise LogMoved("in memory", after, len(self._entries))
         positions: list[int | None] = []
         for ranker, entry in batch:
             key = (ranker, entry.kind, entry.key)
@@ -28,6 +30,10 @@ class MemoryStore:
             self._keys[key] = position
             positions.append(position)
         return positions
+
+    def last_position(self) -> int:
+        """Return the number of entries."""
+        return len(self._entries)
 
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
         """Return the entries of a ranker after a position."""

@@ -17,7 +17,7 @@ from rankloop.eventlog.postgres_connection import (
     first_line,
     psycopg_modules,
 )
-from rankloop.eventlog.store import LogEntry, Snapshot, StoreUnavailable
+from rankloop.eventlog.store import ClaimLost, LogEntry, LogMoved, Snapshot, StoreUnavailable
 from rankloop.eventlog.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ RANKERS = """
     SELECT ranker FROM name WHERE ranker IS NOT NULL
 """
 """Steps from each name to the next one in the index, without reading the entries in between."""
+LAST = "SELECT coalesce(max(position), 0) FROM log"
 COPY = "COPY log (position, ranker, kind, key, subject, time, body) FROM STDIN (FORMAT BINARY)"
 TYPES = ("int8", "text", "text", "text", "text", "float8", "bytea")
 Row = tuple[int, str, str, str, str, float, bytes]  # in the order of the columns of COPY
@@ -117,25 +118,27 @@ class PostgresStore:
 
     # Writing
 
-    def append(self, batch: Sequence[tuple[str, LogEntry]]) -> list[int | None]:
-        """Copy entries into the log in one transaction."""
+    def append(self, batch: Sequence[tuple[str, LogEntry]], after: int | None = None) -> list[int | None]:
+        """Copy entries into the log in one transaction, which also checks where the log ends."""
         with self._writing, self._explained("written"):
-            self._resolve_unconfirmed()
+            self._resolve_unconfirmed(after)
             try:
-                connection, positions, rows = self._prepare(batch)
+                connection, positions, rows = self._prepare(batch, after)
             except (self._pg.OperationalError, self._pg.InterfaceError):
                 # The connection may have died while it was idle.
-                connection, positions, rows = self._prepare(batch)
+                connection, positions, rows = self._prepare(batch, after)
             self._commit(connection, rows)
             return positions
 
     def _prepare(
-        self, batch: Sequence[tuple[str, LogEntry]]
+        self, batch: Sequence[tuple[str, LogEntry]], after: int | None
     ) -> tuple[Connection[TupleRow], list[int | None], list[Row]]:
         """Do everything but the commit; a failure closes the connection, which rolls the transaction back."""
         connection = self._writer.get()
         with self._writer.dropped_on_error():
             last, existing = self._begin(connection, batch)
+            if after is not None and last != after:
+                raise LogMoved(self.name, after, last)
             positions, rows = _assign_positions(batch, last, existing)
             if rows:
                 with connection.cursor() as cursor, cursor.copy(COPY) as copy:
@@ -151,7 +154,7 @@ class PostgresStore:
         with connection.pipeline():  # one round trip for all four
             connection.execute(BEGIN)
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (APPEND_LOCK,))
-            last = connection.execute("SELECT coalesce(max(position), 0) FROM log")
+            last = connection.execute(LAST)
             existing = connection.execute(EXISTING, columns)
         (position,) = last.fetchone() or (0,)
         return position, {keyed[n - 1][0] for (n,) in existing.fetchall()}
@@ -176,19 +179,26 @@ class PostgresStore:
             try:
                 with self._writer.locked() as connection:
                     return _has_rows(connection, rows)
-            except self._pg.Error:
+            except (self._pg.Error, ClaimLost):  # the server may still have to notice that the connection is lost
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(RETRY_SECONDS)
 
-    def _resolve_unconfirmed(self) -> None:
-        """Delete the entries of an append that was reported as failed, before anything else happens."""
-        if self._unconfirmed is not None:
-            rows = self._unconfirmed
-            with self._writer.locked() as connection:
-                if _has_rows(connection, rows):
-                    connection.execute("DELETE FROM log WHERE position BETWEEN %s AND %s", (rows[0][0], rows[-1][0]))
-            self._unconfirmed = None
+    def _resolve_unconfirmed(self, after: int | None = None) -> None:
+        """Delete the entries of an append that was reported as failed, before anything else happens.
+
+        If another process has written after them, it has applied them: they stay, and `LogMoved` is raised.
+        """
+        if self._unconfirmed is None:
+            return
+        first, end = self._unconfirmed[0][0], self._unconfirmed[-1][0]
+        with self._writer.locked() as connection:
+            if _has_rows(connection, self._unconfirmed):
+                (last,) = connection.execute(LAST).fetchone() or (0,)
+                if last != end:
+                    raise LogMoved(self.name, first - 1 if after is None else after, last)
+                connection.execute("DELETE FROM log WHERE position BETWEEN %s AND %s", (first, end))
+        self._unconfirmed = None
 
     def save_snapshot(self, ranker: str, snapshot: Snapshot) -> None:
         """Replace the snapshot of a ranker."""
@@ -200,6 +210,12 @@ class PostgresStore:
             )
 
     # Reading
+
+    def last_position(self) -> int:
+        """Return the position of the last entry."""
+        with self._reader("read") as connection:
+            (last,) = connection.execute(LAST).fetchone() or (0,)
+        return int(last)
 
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
         """Yield entries page by page: little memory on both sides, and no transaction stays open."""

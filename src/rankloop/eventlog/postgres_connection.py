@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from rankloop.errors import InvalidInput, MissingExtra
-from rankloop.eventlog.store import StoreUnavailable
+from rankloop.eventlog.store import ClaimLost, StoreUnavailable
 from rankloop.eventlog.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class WriteConnection:
         self._pg, self._info, self._name, self._watchdog = pg, info, name, watchdog
         self.timeout_seconds, self._exclusive = timeout_seconds, exclusive
         self._connection: Connection[TupleRow] | None = None
-        self._closed = False
+        self._closed = self._claimed = False  # whether it has claimed the log once
 
     def get(self) -> Connection[TupleRow]:
         """Return the connection, a new one if the last one was lost."""
@@ -108,7 +108,9 @@ class WriteConnection:
         """Hold the log for as long as the connection lasts."""
         (claimed,) = connection.execute("SELECT pg_try_advisory_lock(%s)", (SERVING_LOCK,)).fetchone() or (False,)
         if not claimed:
-            raise StoreUnavailable(f"the log {self._name} is being served by another process.")
+            error = ClaimLost if self._claimed else StoreUnavailable
+            raise error(f"the log {self._name} is being served by another process.")
+        self._claimed = True
 
     def _release(self, connection: Connection[TupleRow]) -> None:
         """Let the next process serve at once: the server frees a lock only some time after the connection ends."""

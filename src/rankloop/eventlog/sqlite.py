@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from rankloop.eventlog.format_history import RENAME_KINDS
-from rankloop.eventlog.process_lock import lock_log
-from rankloop.eventlog.store import LogEntry, Snapshot, StoreUnavailable
+from rankloop.eventlog.process_lock import ProcessLock
+from rankloop.eventlog.store import LogEntry, LogMoved, Snapshot, StoreUnavailable
 from rankloop.eventlog.wal_checkpoints import CHECKPOINT, WalCheckpoints
 
 MIGRATIONS = (
@@ -57,6 +57,7 @@ RANKERS = """
     SELECT ranker FROM name WHERE ranker IS NOT NULL
 """
 """Steps from each name to the next one in the index, without reading the entries in between."""
+LAST = "SELECT coalesce(max(position), 0) FROM log"
 OF_KIND = "ranker = ? AND kind = ? AND key <> '' ORDER BY +position"  # the sign: by the index of keys, then sorted
 NEWEST = "SELECT position, ranker, kind, key FROM log WHERE position <= ? ORDER BY position DESC LIMIT ?"
 PAGE_ENTRIES = 2000
@@ -83,9 +84,7 @@ class SqliteStore:
     def __init__(self, path: str | Path, *, exclusive: bool = False) -> None:
         self.path = Path(path)
         with ExitStack() as resources:
-            lock = lock_log(self.path) if exclusive else None
-            if lock is not None:
-                resources.callback(lock.close)
+            self._lock = resources.enter_context(ProcessLock(self.path)) if exclusive else None
             try:
                 self._writer = resources.enter_context(closing(_connect(self.path)))
                 _migrate(self._writer, self.path, locked=exclusive)
@@ -101,16 +100,20 @@ class SqliteStore:
         with self._writing:
             self._writer.execute(CHECKPOINT).fetchone()
 
-    def append(self, batch: Sequence[tuple[str, LogEntry]]) -> list[int | None]:
-        """Insert entries in one statement, which is one transaction.
+    def append(self, batch: Sequence[tuple[str, LogEntry]], after: int | None = None) -> list[int | None]:
+        """Insert entries in one statement, which is one transaction and also checks where the log ends.
 
         A statement releases the GIL once; one statement for each entry would wait for busy threads each time.
         """
-        if not batch:
-            return []
+        values: list[str | float | bytes | None]
         values = [value for ranker, entry in batch for value in (ranker, *entry[:-1])]
         with self._writing, _explained("written", self.path):
-            done = self._writer.execute(_insert(len(batch)), values)
+            if not batch:
+                self._confirm(after)
+                return []
+            done = self._writer.execute(_insert(len(batch)), [*values, after, after])
+            if after is not None and done.rowcount == 0:  # all entries are duplicates, or the log has moved
+                self._require_end(after)
             self._wal_bytes += PAGE_BYTES * (CHANGED_PAGES + len(batch)) + sum([len(entry.body) for _, entry in batch])
             if self._wal_bytes >= MAX_WAL_BYTES:
                 self._wal_bytes = 0
@@ -119,6 +122,24 @@ class SqliteStore:
             if new == len(batch):
                 return list(range(last - new + 1, last + 1))
             return _positions(batch, self._writer.execute(NEWEST, (last, new)).fetchall()[::-1] if new else [])
+
+    def _confirm(self, after: int | None) -> None:
+        """Check that this process may write and that the log ends at a position."""
+        if self._lock is not None:
+            self._lock.confirm()
+        if after is not None:
+            self._require_end(after)
+
+    def _require_end(self, after: int) -> None:
+        (last,) = self._writer.execute(LAST).fetchone()
+        if last != after:
+            raise LogMoved(self.path.name, after, last)
+
+    def last_position(self) -> int:
+        """Return the position of the last entry."""
+        with self._reading, _explained("read", self.path):
+            (last,) = self._reader.execute(LAST).fetchone()
+        return int(last)
 
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
         """Yield entries page by page, so that a long log needs little memory."""
@@ -179,7 +200,8 @@ class SqliteStore:
 @lru_cache(MAX_PREPARED_STATEMENTS)
 def _insert(rows: int) -> str:
     values = ",".join(["(?,?,?,?,?,?)"] * rows)
-    return f"INSERT OR IGNORE INTO log ({INSERTED}) VALUES {values}"  # noqa: S608, made of literals of this module
+    # Made of literals of this module.
+    return f"INSERT OR IGNORE INTO log ({INSERTED}) SELECT * FROM (VALUES {values}) WHERE ? IS NULL OR ? = ({LAST})"  # noqa: S608
 
 
 def _positions(batch: Sequence[tuple[str, LogEntry]], new: list[tuple[int, str, str, str]]) -> list[int | None]:
@@ -222,8 +244,8 @@ def _migrate(connection: sqlite3.Connection, path: Path, *, locked: bool) -> Non
             return
         if version > len(MIGRATIONS):
             raise StoreUnavailable(f"{path} was written by a newer rankloop (layout {version}); update to open it.")
-        if version and not locked and (lock := lock_log(path)) is not None:
-            resources.callback(lock.close)
+        if version and not locked:
+            resources.enter_context(ProcessLock(path))
         for script in MIGRATIONS[version:]:
             for statement in script.split(";"):
                 connection.execute(statement)

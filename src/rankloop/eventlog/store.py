@@ -13,6 +13,20 @@ class StoreUnavailable(Unavailable):
     """The log cannot be written or read now; a write that failed stored nothing."""
 
 
+class ClaimLost(StoreUnavailable):
+    """Another process serves the log at the moment: this one may not write, and its state may be out of date."""
+
+
+class LogMoved(StoreUnavailable):
+    """Another process has written to the log, so that the state of this one is out of date for good."""
+
+    def __init__(self, log: str, applied: int, last: int) -> None:
+        super().__init__(
+            f"another process has written to the log {log}: it ends at position {last}, and this process has applied "
+            f"it up to {applied}. Nothing was written; restart this process to go on from the end of the log."
+        )
+
+
 class LogEntry(NamedTuple):
     """One event of a ranker, as it is stored."""
 
@@ -35,12 +49,20 @@ class Snapshot:
 class Store(Protocol):
     """Append-only logs of rankers by name, and their snapshots."""
 
-    def append(self, batch: Sequence[tuple[str, LogEntry]]) -> list[int | None]:
+    def append(self, batch: Sequence[tuple[str, LogEntry]], after: int | None = None) -> list[int | None]:
         """Store entries of rankers, all or none; they survive a crash once this returns.
+
+        Args:
+            batch: the entries; an empty batch only checks that an append would be accepted.
+            after: position at which the log must end, checked in the same transaction, else `LogMoved`; None appends
+                wherever the log ends.
 
         Returns:
             The position of each entry, or None for a duplicate: the log already has an entry of this kind and key.
         """
+
+    def last_position(self) -> int:
+        """Return the position of the last entry of all rankers, 0 if the log is empty."""
 
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
         """Yield all entries of a ranker after a position, in order."""

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from rankloop.eventlog.store import LogEntry, Store, StoreUnavailable
+from rankloop.eventlog.store import ClaimLost, LogEntry, LogMoved, Store, StoreUnavailable
 
 MAX_BATCH_ENTRIES = 512
 """Entries of one commit."""
@@ -109,8 +109,12 @@ class Writer:
     next entry that has one, or when the batch window ends. If the log cannot be written, every waiter gets the error;
     entries without a waiter stay at the head of the queue and are written again.
 
+    Every append demands that the log ends where this writer's last append ended, so that entries are only added to
+    events that were applied here. While another process holds the claim to the log, the writer refuses entries and
+    tries to claim the log again; after another process has written, it refuses everything for good.
+
     Args:
-        store: the log.
+        store: the log. A state is read from it after the writer was created, so that no event is missed in between.
         queue_limit: upper limit of the entries that wait for their commit.
     """
 
@@ -118,6 +122,9 @@ class Writer:
         self.store, self._limit = store, queue_limit
         self._queue: deque[_Submission] = deque()
         self._waited_for = 0  # entries of the queue that have a waiter
+        self._last = store.last_position()  # of the log, as far as it is applied here
+        self._moved = False  # another process has written to the log
+        self.refusal: StoreUnavailable | None = None  # why entries are refused: another process serves the log
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
         self._idle = False  # the thread sleeps until an entry comes
@@ -160,11 +167,18 @@ class Writer:
         """Queue an entry without a waiter."""
         self._enqueue(_Submission(ranker, entry, event, apply, None, None))
 
-    def flush(self) -> None:
-        """Wait until everything submitted so far is committed and applied."""
+    def barrier(self) -> Commit[None]:
+        """Return a commit that is done when everything submitted so far is committed and applied.
+
+        It fails if the log cannot be written now, or if another process serves it.
+        """
         barrier: Commit[None] = Commit(self._wakeups)
         self._enqueue(_Submission("", None, None, _no_results, None, barrier))
-        barrier.result()
+        return barrier
+
+    def flush(self) -> None:
+        """Wait until everything submitted so far is committed and applied."""
+        self.barrier().result()
 
     def close(self) -> None:
         """Write what is queued, then stop."""
@@ -177,6 +191,8 @@ class Writer:
         with self._changed:
             if self._closed:
                 raise StoreUnavailable("the log is closed.")
+            if self.refusal is not None:
+                raise self.refusal
             if one.entry is not None and len(self._queue) >= self._limit:
                 raise StoreUnavailable(f"{self._limit} entries wait for their commit, which is the limit; try again.")
             self._queue.append(one)
@@ -187,15 +203,17 @@ class Writer:
 
     def _run(self) -> None:
         delay = BATCH_WINDOW_SECONDS
-        while batch := self._next_batch(delay):
+        while (batch := self._next_batch(delay)) or (self.refusal is not None and not self._closed):
             delay = BATCH_WINDOW_SECONDS if self._write(batch) else RETRY_SECONDS
+            if self._moved:
+                break
 
     def _next_batch(self, delay: float) -> list[_Submission]:
-        """Wait for entries and take a batch; empty when the writer is closed and has nothing left."""
+        """Wait for entries and take a batch; empty when the writer is closed and has nothing left, or refuses."""
         with self._changed:
             # The window comes first: entries without a waiter need not wake a thread that has just been busy.
             self._changed.wait_for(lambda: self._waited_for or self._closed, delay)
-            if not self._queue:
+            if not self._queue and self.refusal is None:
                 self._idle = True
                 self._changed.wait_for(lambda: self._queue or self._closed)
                 self._idle = False
@@ -207,10 +225,22 @@ class Writer:
     def _write(self, batch: list[_Submission]) -> bool:
         """Commit and apply a batch, then wake its waiters; False if the log could not be written."""
         try:
-            positions = iter(self.store.append([(one.ranker, one.entry) for one in batch if one.entry is not None]))
+            entries = [(one.ranker, one.entry) for one in batch if one.entry is not None]
+            stored = self.store.append(entries, self._last)
+        except ClaimLost as error:
+            self._fail(batch, error, refusal=error)
+            return False
+        except LogMoved as error:
+            log.error("%s", error)
+            self._moved = True
+            self._fail(batch, error, refusal=error)
+            return False
         except Exception as error:
             self._fail(batch, error)
             return False
+        self.refusal = None
+        self._last = next((position for position in reversed(stored) if position is not None), self._last)
+        positions = iter(stored)
         committed = [(one, None if one.entry is None else next(positions)) for one in batch]
         new = ((one, position) for one, position in committed if position is not None)
         for apply, group in groupby(new, key=lambda pair: pair[0].apply):
@@ -221,17 +251,18 @@ class Writer:
         self._wakeups.send()
         return True
 
-    def _fail(self, batch: list[_Submission], error: Exception) -> None:
-        """Fail every waiter of the batch and of the queue; keep the other entries unless the writer is closed."""
+    def _fail(self, batch: list[_Submission], error: Exception, refusal: StoreUnavailable | None = None) -> None:
+        """Fail every waiter of the batch and of the queue; keep the other entries unless the writer is at its end."""
         with self._changed:
+            self.refusal = refusal or self.refusal
             everything = [*batch, *self._queue]
             self._queue.clear()
             self._waited_for = 0
             kept = [one for one in everything if one.commit is None]
-            if not self._closed:
+            if not (self._closed or self._moved):
                 self._queue.extend(kept)
             elif kept:
-                log.error("%d entries could not be written before the writer closed: %s", len(kept), error)
+                log.error("%d decisions that were answered could not be written to the log: %s", len(kept), error)
         for one in everything:
             if one.commit is not None:
                 one.commit.set_exception(error)

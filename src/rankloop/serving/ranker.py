@@ -6,6 +6,7 @@ import secrets
 import threading
 import time as clocks
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, cast
 
@@ -17,30 +18,27 @@ from rankloop.eventlog.events import (
     CannotReplay,
     DecisionMade,
     FeedbackReceived,
-    GuardrailReset,
-    GuardrailTripped,
     ItemsPut,
     ItemsRemoved,
     LogEvent,
-    WindowClosed,
     Withdrawn,
     decode_as,
 )
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import FeedbackEvent, Item, ItemFields, Quarantine, RankRequest, Receipt
 from rankloop.schema.service_settings import ServiceLimits
-from rankloop.serving import guardrail, idempotency, rank_request, snapshots
+from rankloop.serving import idempotency, rank_request, snapshots
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.configuration import ConfigurableRanker
 from rankloop.serving.decide import DecisionRng, Stamp, decide
 from rankloop.serving.item_table import check_item, check_prior
+from rankloop.serving.maintenance import MaintainedRanker
 from rankloop.serving.ranking import Ranking
 from rankloop.types import EMPTY, FloatArray
 
 Clock = Callable[[], float]
 
 
-class Ranker(ConfigurableRanker):
+class Ranker(MaintainedRanker):
     """One ranker: its items, learners, open decisions and log. Any thread may call it.
 
     Every change is committed to the log first and applied afterwards, in one order: the state is a function of the
@@ -72,18 +70,31 @@ class Ranker(ConfigurableRanker):
         self._rng = DecisionRng()
         self._uncommitted = {}
         self._idempotent = idempotency.IdempotentDecisions()
-        self._replica = snapshots.start(config, self.store, name)
+        # Created before the state is read: an event of another process in between is noticed at the first append.
+        self._writer = Writer(self.store) if writer is None else writer
         self._challenger = None
         self.quarantine: Quarantine | None = None  # the position and the reason, if it is quarantined
-        self._number = self._replica.decided  # of the last decision, which may be uncommitted
         self._configuring = threading.Lock()
-        self._writer = Writer(self.store) if writer is None else writer
-        self._configure(config, by, after)
+        with ExitStack() as on_error:
+            if self._owns_writer:
+                on_error.callback(self._writer.close)
+            self._replica = snapshots.start(config, self.store, name)
+            self._number = self._replica.decided  # of the last decision, which may be uncommitted
+            self._configure(config, by, after)
+            on_error.pop_all()
 
     @classmethod
     def open(cls, path: str | Path, config: RankerConfig, *, name: str = "ranker", clock: Clock = clocks.time) -> Self:
-        """Open a ranker whose log is an SQLite file, in the state of the log's last event."""
-        return cls(config, name=name, store=SqliteStore(path), clock=clock)
+        """Open a ranker whose log is an SQLite file, in the state of the log's last event.
+
+        The file is locked until `close`: a log that another ranker or the service has open is refused.
+        """
+        with ExitStack() as on_error:
+            store = SqliteStore(path, exclusive=True)
+            on_error.callback(store.close)
+            ranker = cls(config, name=name, store=store, clock=clock)
+            on_error.pop_all()
+        return ranker
 
     # Items
 
@@ -297,34 +308,6 @@ class Ranker(ConfigurableRanker):
             raise UnknownDecision(f"decision {id!r} was excluded from the log.")
         return decode_as(DecisionMade, entry)
 
-    # Scheduled work
-
-    def tick(self) -> int:
-        """Close the feedback windows that have ended and evaluate the guardrail; return the number of windows."""
-        if self.quarantine is not None:
-            return 0
-        now = self._clock()
-        with self._lock:
-            # Uncommitted decisions are in the log before the event that closes them.
-            due = self._replica.open_decisions.due(now, self._uncommitted.values())
-            tripped = self._guardrail_reason()
-        if due:
-            self._submit(WindowClosed(now, due)).result()
-        if tripped is not None:
-            self._submit(GuardrailTripped(now, tripped)).result()
-        return len(due)
-
-    def _guardrail_reason(self) -> str | None:
-        """Return why the guardrail trips now, if it does."""
-        rule, (treatment, control) = self._replica.config.guardrail, self._replica.guardrail_counts
-        if rule is None or self._replica.guardrail_tripped is not None:
-            return None
-        return guardrail.reason(rule, treatment, control) if guardrail.trips(rule, treatment, control) else None
-
-    def reset_guardrail(self, why: str = "by hand") -> None:
-        """Let the policy decide again after the guardrail was tripped."""
-        self._submit(GuardrailReset(self._clock(), why)).result()
-
     # Log and state
 
     def _require_serving(self) -> None:
@@ -365,17 +348,6 @@ class Ranker(ConfigurableRanker):
     def flush(self) -> None:
         """Wait until all decisions are in the log."""
         self._writer.flush()
-
-    def snapshot(self) -> int:
-        """Save the state, so that the next start replays only the rest of the log; return its log position."""
-        with self._lock:
-            self._require_serving()
-            copy = snapshots.take(self._replica)
-            challenger = None if self._challenger is None else snapshots.take(self._challenger)
-        self.store.save_snapshot(self.name, snapshots.packed(copy))
-        if challenger is not None:
-            self.store.save_snapshot(snapshots.name_of(self.name, challenger=True), snapshots.packed(challenger))
-        return copy.position
 
     def close(self) -> None:
         """Write what is queued and release the log."""
