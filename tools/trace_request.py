@@ -12,6 +12,7 @@ import inspect
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
@@ -153,12 +154,13 @@ async def _traced(app: FastAPI, policy: str, recorder: Recorder) -> tuple[Walk, 
         features = _put_ranker(service, policy)
         items = [{"id": f"item-{at}"} | features for at in range(20)]
         service.rankers.put_items("traced", items)
+        ranker, now = service.rankers.find("traced").ranker, time.time()
+        ranker._clock = lambda: now  # the first decision of a minute starts another row of counters
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             for _ in range(WARM_UP_VISITS):
                 decision = (await client.post(f"{RANKER}/rank", json={"k": 3})).json()["decision"]
                 await client.post(f"{RANKER}/feedback", json={"decision": decision, "clicked": [0]})
-            ranker = service.rankers.find("traced").ranker
             await _settle(ranker)
             ranked = await recorder.trace(Walk("rank"), client, {"k": 3}, ranker)
             decision = (await client.post(f"{RANKER}/rank", json={"k": 3})).json()["decision"]
