@@ -26,8 +26,9 @@ LONG := $(BIN)/python -m pytest -q --log-cli-level=INFO  # prints the numbers th
 kills: $(READY)  ## Kill the process with SIGKILL, 200 times in process and 50 times over HTTP (minutes)
 	RANKLOOP_KILLS=200 RANKLOOP_HTTP_KILLS=50 $(LONG) tests/test_crash.py tests/test_faults.py -k killed
 
-faults: $(READY)  ## Stop the database, fill the disk and tear the log, 20 times each (minutes)
+faults: $(READY)  ## Stop the database, fill the disk and tear the log, 20 times each; simulate 10,000 schedules of faults (minutes)
 	RANKLOOP_FAULTS=20 $(LONG) tests/test_faults.py -k "not killed"
+	RANKLOOP_SCHEDULES=10000 $(BIN)/python -m pytest -n auto -q tests/test_fault_simulation.py
 
 fuzz: $(READY)  ## Send requests generated from the OpenAPI document (up to ten minutes)
 	RANKLOOP_FUZZ=600 $(LONG) tests/test_service_fuzz.py

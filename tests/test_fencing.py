@@ -327,3 +327,18 @@ def test_entries_of_a_failed_append_stay_if_another_process_has_applied_them(
     assert read(second) == [(1, "a"), (2, "b")]
     first.close()
     second.close()
+
+
+@pytest.mark.slow
+def test_a_position_that_is_used_again_is_not_mistaken_for_the_entry_that_was_applied(database: str) -> None:  # noqa: F811
+    """The entry of a failed append was read by another process, then deleted, and its position used again."""
+    first, second = PostgresStore(database), PostgresStore(database)
+    first.append([("r", entry("in doubt"))])
+    assert second.last_position() == 1
+    first._unconfirmed, first._end = [(1, "r", "kind", "in doubt", "", 0.0, b"")], (0, "", "", 0.0)  # not answered
+    assert first.append([("r", entry("another"))], 0) == [1]
+    with pytest.raises(LogMoved):
+        second.append([("r", entry("stale"))], 1)
+    assert read(first) == [(1, "another")]
+    first.close()
+    second.close()

@@ -70,9 +70,12 @@ RANKERS = """
     SELECT ranker FROM name WHERE ranker IS NOT NULL
 """
 """Steps from each name to the next one in the index, without reading the entries in between."""
-LAST = "SELECT coalesce(max(position), 0) FROM log"
+LAST = "SELECT position, kind, key, time FROM log ORDER BY position DESC LIMIT 1"
+EMPTY_LOG = (0, "", "", 0.0)
 COPY = "COPY log (position, ranker, kind, key, subject, time, body) FROM STDIN (FORMAT BINARY)"
 TYPES = ("int8", "text", "text", "text", "text", "float8", "bytea")
+End = tuple[int, str, str, float]
+"""Position, kind, key and time of the last entry."""
 Row = tuple[int, str, str, str, str, float, bytes]  # in the order of the columns of COPY
 
 
@@ -97,6 +100,7 @@ class PostgresStore:
         self._writer = WriteConnection(
             self._pg, self._info, self.name, self._watchdog, timeout_seconds=timeout_seconds, exclusive=exclusive
         )
+        self._end: End | None = None  # the last entry that this process knows
         self._unconfirmed: list[Row] | None = None  # rows of an append that failed but may have been stored
         try:
             with self._explained("opened"):
@@ -128,6 +132,9 @@ class PostgresStore:
                 # The connection may have died while it was idle.
                 connection, positions, rows = self._prepare(batch, after)
             self._commit(connection, rows)
+            if rows:
+                position, _, kind, key, _, time, _ = rows[-1]
+                self._end = (position, kind, key, time)
             return positions
 
     def _prepare(
@@ -137,9 +144,9 @@ class PostgresStore:
         connection = self._writer.get()
         with self._writer.dropped_on_error():
             last, existing = self._begin(connection, batch)
-            if after is not None and last != after:
-                raise LogMoved(self.name, after, last)
-            positions, rows = _assign_positions(batch, last, existing)
+            if after is not None and (last[0] != after or last != (self._end or last)):
+                raise LogMoved(self.name, after, last[0])
+            positions, rows = _assign_positions(batch, last[0], existing)
             if rows:
                 with connection.cursor() as cursor, cursor.copy(COPY) as copy:
                     copy.set_types(TYPES)
@@ -147,8 +154,8 @@ class PostgresStore:
                         copy.write_row(row)
         return connection, positions, rows
 
-    def _begin(self, connection: Connection[TupleRow], batch: Sequence[tuple[str, LogEntry]]) -> tuple[int, set[int]]:
-        """Lock the log; return its last position, and the indices of the entries of the batch that it already has."""
+    def _begin(self, connection: Connection[TupleRow], batch: Sequence[tuple[str, LogEntry]]) -> tuple[End, set[int]]:
+        """Lock the log; return its last entry, and the indices of the entries of the batch that it already has."""
         keyed = [(n, ranker, entry.kind, entry.key) for n, (ranker, entry) in enumerate(batch) if entry.key]
         columns = [[one[c] for one in keyed] for c in (1, 2, 3)]
         with connection.pipeline():  # one round trip for all four
@@ -156,8 +163,7 @@ class PostgresStore:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (APPEND_LOCK,))
             last = connection.execute(LAST)
             existing = connection.execute(EXISTING, columns)
-        (position,) = last.fetchone() or (0,)
-        return position, {keyed[n - 1][0] for (n,) in existing.fetchall()}
+        return last.fetchone() or EMPTY_LOG, {keyed[n - 1][0] for (n,) in existing.fetchall()}
 
     def _commit(self, connection: Connection[TupleRow], rows: list[Row]) -> None:
         """Commit; without an answer, look up whether the commit happened."""
@@ -194,7 +200,7 @@ class PostgresStore:
         first, end = self._unconfirmed[0][0], self._unconfirmed[-1][0]
         with self._writer.locked() as connection:
             if _has_rows(connection, self._unconfirmed):
-                (last,) = connection.execute(LAST).fetchone() or (0,)
+                last, *_ = connection.execute(LAST).fetchone() or EMPTY_LOG
                 if last != end:
                     raise LogMoved(self.name, first - 1 if after is None else after, last)
                 connection.execute("DELETE FROM log WHERE position BETWEEN %s AND %s", (first, end))
@@ -212,10 +218,13 @@ class PostgresStore:
     # Reading
 
     def last_position(self) -> int:
-        """Return the position of the last entry."""
+        """Return the position of the last entry, and demand from now on that a conditional append finds this entry.
+
+        The position is not enough: entries of an append that failed are deleted, and theirs are used again.
+        """
         with self._reader("read") as connection:
-            (last,) = connection.execute(LAST).fetchone() or (0,)
-        return int(last)
+            self._end = connection.execute(LAST).fetchone() or EMPTY_LOG
+        return self._end[0]
 
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
         """Yield entries page by page: little memory on both sides, and no transaction stays open."""

@@ -130,7 +130,13 @@ class Writer:
         self._idle = False  # the thread sleeps until an entry comes
         self._wakeups = _Wakeups()
         self._thread = threading.Thread(target=self._run, name="rankloop-writer", daemon=True)
+        self._start()
+
+    def _start(self) -> None:
         self._thread.start()
+
+    def _new_commit(self) -> Commit[T]:
+        return Commit(self._wakeups)
 
     @property
     def alive(self) -> bool:
@@ -159,7 +165,7 @@ class Writer:
             apply: called after the commit.
             duplicate: called instead if the log has an entry of this kind and key already.
         """
-        commit: Commit[T] = Commit(self._wakeups)
+        commit: Commit[T] = self._new_commit()
         self._enqueue(_Submission(ranker, entry, event, apply, duplicate, commit))
         return commit
 
@@ -172,7 +178,7 @@ class Writer:
 
         It fails if the log cannot be written now, or if another process serves it.
         """
-        barrier: Commit[None] = Commit(self._wakeups)
+        barrier: Commit[None] = self._new_commit()
         self._enqueue(_Submission("", None, None, _no_results, None, barrier))
         return barrier
 
@@ -218,9 +224,12 @@ class Writer:
                 self._changed.wait_for(lambda: self._queue or self._closed)
                 self._idle = False
                 self._changed.wait_for(lambda: self._waited_for or self._closed, delay)
-            batch = [self._queue.popleft() for _ in range(min(MAX_BATCH_ENTRIES, len(self._queue)))]
-            self._waited_for -= sum(one.commit is not None for one in batch)
-            return batch
+            return self._take_batch()
+
+    def _take_batch(self) -> list[_Submission]:
+        batch = [self._queue.popleft() for _ in range(min(MAX_BATCH_ENTRIES, len(self._queue)))]
+        self._waited_for -= sum(one.commit is not None for one in batch)
+        return batch
 
     def _write(self, batch: list[_Submission]) -> bool:
         """Commit and apply a batch, then wake its waiters; False if the log could not be written."""

@@ -304,6 +304,8 @@ class Ranker(MaintainedRanker):
         entry = self.store.find(self.name, DecisionMade.kind, id)
         if entry is None:
             return None
+        if entry.position > self._replica.position:
+            self.flush()  # waits until it is applied here; fails if another process has written it
         if entry.position in self._replica.skipped:
             raise UnknownDecision(f"decision {id!r} was excluded from the log.")
         return decode_as(DecisionMade, entry)

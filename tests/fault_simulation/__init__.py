@@ -1,0 +1,1 @@
+"""Deterministic simulations of engines whose processes, connections, disks and clocks fail."""

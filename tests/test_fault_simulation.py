@@ -1,0 +1,173 @@
+"""Thousands of simulated schedules of faults break no promise, and each old fault that comes back is found."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from fault_simulation.engine import SteppedWriter
+from fault_simulation.model_log import ModelLog, ModelStore
+from fault_simulation.schedule import draw
+from fault_simulation.simulation import Violation, play
+from rankloop.eventlog import MemoryStore, StoreUnavailable
+
+SCHEDULES = int(os.environ.get("RANKLOOP_SCHEDULES", "500"))
+PARTS = 10
+"""The schedules are played in parts, so that several processes can share them."""
+MAX_SCHEDULES = 1000
+"""A fault must be found within so many schedules."""
+KEPT = (82, 367, 2258)
+"""Seeds that once broke a promise: feedback to a process that did not know the list's items; an entry that was deleted
+after another process had read it; an append in doubt whose process lost the claim."""
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Simulated faults are not news."""
+    caplog.set_level(logging.CRITICAL, logger="rankloop")
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_schedule_breaks_a_promise(part: int) -> None:
+    for seed in range(part, SCHEDULES, PARTS):
+        play(draw(seed))
+
+
+@pytest.mark.parametrize("seed", KEPT)
+def test_schedules_that_once_broke_a_promise(seed: int) -> None:
+    play(draw(seed))
+
+
+def test_a_schedule_follows_from_its_seed() -> None:
+    assert draw(7) == draw(7)
+    assert draw(7) != draw(8)
+
+
+# Faults that came back
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+
+
+def unconditional_appends(patch: pytest.MonkeyPatch) -> None:
+    """A writer appends wherever the log ends."""
+    append = ModelStore.append
+    patch.setattr(ModelStore, "append", lambda self, batch, after=None: append(self, batch))
+
+
+def entries_deleted_after_others_read_them(patch: pytest.MonkeyPatch) -> None:
+    """The entries of a failed append are deleted although another process has written after them."""
+
+    def resolve(self: ModelStore) -> None:
+        if self.unconfirmed:
+            self._log.cut(self.unconfirmed[0].position - 1)
+            self.unconfirmed = []
+
+    patch.setattr(ModelStore, "_resolve", resolve)
+
+
+def refused_entries_kept(patch: pytest.MonkeyPatch) -> None:
+    """Entries whose callers got an error are written later all the same."""
+    fail = SteppedWriter._fail
+
+    def keep(self: SteppedWriter, batch: list[Any], error: Exception, refusal: StoreUnavailable | None = None) -> None:
+        fail(self, batch, error, refusal)
+        self._queue.extend(one._replace(commit=None) for one in batch if one.commit is not None)
+
+    patch.setattr(SteppedWriter, "_fail", keep)
+
+
+def answered_decisions_dropped(patch: pytest.MonkeyPatch) -> None:
+    """Decisions that were answered before their commit are not written again after a failure."""
+    fail = SteppedWriter._fail
+
+    def drop(self: SteppedWriter, batch: list[Any], error: Exception, refusal: StoreUnavailable | None = None) -> None:
+        fail(self, batch, error, refusal)
+        self._queue.clear()
+
+    patch.setattr(SteppedWriter, "_fail", drop)
+
+
+def acknowledged_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """Callers are answered before their entries are stored."""
+    write = SteppedWriter._write
+
+    def early(self: SteppedWriter, batch: list[Any]) -> bool:
+        feedback = [one for one in batch if one.commit is not None and one.entry and one.entry.kind == "feedback"]
+        for one in feedback:
+            one.commit.set_result(None)
+        return write(self, [one._replace(commit=None) if one in feedback else one for one in batch])
+
+    patch.setattr(SteppedWriter, "_write", early)
+
+
+def applied_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """Events are applied although they could not be stored."""
+    write = SteppedWriter._write
+
+    def early(self: SteppedWriter, batch: list[Any]) -> bool:
+        at = self._last
+        for one in batch:
+            if one.entry is not None:
+                at += 1
+                one.apply([(at, one.event)])
+        return write(self, [one._replace(apply=_applied) for one in batch])
+
+    patch.setattr(SteppedWriter, "_write", early)
+
+
+def _applied(committed: Sequence[tuple[int, object]]) -> list[None]:
+    return [None for _ in committed]
+
+
+def duplicates_stored(patch: pytest.MonkeyPatch) -> None:
+    """An event that is reported twice is stored twice."""
+    append = MemoryStore.append
+
+    def forgetful(self: ModelLog, batch: Any, after: int | None = None) -> list[int | None]:
+        for ranker, entry in batch:
+            if entry.kind == "feedback":
+                self._keys.pop((ranker, entry.kind, entry.key), None)
+        return append(self, batch, after)
+
+    patch.setattr(ModelLog, "append", forgetful)
+
+
+def snapshots_ahead_of_their_state(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot claims a position whose events are not in it."""
+    from rankloop.serving import snapshots
+
+    packed = snapshots.packed
+    patch.setattr(snapshots, "packed", lambda copy: _ahead(packed(copy)))
+
+
+def _ahead(snapshot: Any) -> Any:
+    return type(snapshot)(snapshot.position + 1, snapshot.body)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    unconditional_appends,
+    entries_deleted_after_others_read_them,
+    refused_entries_kept,
+    answered_decisions_dropped,
+    acknowledged_before_the_commit,
+    applied_before_the_commit,
+    duplicates_stored,
+    snapshots_ahead_of_their_state,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.__name__)
+def test_a_fault_that_comes_back_is_found(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    with pytest.raises(Violation):
+        _play_all(MAX_SCHEDULES)
+
+
+def _play_all(schedules: int) -> None:
+    for seed in range(schedules):
+        play(draw(seed))
