@@ -184,6 +184,15 @@ def test_reading_continues_during_writes(opened: Opened, monkeypatch: pytest.Mon
     assert seen == sorted(set(seen))
 
 
+def test_entries_are_counted_by_ranker_after_a_position(opened: Opened) -> None:
+    store = opened()
+    assert store.count("r") == 0
+    store.append([("r" if i % 3 else "s", entry(f"{i}")) for i in range(10)])
+    for ranker in ("r", "s", "none"):
+        for after in range(12):
+            assert store.count(ranker, after) == len(read(store, ranker, after))
+
+
 def test_the_newest_snapshot_is_kept_by_ranker(opened: Opened) -> None:
     store = opened()
     assert store.load_snapshot("r") is None

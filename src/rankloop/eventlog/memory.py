@@ -33,6 +33,10 @@ class MemoryStore:
         """Return the entries of a ranker after a position."""
         return (entry for name, entry in self._entries[after:] if name == ranker)
 
+    def count(self, ranker: str, after: int = 0) -> int:
+        """Return the number of entries of a ranker after a position."""
+        return sum(1 for _ in self.read(ranker, after))
+
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
         """Return the entry of a key."""
         position = self._keys.get((ranker, kind, key))

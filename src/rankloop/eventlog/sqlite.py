@@ -59,6 +59,7 @@ RANKERS = """
 """Steps from each name to the next one in the index, without reading the entries in between."""
 OF_KIND = "ranker = ? AND kind = ? AND key <> '' ORDER BY +position"  # the sign: by the index of keys, then sorted
 NEWEST = "SELECT position, ranker, kind, key FROM log WHERE position <= ? ORDER BY position DESC LIMIT ?"
+COUNT = "SELECT count(*) FROM log WHERE ranker = ? AND position > ?"
 PAGE_ENTRIES = 2000
 """Entries that a read fetches at once."""
 PAGE_BYTES, CHANGED_PAGES = 4096, 4
@@ -128,6 +129,12 @@ class SqliteStore:
             if len(rows) < PAGE_ENTRIES:
                 return
             after = rows[-1].position
+
+    def count(self, ranker: str, after: int = 0) -> int:
+        """Return the number of entries of a ranker after a position, counted in the index of rankers."""
+        with self._reading, _explained("read", self.path):
+            (entries,) = self._reader.execute(COUNT, (ranker, after)).fetchone()
+        return int(entries)
 
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
         """Return the entry of a key."""

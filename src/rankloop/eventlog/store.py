@@ -45,6 +45,9 @@ class Store(Protocol):
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
         """Yield all entries of a ranker after a position, in order."""
 
+    def count(self, ranker: str, after: int = 0) -> int:
+        """Return the number of entries of a ranker after a position."""
+
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
         """Return the entry of a key, or None."""
 
