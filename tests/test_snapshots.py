@@ -238,7 +238,7 @@ def test_a_new_version_of_the_package_uses_the_snapshot(
 
 
 def test_a_new_setting_with_a_default_leaves_the_snapshot_usable(log: MemoryStore, good: Snapshot) -> None:
-    header, _ = snapshots.unpacked(good)
+    header: Any = snapshots.unpacked(good)[0]
     assert "objective" in header["learning"]
     older = changed_header(good, lambda header: header["learning"].pop("objective"))  # before this setting existed
     assert position_of(log, older) == good.position
@@ -309,10 +309,10 @@ def test_a_state_of_other_numerics_may_differ_by_rounding_only(monkeypatch: pyte
     ranker = served(store)
     for factor, differs in ((1.0 + 1e-13, False), (1.0 + 1e-6, True)):
         rounded = Ranker(config(POLICY), store=store, clock=Clock())
-        for name, array in rounded._replica.learners.state.arrays():
+        arrays: dict[str, Any] = dict(rounded._replica.learners.state.arrays())
+        for array in arrays.values():
             if array.dtype == np.float64:
                 array *= factor
-            assert name
         rounded.snapshot()
         assert compare_snapshot(store, "ranker", config(POLICY)).differences != []
         with monkeypatch.context() as patch:

@@ -487,7 +487,8 @@ def test_a_long_log_is_exported_in_chunks(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_write_ahead_log_is_moved_while_others_write_and_does_not_grow_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rankloop.eventlog.sqlite.MAX_WAL_BYTES", 200_000)
+    monkeypatch.setattr("rankloop.eventlog.wal_space.MAX_WAL_BYTES", 200_000)
+    monkeypatch.setattr("rankloop.eventlog.sqlite.INLINE_BYTES", 0)  # by the thread, as on a large disk
     store = SqliteStore(tmp_path / "log.db")
     wal, largest = tmp_path / "log.db-wal", 0
     for n in range(2000):

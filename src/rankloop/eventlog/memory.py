@@ -10,6 +10,8 @@ from rankloop.eventlog.store import LogEntry, Snapshot
 class MemoryStore:
     """A store of lists and dictionaries."""
 
+    problem: str | None = None
+
     def __init__(self) -> None:
         self._entries: list[tuple[str, LogEntry]] = []
         self._keys: dict[tuple[str, str, str], int] = {}

@@ -90,6 +90,8 @@ class PostgresStore:
         exclusive: refuse a log that another process opened exclusively: each would learn from half of the feedback.
     """
 
+    problem: str | None = None
+
     def __init__(self, dsn: str, *, timeout_seconds: float = 5.0, exclusive: bool = False) -> None:
         self._pg, pool = psycopg_modules()
         self._info, self.name = connection_info(self._pg, dsn, timeout_seconds)

@@ -35,6 +35,10 @@ class Snapshot:
 class Store(Protocol):
     """Append-only logs of rankers by name, and their snapshots."""
 
+    @property
+    def problem(self) -> str | None:
+        """Why the log cannot be written now, if that is known, such as a full disk."""
+
     def append(self, batch: Sequence[tuple[str, LogEntry]]) -> list[int | None]:
         """Store entries of rankers, all or none; they survive a crash once this returns.
 

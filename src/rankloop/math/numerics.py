@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 KERNELS = 2
-"""Version of the kernels; raised by every change that alters a last bit of a decision or of a learned state."""
+"""Version of the kernels; raised by every change that alters a last bit of a decision or of a learned state.
+
+Snapshots of another version are still used; where they would be wrong, `serving.snapshot_frame.STATE_FORMAT` is raised."""
 
 
 @cache

@@ -22,7 +22,7 @@ class ReadinessProbe:
         self._read: asyncio.Task[object] | None = None
 
     async def check(self) -> None:
-        """Refuse with 503 if the log cannot be read, or its writer is not running."""
+        """Refuse with 503 if the log cannot be read, its writer is not running, or its disk is full."""
         read, loop = self._read, asyncio.get_running_loop()
         if read is None or read.done() or read.get_loop() is not loop:
             find = self._rankers.store.find
@@ -34,6 +34,9 @@ class ReadinessProbe:
             raise RequestRefused(503, "the log does not respond.", headers=RETRY) from None
         if not self._rankers.writes:
             raise RequestRefused(503, "the log is not being written.", headers=RETRY)
+        problem = self._rankers.store.problem
+        if problem is not None:
+            raise RequestRefused(503, f"the log cannot be written: {problem}.", headers=RETRY)
 
 
 def _retrieve_exception(read: asyncio.Task[object]) -> None:

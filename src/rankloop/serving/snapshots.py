@@ -29,7 +29,7 @@ from rankloop.eventlog.events import DecisionMade, decode_as, skipped_positions
 from rankloop.eventlog.open_decisions import OpenDecision
 from rankloop.eventlog.store import LogEntry, Snapshot, Store, StoreUnavailable
 from rankloop.math import numerics
-from rankloop.serving.config import LoggedConfig, RankerConfig
+from rankloop.serving.config import LoggedConfig, Plain, RankerConfig
 from rankloop.serving.item_table import PER_COLUMN
 from rankloop.serving.replay_progress import ReplayProgress
 from rankloop.serving.replica import Replica
@@ -97,7 +97,7 @@ def packed(copy: StateCopy) -> Snapshot:
     return framed(copy.position, stream.getvalue())
 
 
-def unpacked(snapshot: Snapshot) -> tuple[dict[str, Any], dict[str, Array]]:
+def unpacked(snapshot: Snapshot) -> tuple[Plain, dict[str, Array]]:
     """Return the header and the arrays of a snapshot, or raise `UnusableSnapshot`; nothing damaged is parsed."""
     with np.load(io.BytesIO(payload_of(snapshot)), allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files}
@@ -117,8 +117,9 @@ def restored(config: RankerConfig, skipped: Collection[int], snapshot: Snapshot)
 
 
 def _restore(replica: Replica, snapshot: Snapshot) -> None:
-    header, arrays = unpacked(snapshot)
-    _check_valid(header, replica)
+    stored, arrays = unpacked(snapshot)
+    _check_valid(stored, replica)
+    header: Any = stored
     replica.mixed_numerics = header["numerics"] != numerics.version()
     replica.items.restore(_part("items.", arrays))
     replica.learners.restore(_part("learners.", arrays))
@@ -212,10 +213,10 @@ DIFFERENCES = {
 """Why a snapshot is not valid, by the part that differs."""
 
 
-def _check_valid(header: Mapping[str, Any], replica: Replica) -> None:
+def _check_valid(header: Plain, replica: Replica) -> None:
     """Raise `UnusableSnapshot` where a snapshot is not valid for a replica."""
     for name, value in _valid_for(replica).items():
-        stored = header[name]
+        stored: Any = header[name]
         if name == "learning" and stored != value:
             stored = _with_new_defaults(stored)
         if stored != value:
