@@ -7,7 +7,7 @@ from functools import cache
 KERNELS = 2
 """Version of the kernels; raised by every change that alters a last bit of a decision or of a learned state.
 
-Snapshots of another version are still used; where they would be wrong, `serving.snapshot_frame.STATE_FORMAT` is raised."""
+Snapshots of another version are still used. Where they would be wrong, raise `serving.snapshot_frame.STATE_FORMAT`."""
 
 
 @cache
