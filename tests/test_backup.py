@@ -80,7 +80,8 @@ def concurrent_writes(write: Callable[[int], Any]) -> Iterator[None]:
 
 def test_backup_during_writes_is_a_prefix_without_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup, "STEP_PAGES", 20)  # many steps, with writes in between
-    monkeypatch.setattr("rankloop.eventlog.sqlite.MAX_WAL_BYTES", 300_000)  # and checkpoints of the write-ahead log
+    monkeypatch.setattr("rankloop.eventlog.wal_space.MAX_WAL_BYTES", 300_000)  # and checkpoints of the write-ahead log
+    monkeypatch.setattr("rankloop.eventlog.sqlite.INLINE_BYTES", 0)
     store = SqliteStore(tmp_path / "log.db")
     store.append([("r", entry(f"first-{i}", bytes(2000))) for i in range(500)])
     during: list[int] = []

@@ -14,6 +14,8 @@ from fault_simulation.model_log import ModelLog, ModelStore
 from fault_simulation.schedule import draw
 from fault_simulation.simulation import Violation, play
 from rankloop.eventlog import MemoryStore, StoreUnavailable
+from rankloop.serving import snapshots
+from rankloop.serving.snapshot_frame import framed
 
 SCHEDULES = int(os.environ.get("RANKLOOP_SCHEDULES", "500"))
 PARTS = 10
@@ -138,14 +140,7 @@ def duplicates_stored(patch: pytest.MonkeyPatch) -> None:
 
 def snapshots_ahead_of_their_state(patch: pytest.MonkeyPatch) -> None:
     """A snapshot claims a position whose events are not in it."""
-    from rankloop.serving import snapshots
-
-    packed = snapshots.packed
-    patch.setattr(snapshots, "packed", lambda copy: _ahead(packed(copy)))
-
-
-def _ahead(snapshot: Any) -> Any:
-    return type(snapshot)(snapshot.position + 1, snapshot.body)
+    patch.setattr(snapshots, "framed", lambda position, payload: framed(position + 1, payload))
 
 
 MUTATIONS: tuple[Mutation, ...] = (

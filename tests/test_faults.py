@@ -17,7 +17,7 @@ import pytest
 from callers import Callers, LogContents, check_live, check_next_lists, check_replay, copy_log, put_items, read
 from postgres_server import Server, database, server  # noqa: F401
 from rankloop.client import Client
-from rankloop.eventlog.sqlite import MAX_WAL_BYTES
+from rankloop.eventlog.wal_space import MAX_WAL_BYTES
 from served import Served, limit_files, serve, small_disk, until  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -93,11 +93,11 @@ def test_service_recovers_after_the_database_stops_under_load(server: Server, da
 
 
 def sizes(n: int) -> list[int]:
-    """Return the sizes of a disk that fills up n times; from the third on, after the write-ahead log was checkpointed.
+    """Return the sizes of a disk that fills up n times.
 
     Each exceeds the previous one by more than the snapshots of both rankers, which may be written before an event.
     """
-    return [600_000, 1_000_000, *(MAX_WAL_BYTES + MAX_WAL_BYTES // 8 + 400_000 * i for i in range(n - 2))]
+    return [800_000 + 400_000 * i for i in range(n)]
 
 
 def test_service_refuses_on_a_full_disk_and_recovers_with_space(serve: Serve, tmp_path: Path) -> None:  # noqa: F811
@@ -108,6 +108,7 @@ def test_service_refuses_on_a_full_disk_and_recovers_with_space(serve: Serve, tm
         for size in larger:
             callers.wait_for_refused(10)
             assert served.status("/healthz") == 200
+            until(lambda: served.status("/readyz") == 503, "the service says that its disk is full")
             before = len(callers.acknowledged)  # counted first, since little space is used up at once
             resize(size)
             callers.wait_for_acknowledged(1, since=before)
@@ -125,6 +126,7 @@ def test_service_refuses_on_a_full_disk_and_recovers_with_space(serve: Serve, tm
         lost = callers.lost(logs)
         callers.check_lost(lost)
         served.start()
+        assert served.status("/readyz") == 200
         with Client(served.url) as client:
             callers.settle(client, logs, lost)
         callers.unanswered.clear()

@@ -184,6 +184,15 @@ def test_reading_continues_during_writes(opened: Opened, monkeypatch: pytest.Mon
     assert seen == sorted(set(seen))
 
 
+def test_entries_are_counted_by_ranker_after_a_position(opened: Opened) -> None:
+    store = opened()
+    assert store.count("r") == 0
+    store.append([("r" if i % 3 else "s", entry(f"{i}")) for i in range(10)])
+    for ranker in ("r", "s", "none"):
+        for after in range(12):
+            assert store.count(ranker, after) == len(read(store, ranker, after))
+
+
 def test_the_newest_snapshot_is_kept_by_ranker(opened: Opened) -> None:
     store = opened()
     assert store.load_snapshot("r") is None
@@ -478,7 +487,8 @@ def test_a_long_log_is_exported_in_chunks(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_write_ahead_log_is_moved_while_others_write_and_does_not_grow_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rankloop.eventlog.sqlite.MAX_WAL_BYTES", 200_000)
+    monkeypatch.setattr("rankloop.eventlog.wal_space.MAX_WAL_BYTES", 200_000)
+    monkeypatch.setattr("rankloop.eventlog.sqlite.INLINE_BYTES", 0)  # by the thread, as on a large disk
     store = SqliteStore(tmp_path / "log.db")
     wal, largest = tmp_path / "log.db-wal", 0
     for n in range(2000):

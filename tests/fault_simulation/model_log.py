@@ -119,6 +119,15 @@ class ModelStore:
         self._log.cut(first - 1)
         self.unconfirmed = []
 
+    @property
+    def problem(self) -> str | None:
+        """Nothing that is known before an append."""
+        return None
+
+    def count(self, ranker: str, after: int = 0) -> int:
+        """Return the number of entries of a ranker."""
+        return self._log.count(ranker, after)
+
     def last_position(self) -> int:
         """Return the last position, and demand that later appends find the same entry there."""
         self._end = self._log.end()

@@ -109,12 +109,12 @@ def report_lines(log: str, finding: VerificationFinding, repeated: VerifiedLists
     if repeated.outdated:
         lines.append(f"  {repeated.outdated} lists depend on an event that was excluded after they were made.")
     lines += [f"  differs: {one}" for one in repeated.differences]
-    if finding.snapshot is not None and not finding.usable:
+    lines += [f"  {one}" for one in finding.unusable]
+    if finding.usable and not finding.differences:
+        within = f" within {TOLERANCE:g}, since other numerics made it" if finding.mixed_numerics else ""
         lines.append(
-            f"  the snapshot at {finding.snapshot} belongs to other settings or another version and is not used."
+            f"  the snapshot at {finding.snapshot} and the rest of the log equal a replay of the whole log{within}."
         )
-    elif finding.snapshot is not None and not finding.differences:
-        lines.append(f"  the snapshot at {finding.snapshot} and the rest of the log equal a replay of the whole log.")
     elif finding.differences:
         lines.append(f"  the snapshot at {finding.snapshot} differs from a replay of the whole log in")
         lines += [f"    {one}" for one in finding.differences]

@@ -10,6 +10,8 @@ from rankloop.eventlog.store import LogEntry, LogMoved, Snapshot
 class MemoryStore:
     """A store of lists and dictionaries."""
 
+    problem: str | None = None
+
     def __init__(self) -> None:
         self._entries: list[tuple[str, LogEntry]] = []
         self._keys: dict[tuple[str, str, str], int] = {}
@@ -38,6 +40,10 @@ class MemoryStore:
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
         """Return the entries of a ranker after a position."""
         return (entry for name, entry in self._entries[after:] if name == ranker)
+
+    def count(self, ranker: str, after: int = 0) -> int:
+        """Return the number of entries of a ranker after a position."""
+        return sum(1 for _ in self.read(ranker, after))
 
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
         """Return the entry of a key."""

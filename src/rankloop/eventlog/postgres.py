@@ -51,6 +51,7 @@ MIGRATIONS = (
 )
 """Schema migrations; a migration and its version number are committed in one transaction."""
 COLUMNS = "kind, key, subject, time, body, position"
+COUNT = "SELECT count(*) FROM log WHERE ranker = %s AND position > %s"
 PAGE_ENTRIES = 2000
 """Entries that a read fetches at once."""
 MAX_READ_CONNECTIONS = 4
@@ -92,6 +93,8 @@ class PostgresStore:
             twice this time counts as hanging and is disconnected.
         exclusive: refuse a log that another process opened exclusively: each would learn from half of the feedback.
     """
+
+    problem: str | None = None
 
     def __init__(self, dsn: str, *, timeout_seconds: float = 5.0, exclusive: bool = False) -> None:
         self._pg, pool = psycopg_modules()
@@ -234,6 +237,12 @@ class PostgresStore:
             if len(rows) < PAGE_ENTRIES:
                 return
             after = rows[-1].position
+
+    def count(self, ranker: str, after: int = 0) -> int:
+        """Return the number of entries of a ranker after a position."""
+        with self._reader("read") as connection:
+            row = connection.execute(COUNT, (ranker, after)).fetchone()
+        return 0 if row is None else int(row[0])
 
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
         """Return the entry of a key."""

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from rankloop.eventlog.format_history import RENAME_KINDS
 from rankloop.eventlog.process_lock import ProcessLock
 from rankloop.eventlog.store import LogEntry, LogMoved, Snapshot, StoreUnavailable
 from rankloop.eventlog.wal_checkpoints import CHECKPOINT, WalCheckpoints
+from rankloop.eventlog.wal_space import INLINE_BYTES, MIN_WAL_BYTES, WalSpace
 
 MIGRATIONS = (
     """
@@ -60,13 +61,11 @@ RANKERS = """
 LAST = "SELECT coalesce(max(position), 0) FROM log"
 OF_KIND = "ranker = ? AND kind = ? AND key <> '' ORDER BY +position"  # the sign: by the index of keys, then sorted
 NEWEST = "SELECT position, ranker, kind, key FROM log WHERE position <= ? ORDER BY position DESC LIMIT ?"
+COUNT = "SELECT count(*) FROM log WHERE ranker = ? AND position > ?"
 PAGE_ENTRIES = 2000
 """Entries that a read fetches at once."""
 PAGE_BYTES, CHANGED_PAGES = 4096, 4
 """Size of a database page, and pages that every commit changes: the ends of the table and of its indexes."""
-MAX_WAL_BYTES = 64_000_000
-"""Estimated size of the write-ahead log at which it is checkpointed and starts from its beginning: growing it costs
-twice as much as overwriting it, but the first commit after a checkpoint waits for four flushes instead of one."""
 MAX_PREPARED_STATEMENTS = 600
 """One statement for each size of a batch."""
 OPEN_SECONDS = 5.0
@@ -74,7 +73,7 @@ OPEN_SECONDS = 5.0
 
 
 class SqliteStore:
-    """A log in one file, plus its write-ahead log while it is open. One connection writes, another one reads.
+    """A log in one file, plus its write-ahead log and a reserve while it is open. One connection writes, another reads.
 
     Args:
         path: the file.
@@ -83,6 +82,8 @@ class SqliteStore:
 
     def __init__(self, path: str | Path, *, exclusive: bool = False) -> None:
         self.path = Path(path)
+        self._space = WalSpace(self.path)
+        self._wal_bytes, self._look_at = self._space.prepare_open(), MIN_WAL_BYTES
         with ExitStack() as resources:
             self._lock = resources.enter_context(ProcessLock(self.path)) if exclusive else None
             try:
@@ -94,11 +95,44 @@ class SqliteStore:
             self._resources = resources.pop_all()  # released by `close`
         self._writing, self._reading = threading.Lock(), threading.Lock()
         self._writer.execute("PRAGMA wal_autocheckpoint = 0")
-        self._checkpoints, self._wal_bytes = WalCheckpoints(lambda: _connect(self.path), self._finish_checkpoint), 0
+        self._checkpoints = WalCheckpoints(
+            lambda: _connect(self.path), self._finish_checkpoint, lambda: self.problem is not None
+        )
+
+    @property
+    def problem(self) -> str | None:
+        """Why the log cannot be written now, if that is known."""
+        return self._space.full
 
     def _finish_checkpoint(self) -> None:
         with self._writing:
+            if self._space.full is None:
+                self._writer.execute(f"PRAGMA journal_size_limit = {self._space.limit}")
+                self._writer.execute(CHECKPOINT).fetchone()
+            else:
+                self._space.try_to_recover(self._writer)
+
+    def _bound_wal(self) -> None:
+        """Checkpoint the write-ahead log if it has reached the limit that its disk allows."""
+        self._look_at = self._space.look(self._wal_bytes)
+        if self._look_at:
+            return
+        self._wal_bytes, self._look_at = 0, MIN_WAL_BYTES
+        if self._space.limit > INLINE_BYTES:
+            self._checkpoints.request()
+            return
+        with suppress(sqlite3.Error):  # what was appended is committed; the next look tries again
+            self._writer.execute(f"PRAGMA journal_size_limit = {self._space.limit}")
             self._writer.execute(CHECKPOINT).fetchone()
+
+    def _retried(self, error: sqlite3.Error, statement: str, values: Sequence[object]) -> sqlite3.Cursor:
+        """Make room on a full disk and repeat a write; while that fails, a thread tries to recover."""
+        was_full = self._space.full is not None
+        try:
+            return self._space.retried(error, self._writer, lambda: self._writer.execute(statement, values))
+        finally:
+            if self._space.full is not None and not was_full:
+                self._checkpoints.request()  # it tries again by itself until there is room
 
     def append(self, batch: Sequence[tuple[str, LogEntry]], after: int | None = None) -> list[int | None]:
         """Insert entries in one statement, which is one transaction and also checks where the log ends.
@@ -111,13 +145,16 @@ class SqliteStore:
             if not batch:
                 self._confirm(after)
                 return []
-            done = self._writer.execute(_insert(len(batch)), [*values, after, after])
+            statement, values = _insert(len(batch)), [*values, after, after]
+            try:
+                done = self._writer.execute(statement, values)
+            except sqlite3.Error as error:
+                done = self._retried(error, statement, values)
             if after is not None and done.rowcount == 0:  # all entries are duplicates, or the log has moved
                 self._require_end(after)
             self._wal_bytes += PAGE_BYTES * (CHANGED_PAGES + len(batch)) + sum([len(entry.body) for _, entry in batch])
-            if self._wal_bytes >= MAX_WAL_BYTES:
-                self._wal_bytes = 0
-                self._checkpoints.request()
+            if self._wal_bytes >= self._look_at:
+                self._bound_wal()
             last, new = done.lastrowid or 0, done.rowcount
             if new == len(batch):
                 return list(range(last - new + 1, last + 1))
@@ -150,6 +187,12 @@ class SqliteStore:
                 return
             after = rows[-1].position
 
+    def count(self, ranker: str, after: int = 0) -> int:
+        """Return the number of entries of a ranker after a position, counted in the index of rankers."""
+        with self._reading, _explained("read", self.path):
+            (entries,) = self._reader.execute(COUNT, (ranker, after)).fetchone()
+        return int(entries)
+
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
         """Return the entry of a key."""
         rows = self._select("ranker = ? AND kind = ? AND key = ? AND key <> ''", ranker, kind, key)
@@ -178,11 +221,16 @@ class SqliteStore:
 
     def save_snapshot(self, ranker: str, snapshot: Snapshot) -> None:
         """Replace the snapshot of a ranker."""
-        with self._writing, _explained("written", self.path), _transaction(self._writer) as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO snapshot (ranker, position, body) VALUES (?, ?, ?)",
-                (ranker, snapshot.position, snapshot.body),
-            )
+        size = len(snapshot.body)
+        with self._writing, _explained("written", self.path):
+            self._space.require(size)
+            with _transaction(self._writer) as connection:
+                connection.execute(
+                    "INSERT OR REPLACE INTO snapshot (ranker, position, body) VALUES (?, ?, ?)",
+                    (ranker, snapshot.position, snapshot.body),
+                )
+            self._wal_bytes += PAGE_BYTES * CHANGED_PAGES + size
+            self._bound_wal()
 
     def load_snapshot(self, ranker: str) -> Snapshot | None:
         """Return the newest snapshot."""
@@ -194,6 +242,7 @@ class SqliteStore:
         """Close both connections."""
         self._checkpoints.close()
         with self._writing, self._reading:
+            self._space.reserve.close()
             self._resources.close()
 
 

@@ -49,6 +49,10 @@ class Snapshot:
 class Store(Protocol):
     """Append-only logs of rankers by name, and their snapshots."""
 
+    @property
+    def problem(self) -> str | None:
+        """Why the log cannot be written now, if that is known, such as a full disk."""
+
     def append(self, batch: Sequence[tuple[str, LogEntry]], after: int | None = None) -> list[int | None]:
         """Store entries of rankers, all or none; they survive a crash once this returns.
 
@@ -66,6 +70,9 @@ class Store(Protocol):
 
     def read(self, ranker: str, after: int = 0) -> Iterator[LogEntry]:
         """Yield all entries of a ranker after a position, in order."""
+
+    def count(self, ranker: str, after: int = 0) -> int:
+        """Return the number of entries of a ranker after a position."""
 
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
         """Return the entry of a key, or None."""

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 """Moves what it can without waiting for readers or writers."""
+RECOVERY_SECONDS = 1.0
+"""Pause between two attempts to write to a full disk."""
 log = logging.getLogger("rankloop.eventlog")
 
 
@@ -17,11 +19,15 @@ class WalCheckpoints:
 
     Args:
         connect: opens another connection to the database.
-        finish: checkpoints the rest while no one writes, so that the next commit starts the log from its beginning.
+        finish: checkpoints the rest while no one writes, so that the next commit starts the log from its beginning; on
+            a full disk, tries to recover.
+        is_full: returns whether the disk is full.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], finish: Callable[[], None]) -> None:
-        self._connect, self._finish = connect, finish
+    def __init__(
+        self, connect: Callable[[], sqlite3.Connection], finish: Callable[[], None], is_full: Callable[[], bool]
+    ) -> None:
+        self._connect, self._finish, self._is_full = connect, finish, is_full
         self._closed, self._requested = False, threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -34,19 +40,23 @@ class WalCheckpoints:
 
     def _run(self) -> None:
         while True:
-            self._requested.wait()
+            self._requested.wait(RECOVERY_SECONDS if self._is_full() else None)
             self._requested.clear()
             if self._closed:
                 return
             try:
-                connection = self._connect()
-                try:
-                    connection.execute(CHECKPOINT).fetchone()
-                finally:
-                    connection.close()
+                if not self._is_full():
+                    self._checkpoint()
                 self._finish()
-            except sqlite3.Error as error:  # such as a full disk: the next request tries again
+            except sqlite3.Error as error:  # the next request tries again
                 log.warning("the write-ahead log could not be checkpointed: %s", error)
+
+    def _checkpoint(self) -> None:
+        connection = self._connect()
+        try:
+            connection.execute(CHECKPOINT).fetchone()
+        finally:
+            connection.close()
 
     def close(self) -> None:
         """Stop after the running checkpoint."""

@@ -78,4 +78,9 @@ class _RankerState(Collector):
             quarantined.add_metric([hosted.name], float(hosted.quarantine is not None))
         queue = GaugeMetricFamily("rankloop_log_queue", "Entries that wait for their commit")
         queue.add_metric([], self._rankers.writer.queued)
-        yield from (open_decisions, position, items, explored, delay, quarantined, queue)
+        writable = GaugeMetricFamily(
+            "rankloop_log_writable",
+            "1 if the log can be written, 0 while its disk is full or its writer is not running",
+        )
+        writable.add_metric([], float(self._rankers.writes and self._rankers.store.problem is None))
+        yield from (open_decisions, position, items, explored, delay, quarantined, queue, writable)

@@ -35,6 +35,9 @@ class ReadinessProbe:
             await asyncio.wait_for(asyncio.shield(read), READ_TIMEOUT_SECONDS)
         except TimeoutError:
             raise RequestRefused(503, "the log does not respond.", headers=RETRY) from None
+        problem = self._rankers.store.problem
+        if problem is not None:
+            raise RequestRefused(503, f"the log cannot be written: {problem}.", headers=RETRY)
 
     async def _use_log(self) -> None:
         await run_sync(self._rankers.store.find, RESERVED, PUT, "-", abandon_on_cancel=True)

@@ -103,7 +103,7 @@ def decide(
         explored=made is not None and made.explored and not control,  # a list that is not shown explores nothing
         position=replica.position,
         config=replica.version,
-        numerics=numerics.version(),
+        numerics=numerics.version(mixed=replica.mixed_numerics),
         withheld=withheld and made is not None,
         asked=request.fingerprint,
     )

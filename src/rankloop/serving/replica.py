@@ -64,6 +64,7 @@ class Replica(EventFollower[Receipt]):
         self.rejected_prior: str | None = None  # why the policy cannot take a prior that the log has, if so
         self.decided = 0  # number of the last decision
         self.position = 0  # of the last entry
+        self.mixed_numerics = False  # the snapshot that this started from was made by another numerics version
         self.witness: Witness | None = None  # sees outcomes before the policy learns from them
         self._deferred: dict[str, list[Lesson]] | None = None  # lessons of a replay by segment, not learned yet
 

@@ -1,12 +1,22 @@
-"""Snapshots: the state of a replica as bytes, with what it is valid for."""
+"""Snapshots: the state of a replica as bytes, with what it is valid for.
+
+The log is the truth: a snapshot that is damaged, or made for something else, costs a replay and nothing more. A new
+version of the package uses the snapshots of the one before, unless the arrays of the policy's state changed or the
+format of the state was raised (`snapshot_frame.STATE_FORMAT`).
+
+A snapshot of another numerics version is used as well: it is the state that served, and a replay would only give other
+last bits. The restored replica is marked as mixed, and so are the lists that it decides, since neither equals a replay
+bit for bit from then on; verification compares them within a tolerance.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-import zipfile
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +24,18 @@ from rankloop import catalogue
 from rankloop.analytics.click_counters import TABLES
 from rankloop.analytics.counters import FIELDS
 from rankloop.arrays import Array, FloatArray
+from rankloop.errors import RankloopError
 from rankloop.eventlog.events import DecisionMade, decode_as, skipped_positions
 from rankloop.eventlog.open_decisions import OpenDecision
 from rankloop.eventlog.store import LogEntry, Snapshot, Store, StoreUnavailable
 from rankloop.math import numerics
-from rankloop.serving.config import RankerConfig
+from rankloop.serving.config import LoggedConfig, Plain, RankerConfig
 from rankloop.serving.item_table import PER_COLUMN
+from rankloop.serving.replay_progress import ReplayProgress
 from rankloop.serving.replica import Replica
-from rankloop.version import __version__
+from rankloop.serving.snapshot_frame import UnusableSnapshot, framed, payload_of
+
+log = logging.getLogger("rankloop.serving")
 
 OpenHeader = tuple[str, float, int | None, float | None]
 """Of an open decision: its id, time, number of outcomes (None before the first feedback) and regret."""
@@ -52,6 +66,7 @@ def take(replica: Replica) -> StateCopy:
     ]
     header = {
         **_valid_for(replica),
+        "numerics": numerics.version(mixed=replica.mixed_numerics),
         "decided": replica.decided,
         "guardrail_tripped": replica.guardrail_tripped,
         "version": replica.version,
@@ -79,19 +94,33 @@ def packed(copy: StateCopy) -> Snapshot:
     arrays["header"] = np.array(json.dumps(header))
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
-    return Snapshot(copy.position, stream.getvalue())
+    return framed(copy.position, stream.getvalue())
 
 
-def restore(replica: Replica, snapshot: Snapshot) -> bool:
-    """Restore a replica; False, with nothing changed, if the snapshot is damaged or of another policy or version."""
+def unpacked(snapshot: Snapshot) -> tuple[Plain, dict[str, Array]]:
+    """Return the header and the arrays of a snapshot, or raise `UnusableSnapshot`; nothing damaged is parsed."""
+    with np.load(io.BytesIO(payload_of(snapshot)), allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    return json.loads(str(arrays.pop("header"))), arrays
+
+
+def restored(config: RankerConfig, skipped: Collection[int], snapshot: Snapshot) -> Replica:
+    """Return a new replica in the state of a snapshot, or raise `UnusableSnapshot`; there is none restored halfway."""
     try:
-        with np.load(io.BytesIO(snapshot.body), allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        header = json.loads(str(arrays["header"]))
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError):
-        return False  # the log is the truth, so a damaged snapshot costs a replay
-    if any(header.get(name) != value for name, value in _valid_for(replica).items()):
-        return False
+        replica = Replica(config, skipped)
+        _restore(replica, snapshot)
+    except UnusableSnapshot:
+        raise
+    except Exception as error:
+        raise UnusableSnapshot(f"its state cannot be restored ({type(error).__name__}: {error})") from error
+    return replica
+
+
+def _restore(replica: Replica, snapshot: Snapshot) -> None:
+    stored, arrays = unpacked(snapshot)
+    _check_valid(stored, replica)
+    header: Any = stored
+    replica.mixed_numerics = header["numerics"] != numerics.version()
     replica.items.restore(_part("items.", arrays))
     replica.learners.restore(_part("learners.", arrays))
     replica.counters.restore(_part("counters.", arrays))
@@ -105,7 +134,6 @@ def restore(replica: Replica, snapshot: Snapshot) -> bool:
         replica.config = replica.config.adjusted_as(replica.settings)
     replica.open_decisions.window = replica.config.window
     _restore_open_decisions(replica, header["open"], arrays)
-    return True
 
 
 def _restore_open_decisions(replica: Replica, decisions: list[OpenHeader], arrays: Mapping[str, Array]) -> None:
@@ -119,20 +147,25 @@ def _restore_open_decisions(replica: Replica, decisions: list[OpenHeader], array
 
 
 def start(config: RankerConfig, store: Store, name: str, *, challenger: bool = False) -> Replica:
-    """Return the replica of the newest snapshot and the rest of the log."""
-    skipped = skipped_positions(store, name)
-    replica = Replica(config, skipped)
-    snapshot = store.load_snapshot(name_of(name, challenger=challenger))
+    """Return the replica of the newest snapshot and the rest of the log; say why and how long the whole is replayed."""
+    skipped, title = skipped_positions(store, name), name_of(name, challenger=challenger)
+    snapshot, replica = store.load_snapshot(title), None
+    if snapshot is not None:
+        try:
+            replica = restored(config, skipped, snapshot)
+        except UnusableSnapshot as error:
+            entries = f"{store.count(name):,} entries"
+            log.warning("ranker %s: its snapshot is not used: %s; its whole log is replayed: %s", title, error, entries)
     try:
-        if snapshot is not None:
-            restore(replica, snapshot)
-        replica.follow(store.read(name, replica.position))
+        replica = Replica(config, skipped) if replica is None else replica
+        after = replica.position
+        replica.follow(ReplayProgress(title, lambda: store.count(name, after)).watched(store.read(name, after)))
     except StoreUnavailable:
         raise
     except Exception:
-        # The snapshot may be damaged, and a page of events does not say which of them cannot be applied.
+        # A page of events does not say which of them cannot be applied, nor whether the snapshot was wrong.
         replica = Replica(config, skipped)
-        replica.apply_carefully(store.read(name))
+        replica.apply_carefully(ReplayProgress(title, lambda: store.count(name)).watched(store.read(name)))
     return replica
 
 
@@ -142,16 +175,60 @@ def name_of(ranker: str, *, challenger: bool) -> str:
 
 
 def _valid_for(replica: Replica) -> dict[str, object]:
-    """Return what a snapshot is valid for: one policy and its code, version, numerics and layout."""
+    """Return what a snapshot is valid for: one policy with its settings and code, and the layout of its state."""
+    config = replica.config
     return {
-        "learning": replica.config.learning(),
-        "code": catalogue.code_of(replica.config.policy),
-        "rankloop": __version__,
-        "numerics": numerics.version(),
+        "learning": config.learning(),
+        "parameters": _parameters(config),
+        "code": catalogue.code_of(config.policy),
         "skipped": sorted(replica.skipped),
+        "layout": _layout(replica),
+    }
+
+
+def _parameters(config: RankerConfig) -> dict[str, str]:
+    """Return all parameters of the policy, since a default may differ between versions; none outside the catalogue."""
+    try:
+        return {name: repr(value) for name, value in catalogue.resolve(config.policy, config.params).items()}
+    except catalogue.UnknownPolicy:
+        return {}
+
+
+def _layout(replica: Replica) -> dict[str, object]:
+    """Return the arrays of the state: names, types and numbers of axes. Their lengths follow from the items."""
+    return {
+        "learners": {name: [array.dtype.str, array.ndim] for name, array in replica.learners.state.arrays()},
         "counters": [*FIELDS, *TABLES, "hits"],
         "items": list(PER_COLUMN),
     }
+
+
+DIFFERENCES = {
+    "learning": "it was made with other settings",
+    "parameters": "it was made with other parameters of the policy",
+    "code": "the code of its policy has changed since",
+    "skipped": "events before it were excluded since",
+    "layout": "the arrays of its state differ from those of this version",
+}
+"""Why a snapshot is not valid, by the part that differs."""
+
+
+def _check_valid(header: Plain, replica: Replica) -> None:
+    """Raise `UnusableSnapshot` where a snapshot is not valid for a replica."""
+    for name, value in _valid_for(replica).items():
+        stored: Any = header[name]
+        if name == "learning" and stored != value:
+            stored = _with_new_defaults(stored)
+        if stored != value:
+            raise UnusableSnapshot(DIFFERENCES[name])
+
+
+def _with_new_defaults(learning: Mapping[str, object]) -> object:
+    """Return stored settings with the defaults of those that did not exist when they were stored."""
+    try:
+        return LoggedConfig.of(learning).learning()
+    except RankloopError:
+        return learning
 
 
 def _part(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

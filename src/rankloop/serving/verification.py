@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from rankloop.serving.config import LoggedConfig, RankerConfig, learning_of
 from rankloop.serving.decide import in_control_group, policy_list, rng_of_decision
 from rankloop.serving.rank_request import PolicyRequest
 from rankloop.serving.replica import Replica
+from rankloop.serving.snapshot_frame import UnusableSnapshot, payload_of
 from rankloop.types import EMPTY, FloatArray, IntArray
 
 TOLERANCE = 1e-9
@@ -197,33 +197,43 @@ class VerificationFinding:
 
     position: int  # of the last event
     snapshot: int | None  # position of the snapshot
-    usable: bool  # it has this configuration, format version and numerics version
+    usable: bool  # it has this configuration and format
     differences: list[str]
+    unusable: tuple[str, ...] = ()  # one sentence about each snapshot that a start does not use
+    mixed_numerics: bool = False  # made by another numerics version, so compared within the tolerance
 
 
 def compare_snapshot(store: Store, log: str, config: RankerConfig) -> VerificationFinding:
     """Compare the state from the snapshot and the rest of the log with a replay of the whole log."""
-    snapshot, skipped = store.load_snapshot(log), skipped_positions(store, log)
-    restored, replayed = Replica(config, skipped), Replica(config, skipped)
-    try:
-        usable = snapshot is not None and snapshots.restore(restored, snapshot)
-    except Exception:  # a damaged snapshot may raise anything
-        usable = False
+    snapshot, skipped, restored, unusable = store.load_snapshot(log), skipped_positions(store, log), None, []
+    if snapshot is not None:
+        try:
+            restored = snapshots.restored(config, skipped, snapshot)
+        except UnusableSnapshot as error:
+            unusable.append(f"the snapshot at {snapshot.position} is not used: {error}.")
+    challenger = store.load_snapshot(snapshots.name_of(log, challenger=True))
+    if challenger is not None:
+        try:
+            payload_of(challenger)
+        except UnusableSnapshot as error:
+            unusable.append(f"the snapshot of the challenger at {challenger.position} is not used: {error}.")
+    replayed = Replica(config, skipped)
     try:
         replayed.follow(store.read(log))
     except Exception:  # one by one, to name the event that cannot be applied
         Replica(config, skipped).apply_carefully(store.read(log))
         raise
-    differences: list[str] = []
-    if usable:
+    mixed, differences = restored is not None and restored.mixed_numerics, []
+    if restored is not None:
         restored.follow(store.read(log, restored.position), until=replayed.position)
         one, other = _state(restored), _state(replayed)
         differences = [
             f"{name}: {_difference(one.get(name), other.get(name))}"
             for name in sorted(one.keys() | other.keys())
-            if not _same(one.get(name), other.get(name))
+            if not (_same(one.get(name), other.get(name)) or (mixed and _close(one.get(name), other.get(name))))
         ]
-    return VerificationFinding(replayed.position, None if snapshot is None else snapshot.position, usable, differences)
+    position = None if snapshot is None else snapshot.position
+    return VerificationFinding(replayed.position, position, restored is not None, differences, tuple(unusable), mixed)
 
 
 def last_settings(store: Store, log: str) -> Mapping[str, object] | None:
@@ -234,10 +244,8 @@ def last_settings(store: Store, log: str) -> Mapping[str, object] | None:
 
 def _state(replica: Replica) -> dict[str, Array]:
     """Return the whole state of a replica as arrays."""
-    snapshot = snapshots.packed(snapshots.take(replica))
-    with np.load(io.BytesIO(snapshot.body), allow_pickle=False) as arrays:
-        state = {name: arrays[name] for name in arrays.files}
-    header = json.loads(str(state.pop("header")))
+    header, state = snapshots.unpacked(snapshots.packed(snapshots.take(replica)))
+    del header["numerics"]  # says how the state was computed
     return state | {name: np.array(json.dumps(value)) for name, value in header.items()}
 
 
@@ -245,6 +253,14 @@ def _same(one: Array | None, other: Array | None) -> bool:
     if one is None or other is None:
         return one is other
     return bool(one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes())
+
+
+def _close(one: Array | None, other: Array | None) -> bool:
+    """Return whether two arrays differ by rounding only, relative to their greatest number."""
+    if one is None or other is None or one.shape != other.shape or not (one.dtype == other.dtype == np.float64):
+        return False
+    scale = float(np.max(np.abs(other), initial=1.0, where=np.isfinite(other)))
+    return np.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True)
 
 
 def _difference(one: Array | None, other: Array | None) -> str:
