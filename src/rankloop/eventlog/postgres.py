@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rankloop.eventlog.erasure.rewriting import Rewriting, SqlRewriting
 from rankloop.eventlog.format_history import RENAME_KINDS
 from rankloop.eventlog.postgres_connection import (
     APPEND_LOCK,
     BEGIN,
     WriteConnection,
     connection_info,
+    execute,
     first_line,
     psycopg_modules,
 )
@@ -198,6 +200,22 @@ class PostgresStore:
                 " ON CONFLICT (ranker) DO UPDATE SET position = excluded.position, body = excluded.body",
                 (ranker, snapshot.position, snapshot.body),
             )
+
+    @contextmanager
+    def rewriting(self) -> Iterator[Rewriting]:
+        """Give the changes of a transaction, which may take long."""
+        with self._writing, self._explained("written"):
+            self._resolve_unconfirmed()
+            with self._writer.locked(watched=False) as connection:
+                yield SqlRewriting(lambda statement, values: execute(connection, statement, values))
+
+    def purge(self) -> None:
+        """Write both tables into new files: a plain VACUUM leaves the bytes of old rows in the free space."""
+        with self._writing, self._explained("written"):
+            connection = self._writer.get()
+            with self._writer.dropped_on_error(watched=False):
+                connection.execute("VACUUM (FULL) log")
+                connection.execute("VACUUM (FULL) snapshot")
 
     # Reading
 
