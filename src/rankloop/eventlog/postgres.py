@@ -72,6 +72,9 @@ RANKERS = """
     SELECT ranker FROM name WHERE ranker IS NOT NULL
 """
 """Steps from each name to the next one in the index, without reading the entries in between."""
+OWNED = """
+    SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class WHERE oid IN ('log'::regclass, 'snapshot'::regclass)
+"""
 COPY = "COPY log (position, ranker, kind, key, subject, time, body) FROM STDIN (FORMAT BINARY)"
 TYPES = ("int8", "text", "text", "text", "text", "float8", "bytea")
 Row = tuple[int, str, str, str, str, float, bytes]  # in the order of the columns of COPY
@@ -210,12 +213,21 @@ class PostgresStore:
                 yield SqlRewriting(lambda statement, values: execute(connection, statement, values))
 
     def purge(self) -> None:
-        """Write both tables into new files: a plain VACUUM leaves the bytes of old rows in the free space."""
+        """Write both tables into new files, with new statistics.
+
+        A plain VACUUM would leave the bytes of old rows in the free space, and statistics contain values of rows.
+        """
         with self._writing, self._explained("written"):
             connection = self._writer.get()
             with self._writer.dropped_on_error(watched=False):
-                connection.execute("VACUUM (FULL) log")
-                connection.execute("VACUUM (FULL) snapshot")
+                (owned,) = connection.execute(OWNED).fetchone() or (False,)
+                if not owned:  # the server would only warn
+                    raise StoreUnavailable(
+                        f"the log {self.name} still has erased content, since only the owner of its tables can remove "
+                        "it; let the owner run the command again."
+                    )
+                connection.execute("VACUUM (FULL, ANALYZE) log")
+                connection.execute("VACUUM (FULL, ANALYZE) snapshot")
 
     # Reading
 
