@@ -1,4 +1,4 @@
-"""Atomic file replacement."""
+"""Atomic and durable file replacement."""
 
 from __future__ import annotations
 
@@ -16,3 +16,13 @@ def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the new name of a file to disk, on systems where folders can be opened."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

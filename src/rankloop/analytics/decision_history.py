@@ -64,6 +64,7 @@ class DecisionHistory:
     position: int = 0  # log position of the state from which the decision was made
     config: int = 0  # version of the configuration
     numerics: str = ""  # versions of everything that can change the last bits
+    erased: bool = False  # what identified the visitor was erased
 
 
 class _ToEvent(EventFollower[DecisionEvent]):
@@ -124,6 +125,7 @@ def history(
         position=shown.position,
         config=shown.config,
         numerics=shown.numerics,
+        erased=shown.erased,
     )
 
 
@@ -178,6 +180,8 @@ def _summary(shown: DecisionMade, events: Sequence[DecisionEvent], state: str) -
     length = int((shown.items != EMPTY).sum())
     ranked_by = "the control ranking" if shown.group == "control" else shown.policy
     text = f"Decision {shown.number}: {length} item{'' if length == 1 else 's'}, ranked by {ranked_by}."
+    if shown.erased:
+        text += " Its visitor was erased."
     feedback = [event for event in events if event.outcome is not None]
     if state == "open" and not feedback:
         return f"{text} The decision is open: no feedback yet."

@@ -1,4 +1,4 @@
-"""`rankloop log`: export, import, verify, repair and back up a log."""
+"""`rankloop log`: export, import, verify, repair and back up a log, and erase visitors in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from rankloop.cli import log_backup, log_skip, log_verify
+from rankloop.cli import log_backup, log_erase, log_skip, log_verify
 from rankloop.cli.log_verify import LOG_HELP
 from rankloop.cli.options import Commands, add_policies, load_policies
 from rankloop.errors import InvalidInput, MissingExtra, Words
@@ -25,8 +25,9 @@ def add_to(commands: Commands) -> None:
     """Add the command with its verbs."""
     command = commands.add_parser(
         "log",
-        help="Export, import, verify, repair or back up a log.",
-        description="Export, import, verify, repair or back up the log of a service or of an in-process ranker.",
+        help="Export, import, verify, repair or back up a log, or erase visitors in it.",
+        description="Export, import, verify, repair or back up the log of a service or of an in-process ranker, or "
+        "erase visitors in it.",
     )
     verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
     log_backup.add_to(verbs)
@@ -56,6 +57,7 @@ def add_to(commands: Commands) -> None:
     back.set_defaults(run=run_import, on_interrupt="a part of the log may have been written")
     log_verify.add_to(verbs)
     log_skip.add_to(verbs)
+    log_erase.add_to(verbs)
 
 
 def run_export(args: argparse.Namespace) -> None:

@@ -108,6 +108,8 @@ def report_lines(log: str, finding: VerificationFinding, repeated: VerifiedLists
         )
     if repeated.outdated:
         lines.append(f"  {repeated.outdated} lists depend on an event that was excluded after they were made.")
+    if repeated.erased:
+        lines.append(f"  {repeated.erased} lists are of erased visitors; their groups were taken from the log.")
     lines += [f"  differs: {one}" for one in repeated.differences]
     lines += [f"  {one}" for one in finding.unusable]
     if finding.usable and not finding.differences:

@@ -7,7 +7,6 @@ from pathlib import Path
 from rankloop.errors import InvalidInput
 from rankloop.eventlog.postgres import PostgresStore
 from rankloop.eventlog.sqlite import SqliteStore
-from rankloop.eventlog.store import Store
 
 SCHEMES = ("postgresql://", "postgres://")
 
@@ -17,14 +16,14 @@ def is_database(address: str | Path) -> bool:
     return str(address).startswith(SCHEMES)  # pathlib collapses two slashes, so that no path starts like this
 
 
-def open_existing(address: str) -> Store:
+def open_existing(address: str) -> SqliteStore | PostgresStore:
     """Open a log that exists; refuse a path without a file, since reading must not create one."""
     if not is_database(address) and not Path(address).is_file():
         raise InvalidInput("log", address, "an existing log")
     return open_store(address)
 
 
-def open_store(address: str | Path, *, exclusive: bool = False) -> Store:
+def open_store(address: str | Path, *, exclusive: bool = False) -> SqliteStore | PostgresStore:
     """Open the log at an address.
 
     Args:

@@ -17,6 +17,7 @@ from rankloop.eventlog.address import is_database
 from rankloop.eventlog.postgres_backup import open_database
 from rankloop.eventlog.sqlite import MIGRATIONS
 from rankloop.eventlog.store import StoreUnavailable
+from rankloop.files import sync_folder
 
 STEP_PAGES = 1000
 """Pages that are copied, some 4 MB, before an interrupt is handled."""
@@ -53,7 +54,7 @@ def back_up(address: str | Path, out: str | Path, *, force: bool = False) -> Bac
             backup = _finish(part)
             _check_out(path, log, force=force)  # once more: another process may have written this file meanwhile
             part.replace(path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             for suffix in LOG_SUFFIXES:
                 part.with_name(part.name + suffix).unlink(missing_ok=True)
@@ -167,16 +168,6 @@ def _finish(part: Path) -> Backup:
     with part.open("rb+") as file:
         os.fsync(file.fileno())
     return Backup(entries, position, part.stat().st_size)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush the new file name to disk, on systems where folders can be opened."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 @contextmanager

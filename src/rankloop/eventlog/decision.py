@@ -67,6 +67,7 @@ class DecisionMade(LogEvent):
     numerics: str = ""  # everything that can change a last bit, see `math.numerics`
     withheld: bool = False  # today's exploration was spent, so the list is the one estimated to be best
     asked: str | None = None  # of an idempotent request: its fingerprint, then the ignored ids, one per line
+    erased: bool = False  # the visitor, to whom the group was assigned, and `asked` were erased
 
     @property
     def opens(self) -> str:
@@ -106,6 +107,8 @@ def _packed(event: DecisionMade) -> bytes:
         fixed["pinned"] = event.pinned
     if event.group != "treatment":
         fixed["group"] = event.group
+    if event.erased:
+        fixed["erased"] = True
     formats: Formats = NUMBERS
     counted = (event.number, event.position, event.exploring, event.judged, event.explored, event.withheld)
     values: tuple[float, ...] = counted

@@ -207,6 +207,25 @@ class EventSkipped(LogEvent):
         return cls(entry.time, int(entry.key), header.fixed["because"])
 
 
+@dataclass(frozen=True, slots=True)
+class VisitorsErased(LogEvent):
+    """What identified the visitors of some decisions was erased from the log."""
+
+    kind = "visitors-erased"
+    time: float
+    first: int  # position of the first of these decisions
+    decisions: int  # how many there were
+
+    def entry(self) -> LogEntry:
+        """Return an entry whose key is the first position: a decision is erased once."""
+        return LogEntry(self.kind, str(self.first), "", self.time, header({"decisions": self.decisions}))
+
+    @classmethod
+    def read(cls, entry: LogEntry, header: Header, values: Values) -> Self:
+        """Read the position and the number of decisions."""
+        return cls(entry.time, int(entry.key), header.fixed["decisions"])
+
+
 def _items(header: Header) -> Iterator[Item]:
     for given in header.fixed["items"]:
         prior = given.get("prior")
@@ -232,6 +251,7 @@ EVENTS: tuple[type[LogEvent], ...] = (
     GuardrailReset,
     ConfigChanged,
     EventSkipped,
+    VisitorsErased,
 )
 """Every kind of event."""
 KINDS: Mapping[str, type[LogEvent]] = {event.kind: event for event in EVENTS}
@@ -284,6 +304,10 @@ class EventFollower(Generic[R]):
 
     def on_event_skipped(self, event: EventSkipped) -> R | None:
         """An operator excluded an event; exclusions are read before a replay starts."""
+        return None
+
+    def on_visitors_erased(self, event: VisitorsErased) -> R | None:
+        """What identified some visitors was erased; nothing else changed."""
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rankloop.eventlog.store import LogEntry, LogMoved, Snapshot
 
@@ -70,5 +71,42 @@ class MemoryStore:
         """Return the newest snapshot."""
         return self._snapshots.get(ranker)
 
+    @contextmanager
+    def rewriting(self) -> Iterator[MemoryRewriting]:
+        """Give the changes of a transaction: they are made in a copy, which is adopted at the end of the block."""
+        draft = MemoryStore()
+        draft._entries, draft._keys, draft._snapshots = self._entries.copy(), self._keys.copy(), self._snapshots.copy()
+        yield MemoryRewriting(draft)
+        self._entries, self._keys, self._snapshots = draft._entries, draft._keys, draft._snapshots
+
+    def purge(self) -> None:
+        """Do nothing: memory holds no copies of what was replaced."""
+
     def close(self) -> None:
         """Do nothing: no file is open."""
+
+
+class MemoryRewriting:
+    """The changes of one transaction."""
+
+    def __init__(self, draft: MemoryStore) -> None:
+        self._draft = draft
+
+    def replace(self, entry: LogEntry) -> None:
+        """Replace the entry at this position."""
+        ranker, old = self._draft._entries[entry.position - 1]
+        del self._draft._keys[ranker, old.kind, old.key]
+        self._draft._keys[ranker, entry.kind, entry.key] = entry.position
+        self._draft._entries[entry.position - 1] = ranker, entry
+
+    def append(self, ranker: str, entry: LogEntry) -> None:
+        """Append the entry."""
+        self._draft.append([(ranker, entry)])
+
+    def snapshots(self) -> list[str]:
+        """Return the names of all snapshots."""
+        return sorted(self._draft._snapshots)
+
+    def delete_snapshot(self, name: str) -> None:
+        """Delete the snapshot."""
+        del self._draft._snapshots[name]

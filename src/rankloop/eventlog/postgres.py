@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rankloop.eventlog.erasure.rewriting import Rewriting, SqlRewriting
 from rankloop.eventlog.format_history import RENAME_KINDS
 from rankloop.eventlog.postgres_connection import (
     APPEND_LOCK,
     BEGIN,
     WriteConnection,
     connection_info,
+    execute,
     first_line,
     psycopg_modules,
 )
@@ -73,6 +75,9 @@ RANKERS = """
 """Steps from each name to the next one in the index, without reading the entries in between."""
 LAST = "SELECT position, kind, key, time FROM log ORDER BY position DESC LIMIT 1"
 EMPTY_LOG = (0, "", "", 0.0)
+OWNED = """
+    SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class WHERE oid IN ('log'::regclass, 'snapshot'::regclass)
+"""
 COPY = "COPY log (position, ranker, kind, key, subject, time, body) FROM STDIN (FORMAT BINARY)"
 TYPES = ("int8", "text", "text", "text", "text", "float8", "bytea")
 End = tuple[int, str, str, float]
@@ -217,6 +222,31 @@ class PostgresStore:
                 " ON CONFLICT (ranker) DO UPDATE SET position = excluded.position, body = excluded.body",
                 (ranker, snapshot.position, snapshot.body),
             )
+
+    @contextmanager
+    def rewriting(self) -> Iterator[Rewriting]:
+        """Give the changes of a transaction, which may take long."""
+        with self._writing, self._explained("written"):
+            self._resolve_unconfirmed()
+            with self._writer.locked(watched=False) as connection:
+                yield SqlRewriting(lambda statement, values: execute(connection, statement, values))
+
+    def purge(self) -> None:
+        """Write both tables into new files, with new statistics.
+
+        A plain VACUUM would leave the bytes of old rows in the free space, and statistics contain values of rows.
+        """
+        with self._writing, self._explained("written"):
+            connection = self._writer.get()
+            with self._writer.dropped_on_error(watched=False):
+                (owned,) = connection.execute(OWNED).fetchone() or (False,)
+                if not owned:  # the server would only warn
+                    raise StoreUnavailable(
+                        f"the log {self.name} still has erased content, since only the owner of its tables can remove "
+                        "it; let the owner run the command again."
+                    )
+                connection.execute("VACUUM (FULL, ANALYZE) log")
+                connection.execute("VACUUM (FULL, ANALYZE) snapshot")
 
     # Reading
 

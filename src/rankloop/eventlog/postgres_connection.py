@@ -131,6 +131,14 @@ def connection_info(pg: ModuleType, dsn: str, timeout_seconds: float) -> tuple[s
     return pg.conninfo.make_conninfo(**(defaults | options)), name
 
 
+def execute(
+    connection: Connection[TupleRow], statement: str, values: tuple[str | int | float | bytes, ...]
+) -> list[TupleRow]:
+    """Run a statement with `?` for each parameter; return the rows, if it has a result."""
+    cursor = connection.execute(statement.replace("?", "%s").encode(), values)
+    return [] if cursor.description is None else cursor.fetchall()
+
+
 def first_line(error: Exception) -> str:
     """Return the first line of an error of the server."""
     return str(error).strip().split("\n")[0].rstrip(".:") or type(error).__name__

@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
+from rankloop.eventlog.erasure.rewriting import Rewriting, SqlRewriting
 from rankloop.eventlog.format_history import RENAME_KINDS
 from rankloop.eventlog.process_lock import ProcessLock
 from rankloop.eventlog.store import LogEntry, LogMoved, Snapshot, StoreUnavailable
@@ -237,6 +238,23 @@ class SqliteStore:
         with self._reading, _explained("read", self.path):
             row = self._reader.execute("SELECT position, body FROM snapshot WHERE ranker = ?", (ranker,)).fetchone()
         return None if row is None else Snapshot(*row)
+
+    @contextmanager
+    def rewriting(self) -> Iterator[Rewriting]:
+        """Give the changes of a transaction."""
+        with self._writing, _explained("written", self.path), _transaction(self._writer) as connection:
+            yield SqlRewriting(lambda statement, values: connection.execute(statement, values).fetchall())
+
+    def purge(self) -> None:
+        """Write the file anew without its free space, and empty the write-ahead log."""
+        with self._writing, _explained("written", self.path):
+            self._writer.execute("VACUUM")
+            (busy, *_) = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise StoreUnavailable(
+                f"the write-ahead log of {self.path.name} still has erased content, since another process reads the "
+                "log; end that process and run the command again."
+            )
 
     def close(self) -> None:
         """Close both connections."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from rankloop.eventlog import LogEntry, Store
-from rankloop.eventlog.events import CannotReplay, ConfigChanged, EventSkipped, LogEvent, decode
+from rankloop.eventlog.events import CannotReplay, ConfigChanged, EventSkipped, LogEvent, VisitorsErased, decode
 from rankloop.hosting.registry_log import DELETED, RESERVED, decode_deleted, decode_put
 
 
@@ -16,7 +16,8 @@ class LoggedChange:
     """One change of a ranker.
 
     `kind` is `config` (settings changed), `skip` (an event was excluded), `challenger` (a challenger was added,
-    replaced or discarded), `deleted`, or `damaged` (an event of the log that cannot be read).
+    replaced or discarded), `erasure` (visitors were erased), `deleted`, or `damaged` (an event of the log that cannot
+    be read).
     """
 
     time: float
@@ -26,6 +27,7 @@ class LoggedChange:
     changed: Mapping[str, Any] | None = None  # settings with their new values
     position: int | None = None  # of the excluded or damaged event
     reason: str | None = None  # why an event was excluded
+    decisions: int | None = None  # number of those whose visitors were erased
     reset: bool = False  # whether everything learned before was discarded
 
 
@@ -73,6 +75,11 @@ def _changes_in_log(store: Store, log: str, *, reset: bool) -> Iterator[LoggedCh
             yield LoggedChange(entry.time, "damaged", position=entry.position)
         else:
             yield LoggedChange(skip.time, "skip", position=skip.position, reason=skip.reason)
+    for entry in store.of_kind(log, VisitorsErased.kind):
+        if (erased := cast("VisitorsErased | None", _decode(entry))) is None:
+            yield LoggedChange(entry.time, "damaged", position=entry.position)
+        else:
+            yield LoggedChange(erased.time, "erasure", decisions=erased.decisions)
 
 
 def _decode(entry: LogEntry) -> LogEvent | None:

@@ -46,6 +46,7 @@ class VerifiedLists:
     unknown: int = 0  # the log, of an older version, does not have their configuration
     control: int = 0  # lists of the control ranking, which no policy decided
     outdated: int = 0  # made from a state that included an event which was skipped later
+    erased: int = 0  # lists of erased visitors whose group, assigned by the visitor, is taken from the log
     numerics: set[str] = field(default_factory=set)  # versions other than that of this process
     differences: list[str] = field(default_factory=list)  # descriptions of the first MAX_NAMED_DIFFERENCES
 
@@ -147,13 +148,18 @@ def _compare(replica: Replica, logged: DecisionMade, log: str, result: VerifiedL
             f"{name}: configuration {logged.config}, but {replica.version} at this position of the log"
         )
         return
-    unit = logged.id if logged.visitor is None else logged.visitor
-    control = in_control_group(replica.config, log, unit, tripped=replica.guardrail_tripped is not None)
+    in_control = logged.group == "control"
+    if logged.erased and _assigns_by_visitor(replica):
+        control = in_control  # only the log still knows it
+        result.erased += 1
+    else:
+        unit = logged.id if logged.visitor is None else logged.visitor
+        control = in_control_group(replica.config, log, unit, tripped=replica.guardrail_tripped is not None)
     state, rng = replica.learners.of(logged.segment), rng_of_decision(logged.seed, logged.number)
     request = _request(replica, logged, logged_items)
     decision = policy_list(replica, state, request, rng, withheld=logged.withheld).decision
     items, scores = decision.items[0], None if decision.scores is None else decision.scores[0]
-    same = np.array_equal(items, logged_items) and control == (logged.group == "control")
+    same = np.array_equal(items, logged_items) and control == in_control
     if logged.proposed is None:
         same = same and _bits(scores) == _bits(logged.scores)
     if same:
@@ -164,6 +170,12 @@ def _compare(replica: Replica, logged: DecisionMade, log: str, result: VerifiedL
         result.add_difference(f"{name}: {logged_items.tolist()} in the log, {items.tolist()} decided again")
     if logged.numerics != numerics.version():
         result.numerics.add(logged.numerics)
+
+
+def _assigns_by_visitor(replica: Replica) -> bool:
+    """Return whether the group depends on the visitor: not in shadow mode, nor after the guardrail tripped."""
+    config = replica.config
+    return config.mode != "shadow" and replica.guardrail_tripped is None and 0.0 < config.traffic < 1.0
 
 
 def _request(replica: Replica, logged: DecisionMade, items: IntArray) -> PolicyRequest:

@@ -55,7 +55,7 @@ function legend(decision) {
 function facts(decision) {
   const rows = [["State", decision.state], ["Group", decision.group], ["Policy", decision.policy],
     ["Time", moment(decision.time)], ["Number", count(decision.number)], ["Segment", decision.segment || "none"],
-    decision.visitor ? ["Visitor", decision.visitor] : null,
+    decision.visitor || decision.erased ? ["Visitor", decision.visitor || "erased"] : null,
     decision.candidates ? ["Candidates", many(decision.candidates.length, "item")] : null,
     decision.context ? ["Context", decision.context.map(number).join(", ")] : null,
     ["Version", decision.version], ["Seed", String(decision.seed)], ["Log position", String(decision.position)],

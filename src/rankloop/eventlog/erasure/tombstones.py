@@ -1,0 +1,203 @@
+"""Replace what identifies visitors in a log by tombstones; everything that was learned stays as it is.
+
+A decision of an erased visitor keeps its list, features and context, since the state was learned from them and the
+verification decides the list from them again. It loses the visitor and the fingerprint of the request, which is a hash
+of the visitor among other things. Ids of decisions and of feedback events that callers made from the visitor's id
+are replaced wherever they occur.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from rankloop.errors import RankloopError
+from rankloop.eventlog.codec import header
+from rankloop.eventlog.erasure.rewriting import RewritableStore, Rewriting
+from rankloop.eventlog.events import (
+    CannotReplay,
+    DecisionMade,
+    VisitorsErased,
+    WindowClosed,
+    Withdrawn,
+    decode_as,
+    skipped_positions,
+)
+from rankloop.eventlog.store import LogEntry
+
+MAX_TRACES = 1000
+"""Texts that a snapshot is searched for; with more of them, it is deleted unread."""
+
+
+class CannotErase(RankloopError):
+    """An entry that may contain what identifies a visitor cannot be read; nothing was changed."""
+
+
+@dataclass
+class Erasure:
+    """What an erasure changed."""
+
+    decisions: int = 0
+    visitors: set[str] = field(default_factory=set)  # of these decisions
+    renamed: int = 0  # ids of decisions and feedback events
+    snapshots: int = 0  # that were deleted
+
+
+def erase(store: RewritableStore, visitors: Collection[str], time: float) -> Erasure:
+    """Replace what identifies visitors, in all logs of a store, in one transaction.
+
+    Each log with decisions of the visitors gets an event that records their number. An erasure that was interrupted
+    is completed by the next one: the transaction happened or not, and the disk space is released in any case.
+
+    Args:
+        store: must not be in use by another process.
+        visitors: ids of the visitors.
+        time: of the erasure, in seconds since 1970.
+    """
+    done, wanted = Erasure(), frozenset(visitors)
+    with store.rewriting() as rewriting:
+        snapshots = rewriting.snapshots()
+        for log in filter(None, store.rankers()):
+            _erase_in_log(store, rewriting, log, wanted, time, snapshots, done)
+    store.purge()
+    return done
+
+
+def _erase_in_log(
+    store: RewritableStore,
+    rewriting: Rewriting,
+    log: str,
+    visitors: frozenset[str],
+    time: float,
+    snapshots: list[str],
+    done: Erasure,
+) -> None:
+    tombstones = Tombstones(log, visitors, skipped_positions(store, log))
+    for entry in store.read(log):
+        replaced = tombstones.of(entry)
+        if replaced is not None:
+            rewriting.replace(replaced)
+    if not tombstones.positions:
+        return
+    rewriting.append(log, VisitorsErased(time, min(tombstones.positions), len(tombstones.positions)).entry())
+    for name in snapshots:
+        # The snapshot of a challenger is named after its ranker's log.
+        snapshot = store.load_snapshot(name) if name.partition("~")[0] == log else None
+        if snapshot is not None and tombstones.left_traces_in(snapshot.body):
+            rewriting.delete_snapshot(name)
+            done.snapshots += 1
+    done.decisions += len(tombstones.positions)
+    done.visitors |= tombstones.found
+    done.renamed += tombstones.renamed
+
+
+class Tombstones:
+    """Gives the tombstones of one log, whose entries it takes in order.
+
+    Args:
+        log: name of the log.
+        visitors: whom to erase.
+        skipped: positions of the events that an operator has excluded.
+    """
+
+    def __init__(self, log: str, visitors: frozenset[str], skipped: Collection[int]) -> None:
+        self._log, self._visitors, self._skipped = log, visitors, skipped
+        self._visitor_of: dict[str, str] = {}  # visitors of the erased decisions, by the decision's old id
+        self._new_ids: dict[str, str] = {}  # of the decisions whose ids were replaced, by the old id
+        self._fingerprints: set[str] = set()
+        self.positions: list[int] = []  # of the erased decisions
+        self.found: set[str] = set()  # the visitors of these
+        self.renamed = 0  # ids of decisions and feedback events
+
+    def of(self, entry: LogEntry) -> LogEntry | None:
+        """Return what replaces an entry, or None if the entry stays."""
+        if entry.kind == DecisionMade.kind:
+            return self._decision(entry)
+        if entry.kind == WindowClosed.kind:
+            return self._window_closed(entry) if self._new_ids else None
+        return self._about_decision(entry) if entry.subject in self._visitor_of else None
+
+    def left_traces_in(self, snapshot: bytes) -> bool:
+        """Return whether a snapshot may contain what was erased."""
+        traces = self.found | self._fingerprints
+        if self._new_ids or len(traces) > MAX_TRACES:
+            return True
+        return any(form in snapshot for trace in traces for form in _stored_forms(trace))
+
+    def _decision(self, entry: LogEntry) -> LogEntry | None:
+        try:
+            event = decode_as(DecisionMade, entry)
+        except CannotReplay:
+            return self._damaged(entry)
+        visitor = event.visitor
+        if visitor is None or visitor not in self._visitors:
+            return None
+        self.positions.append(entry.position)
+        self.found.add(visitor)
+        self._visitor_of[event.id] = visitor
+        if event.asked is not None:
+            self._fingerprints.add(event.asked.partition("\n")[0])
+        id = id_without(visitor, event.id, event.time)
+        if id != event.id:
+            self._new_ids[event.id] = id
+            self.renamed += 1
+        tombstone = replace(event, id=id, visitor=None, asked=None, erased=True)
+        return tombstone.entry()._replace(position=entry.position)
+
+    def _damaged(self, entry: LogEntry) -> LogEntry | None:
+        """Return an empty tombstone if the entry may be of a visitor and no replay reads it."""
+        found = {visitor for visitor in self._visitors if visitor.encode() in entry.body}
+        if not found:
+            return None
+        if entry.position not in self._skipped:
+            raise CannotErase(
+                f"the decision at position {entry.position} of {self._log} cannot be read and may contain a visitor's "
+                "id; exclude it with `rankloop log skip` first. Nothing was erased."
+            )
+        self.positions.append(entry.position)
+        self.found |= found
+        return entry._replace(body=header({"erased": True}))
+
+    def _about_decision(self, entry: LogEntry) -> LogEntry | None:
+        """Replace the ids of a decision and of a feedback event."""
+        new_id = self._new_ids.get(entry.subject, entry.subject)
+        key = entry.key
+        if entry.kind == Withdrawn.kind:
+            key = new_id
+        elif self._visitor_of[entry.subject] in key:
+            key = _new_id()
+            self.renamed += 1
+        replaced = entry._replace(key=key, subject=new_id)
+        return None if replaced == entry else replaced
+
+    def _window_closed(self, entry: LogEntry) -> LogEntry | None:
+        event = decode_as(WindowClosed, entry)
+        if not self._new_ids.keys() & set(event.decisions):
+            return None
+        ids = tuple(self._new_ids.get(id, id) for id in event.decisions)
+        return replace(event, decisions=ids).entry()._replace(position=entry.position)
+
+
+def id_without(visitor: str, decision: str, time: float) -> str:
+    """Return the id of a decision; a new one if its caller made it from the visitor's id.
+
+    Args:
+        visitor: id of the visitor.
+        decision: id of the decision.
+        time: of the decision; ids that rankers choose start with it, and may contain a short visitor's id by chance.
+    """
+    chosen_by_caller = not decision.startswith(f"{int(1000 * time):011x}")
+    return _new_id() if chosen_by_caller and visitor in decision else decision
+
+
+def _new_id() -> str:
+    """Return an id that says nothing; a caller cannot have guessed it and used it before."""
+    return f"erased-{secrets.token_hex(8)}"
+
+
+def _stored_forms(text: str) -> set[bytes]:
+    """Return the bytes that stand for a text in a snapshot: in an event, in JSON, and in an array of texts."""
+    escaped = json.dumps(text)[1:-1]
+    return {form.encode(encoding) for form in (text, escaped) for encoding in ("utf-8", "utf-32-le")}
