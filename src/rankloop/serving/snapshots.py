@@ -20,6 +20,7 @@ from rankloop.eventlog.store import LogEntry, Snapshot, Store, StoreUnavailable
 from rankloop.math import numerics
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import PER_COLUMN
+from rankloop.serving.memory_budget import Room, StateTooLarge
 from rankloop.serving.replica import Replica
 from rankloop.version import __version__
 
@@ -92,7 +93,9 @@ def restore(replica: Replica, snapshot: Snapshot) -> bool:
         return False  # the log is the truth, so a damaged snapshot costs a replay
     if any(header.get(name) != value for name, value in _valid_for(replica).items()):
         return False
+    replica.learners.make_room(len(arrays["items.ids"]), len(arrays["learners.segments"]))
     replica.items.restore(_part("items.", arrays))
+    replica.learners.make_room(priors=replica.items.prior_scores)
     replica.learners.restore(_part("learners.", arrays))
     replica.counters.restore(_part("counters.", arrays))
     replica.guardrail_counts = arrays["guardrail_counts"].tolist()
@@ -118,10 +121,12 @@ def _restore_open_decisions(replica: Replica, decisions: list[OpenHeader], array
         at, used = at + size, used + (length or 0)
 
 
-def start(config: RankerConfig, store: Store, name: str, *, challenger: bool = False) -> Replica:
-    """Return the replica of the newest snapshot and the rest of the log."""
+def start(
+    config: RankerConfig, store: Store, name: str, *, challenger: bool = False, room: Room | None = None
+) -> Replica:
+    """Return the replica of the newest snapshot and the rest of the log; `StateTooLarge` if it does not fit."""
     skipped = skipped_positions(store, name)
-    replica = Replica(config, skipped)
+    replica = Replica(config, skipped, room)
     snapshot = store.load_snapshot(name_of(name, challenger=challenger))
     try:
         if snapshot is not None:
@@ -129,9 +134,12 @@ def start(config: RankerConfig, store: Store, name: str, *, challenger: bool = F
         replica.follow(store.read(name, replica.position))
     except StoreUnavailable:
         raise
+    except StateTooLarge as error:
+        error.position = replica.position
+        raise
     except Exception:
         # The snapshot may be damaged, and a page of events does not say which of them cannot be applied.
-        replica = Replica(config, skipped)
+        replica = Replica(config, skipped, room)
         replica.apply_carefully(store.read(name))
     return replica
 
