@@ -87,6 +87,10 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """Return the state of B learners without observations."""
         return PolicyState(np.ones(learners, dtype=np.int64), self.belief.init(learners))
 
+    def working_bytes(self, items: int, slots: int) -> int:
+        """Return the bytes of the design's rows of all items, and of the planner's scores."""
+        return self.design.working_bytes(items) + self.plan.working_bytes(items, slots)
+
     def decide(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> Decision:
         """Return lists [B, k] for this request; the state is only read."""
         if request.learners != len(state.t):
@@ -235,7 +239,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
 
     def greedy(self) -> GreedyPolicy[PolicyState[S]] | None:
         """Return the same parts with the greedy rule, where the belief has estimates and the planner uses scores."""
-        if self.plan.explores_itself or self.belief.estimates(self.belief.init(1)) is None:
+        if self.plan.explores_itself or self.belief.estimates(self.belief.init(0)) is None:
             return None
         rule: ExplorationRule[Any] = rules.Greedy()  # the belief's states have estimates, see above
         return self.with_rule(rule)

@@ -6,6 +6,7 @@ cannot"; a policy that has a capability overrides the default.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
@@ -84,7 +85,10 @@ class RankingPolicy(ABC, Generic[T]):
 
     @abstractmethod
     def init(self, learners: int) -> T:
-        """Return the state of B learners without observations."""
+        """Return the state of B learners without observations.
+
+        A state of 0 learners takes no memory: its shapes tell how much one learner takes (`learner_bytes`).
+        """
 
     @abstractmethod
     def decide(self, state: T, request: Request, rng: np.random.Generator) -> Decision:
@@ -111,6 +115,16 @@ class RankingPolicy(ABC, Generic[T]):
         if len(state.t) != B:
             raise InvalidInput("decision", Words(f"a decision of {B} learners"), f"one of {len(state.t)}")
         self.update(state, decision, self.check(decision, clicks))
+
+    # Memory
+
+    def learner_bytes(self) -> int:
+        """Return the bytes of the state of one learner, without allocating it."""
+        return sum(math.prod(array.shape[1:]) * array.itemsize for _, array in self.init(0).arrays())
+
+    def working_bytes(self, items: int, slots: int) -> int:
+        """Return the most bytes that a decision takes for a moment where these may exceed the state's; otherwise 0."""
+        return 0
 
     # Properties
 

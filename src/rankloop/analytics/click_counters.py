@@ -42,6 +42,11 @@ class ClickCounters:
         self.lists = np.zeros((2, MAX_LIST_CLICKS + 1), dtype=np.int64)  # by group and number of clicks
         self.explored = np.zeros(2, dtype=np.int64)  # lists that exploration changed, and those of them with a click
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the counts by item and slot."""
+        return self.hits.nbytes + sum(table.nbytes for table in self.tables.values())
+
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` items."""
         for name, table in self.tables.items():

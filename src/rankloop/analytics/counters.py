@@ -59,6 +59,16 @@ class Counters:
         self._deferred_lists: tuple[list[IntArray], ...] = ([], [])  # by group
         self._deferred_outcomes: list[SettledList] = []
 
+    @classmethod
+    def column_bytes(cls, slots: int) -> int:
+        """Return the bytes of the counts of one item."""
+        return cls(slots, 1).nbytes - cls(slots, 0).nbytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the counts by item and slot."""
+        return self._shown.nbytes + self._clicks.nbytes
+
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` items."""
         if capacity > self._shown.shape[1]:

@@ -42,7 +42,7 @@ class Belief(Protocol[S]):
         return 0
 
     def init(self, learners: int) -> S:
-        """Return the state of B learners without observations."""
+        """Return the state of B learners without observations; of 0 learners, the shapes without memory."""
 
     def update(self, state: S, decision: Decision, evidence: Evidence) -> None:
         """Learn in place. Slots of exposure 0 change nothing."""

@@ -19,6 +19,9 @@ Estimator = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], tuple[Flo
 START_ATTRACTION = 0.1
 """Attraction at which a search starts."""
 
+MAX_PERTURBED_BYTES = 2**24
+"""Bytes of the perturbed counts that are fitted at once: each of K·J fits needs a copy of all K·J counts."""
+
 ESTIMATORS: dict[str, Estimator] = {"mle": mnl.fit_mle, "exclude": mnl.fit_exclude, "printed": mnl.fit_printed}
 
 
@@ -37,7 +40,7 @@ class ChoiceState(State):
 class ChoiceEstimates(Belief[ChoiceState]):
     """α and λ by an estimator; β_j² = Σ_{k,s} (α_j - α_j with one more click in (k, s))² S_ks.
 
-    All K·J perturbed fits of all learners whose epoch ended form one batch. The maximum of the likelihood does not
+    The K·J perturbed fits of all learners whose epoch ended form large batches. The maximum of the likelihood does not
     depend on the starting point, so the search starts near the last one; the fixed points of the other estimators are
     not unique, so they always start from the same point.
     """
@@ -83,16 +86,17 @@ class ChoiceEstimates(Belief[ChoiceState]):
 def sensitivity(estimator: Estimator, N: FloatArray, S: FloatArray, alpha: FloatArray, lam: FloatArray) -> FloatArray:
     """Return β² [B, J] from counts [B, K, J] and their estimates."""
     beta2 = np.zeros(alpha.shape)
-    b, k, j = perturbed = np.nonzero(S >= 1)
-    if not b.size:
-        return beta2
-    more = N[b]
-    more[np.arange(len(b)), k, j] += 1.0
-    start_a, start_l = alpha[b].copy(), lam[b].copy()
-    start_a[np.arange(len(b)), j] = np.maximum(start_a[np.arange(len(b)), j], START_ATTRACTION)
-    start_l[np.arange(len(b)), k] = np.maximum(start_l[np.arange(len(b)), k], START_ATTRACTION)
-    shifted, _ = estimator(more, S[b], *_start(estimator, start_a, start_l))
-    np.add.at(beta2, b, (alpha[b] - shifted) ** 2 * S[perturbed][:, None])
+    perturbed = np.nonzero(S >= 1)
+    at_once = max(1, MAX_PERTURBED_BYTES // N[0].nbytes) if len(N) else 1
+    for first in range(0, len(perturbed[0]), at_once):
+        b, k, j = cells = tuple(index[first : first + at_once] for index in perturbed)
+        more = N[b]
+        more[np.arange(len(b)), k, j] += 1.0
+        start_a, start_l = alpha[b].copy(), lam[b].copy()
+        start_a[np.arange(len(b)), j] = np.maximum(start_a[np.arange(len(b)), j], START_ATTRACTION)
+        start_l[np.arange(len(b)), k] = np.maximum(start_l[np.arange(len(b)), k], START_ATTRACTION)
+        shifted, _ = estimator(more, S[b], *_start(estimator, start_a, start_l))
+        np.add.at(beta2, b, (alpha[b] - shifted) ** 2 * S[cells][:, None])
     return beta2
 
 

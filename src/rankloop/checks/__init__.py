@@ -39,6 +39,7 @@ def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
         policies.equal_seeds_give_equal_lists,
         policies.unobserved_slots_teach_nothing,
         policies.relabelling_items_relabels_lists,
+        policies.a_state_of_no_learners_has_the_shapes_of_any_other,
         policies.a_restored_snapshot_continues_identically,
         policies.a_batch_of_two_learns_as_two_batches_of_one,
         policies.impossible_clicks_are_refused,

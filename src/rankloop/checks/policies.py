@@ -119,6 +119,16 @@ def relabelling_items_relabels_lists(make: Make) -> None:
         )
 
 
+def a_state_of_no_learners_has_the_shapes_of_any_other(make: Make) -> None:
+    """The memory of learners follows from a state without any, which takes none."""
+    policy = make(Trial().setting)
+    none, three = dict(policy.init(0).arrays()), dict(policy.init(3).arrays())
+    assert {name: (0, *array.shape[1:], array.dtype) for name, array in three.items()} == {
+        name: (*array.shape, array.dtype) for name, array in none.items()
+    }, "a state of 0 learners has other arrays"
+    assert 3 * policy.learner_bytes() == sum(array.nbytes for array in three.values()), "`learner_bytes` is wrong"
+
+
 def a_restored_snapshot_continues_identically(make: Make) -> None:
     """A state that was saved and loaded decides and learns exactly as the original."""
     trial = Trial()

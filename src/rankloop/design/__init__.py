@@ -44,6 +44,10 @@ class Design(Protocol):
         """Return where the features of a row of this width, made for fewer items, are now; None: unmoved."""
         return None
 
+    def working_bytes(self, items: int) -> int:
+        """Return the most bytes that the rows of all items take, where the items themselves do not contain them."""
+        return 0
+
 
 def features_at(request: Request, items: IntArray) -> FloatArray:
     """Return the features of listed items, [B, K, d]; those of an empty slot are arbitrary."""
@@ -215,6 +219,12 @@ class Interaction(Design):
         before = (width - 1 - dx) // (1 + dx)
         blocks = 1 + dx + np.arange(1 + dx)[:, None] * now + np.arange(before)
         return RowLayout(np.concatenate([np.arange(1 + dx), blocks.ravel()]), 1 + dx + now + dx * now)
+
+    def working_bytes(self, items: int) -> int:
+        """Return the bytes of z of all items, twice while the slot is put before it, and of one-hot features."""
+        width = self.row_features or 0
+        one_hot = 0 if self.one_hot is None else items * items
+        return (2 * items * width + one_hot) * np.dtype(np.float64).itemsize
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Return z of every item in this slot, [B, L, 1 + dx + dy + dx·dy]."""

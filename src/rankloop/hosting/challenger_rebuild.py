@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,9 @@ from rankloop.analytics.comparison import Comparison, compare
 from rankloop.errors import RankloopError
 from rankloop.eventlog.events import skipped_positions
 from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving.memory_budget import MemoryBudget, Room
 from rankloop.serving.replica import Replica
+from rankloop.serving.state_size import state_size
 
 PAUSE_SECONDS = 0.005
 """Pause of a rebuild after every few hundred entries, in which requests are served."""
@@ -31,13 +33,48 @@ class ChallengerStatus:
     problem: str | None = None  # why it failed
 
 
+class RebuildMemory:
+    """The memory of a rebuild: that of the challenger, and of the active policy, which is replayed beside it.
+
+    Args:
+        budget: of the service.
+        ranker: whose log is replayed.
+        config: of the challenger.
+        instead_of: the memory of an earlier challenger, which is discarded first.
+    """
+
+    def __init__(
+        self, budget: MemoryBudget, ranker: Ranker, config: RankerConfig, instead_of: Collection[Room] = ()
+    ) -> None:
+        self.challenger, self.active = budget.room(instead_of), budget.room(instead_of)
+        self.attached = False  # the challenger belongs to the ranker, and its memory with it
+        sizes = {
+            self.challenger: state_size(config, ranker.extent),
+            self.active: state_size(ranker.config, ranker.extent),
+        }
+        budget.require(sizes, "ranker", "a challenger that")
+
+    @property
+    def rooms(self) -> list[Room]:
+        """What the rebuild holds."""
+        return [self.active] if self.attached else [self.active, self.challenger]
+
+    def release(self) -> None:
+        """Release what the rebuild holds."""
+        for room in self.rooms:
+            room.release()
+
+
 class ChallengerRebuild:
     """A thread that replays the log with both policies, compares them, and adds the challenger to its ranker."""
 
-    def __init__(self, ranker: Ranker, config: RankerConfig, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, ranker: Ranker, config: RankerConfig, on_ready: Callable[[], None], memory: RebuildMemory
+    ) -> None:
         self._ranker, self.config, self._on_ready = ranker, config, on_ready
+        self._memory = memory
         self._skipped = skipped_positions(ranker.store, ranker.name)
-        self._challenger = Replica(config, self._skipped)
+        self._challenger = Replica(config, self._skipped, memory.challenger)
         self._comparison: Comparison | None = None
         self._problem: str | None = None
         self._stop = threading.Event()
@@ -48,9 +85,10 @@ class ChallengerRebuild:
         ranker = self._ranker
         try:
             ranker.flush()
-            active = Replica(ranker.config, self._skipped)
+            active = Replica(ranker.config, self._skipped, self._memory.active)
             self._comparison = compare(active, self._challenger, ranker.store.read(ranker.name), self._pause)
             ranker.add_challenger(self._challenger)
+            self._memory.attached = True
             self._on_ready()
         except _Stopped:
             return
@@ -59,6 +97,8 @@ class ChallengerRebuild:
         except Exception:
             log.exception("the rebuild of a challenger failed")
             self._problem = "the rebuild failed; the cause is in the service's log output."
+        finally:
+            self._memory.release()
 
     def _pause(self) -> None:
         time.sleep(PAUSE_SECONDS)
@@ -76,6 +116,11 @@ class ChallengerRebuild:
         """Return the state of the challenger and the comparison."""
         config, position = self.config.as_mapping(), self._challenger.position
         return ChallengerStatus(self.state, config, position, self._comparison, self._problem)
+
+    @property
+    def rooms(self) -> list[Room]:
+        """The memory that the rebuild holds."""
+        return self._memory.rooms
 
     def stop(self) -> None:
         """Stop the thread and wait for its end."""

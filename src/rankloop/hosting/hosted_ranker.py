@@ -11,6 +11,7 @@ from rankloop.errors import InvalidInput, NotFound, Quarantined
 from rankloop.hosting.challenger_rebuild import ChallengerRebuild
 from rankloop.schema import Quarantine, RankerAnswer
 from rankloop.serving import Item, Ranker
+from rankloop.serving.memory_budget import Room
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +43,17 @@ class HostedRanker:
         """Return the error of every request to a quarantined ranker."""
         return (self.quarantine or Quarantine(0, "it could not be opened")).error()
 
+    @property
+    def challenger_rooms(self) -> list[Room]:
+        """The memory of the challenger and of its rebuild."""
+        attached = [] if self.opened is None else self.opened.rooms[1:]
+        return attached + ([] if self.rebuild is None else self.rebuild.rooms)
+
+    @property
+    def rooms(self) -> list[Room]:
+        """The memory of the ranker, its challenger and a rebuild."""
+        return [*([] if self.opened is None else self.opened.rooms[:1]), *self.challenger_rooms]
+
     def answer(self) -> RankerAnswer:
         """Return the ranker's settings, counts and results."""
         quarantine = self.quarantine
@@ -56,7 +68,9 @@ class HostedRanker:
             "groups": overview.groups,
             "lift": overview.lift,
         }
-        return RankerAnswer(self.name, ranker.config.as_mapping(), **results, version=ranker.version)
+        return RankerAnswer(
+            self.name, ranker.config.as_mapping(), **results, version=ranker.version, state_bytes=ranker.state_bytes
+        )
 
     def item(self, id: str) -> Item:
         """Return one item; raise `NotFound` if it does not exist."""

@@ -18,7 +18,7 @@ from rankloop.eventlog import LogEntry, Store, Writer
 from rankloop.eventlog.address import open_store
 from rankloop.eventlog.events import ConfigChanged
 from rankloop.eventlog.writer import positions
-from rankloop.hosting.challenger_rebuild import ChallengerRebuild, ChallengerStatus
+from rankloop.hosting.challenger_rebuild import ChallengerRebuild, ChallengerStatus, RebuildMemory
 from rankloop.hosting.hosted_ranker import HostedRanker
 from rankloop.hosting.ranker_start import open_ranker, settings_in_log
 from rankloop.hosting.registry_log import RESERVED, deleted_entry, put_entry, registered_rankers
@@ -29,6 +29,9 @@ from rankloop.schema.service_settings import ServiceSettings
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import ADJUSTABLE, ChallengerConfig, LoggedConfig, changes
 from rankloop.serving.configuration import fits
+from rankloop.serving.item_table import prior_scores
+from rankloop.serving.memory_budget import MemoryBudget, Room
+from rankloop.serving.state_size import Extent, state_size
 
 SETTINGS = RankerSettings.__struct_fields__
 log = logging.getLogger("rankloop.service")
@@ -43,11 +46,13 @@ class RankerRegistry:
 
     def __init__(self, settings: ServiceSettings, store: Store) -> None:
         self.limits, self.store = settings.limits, store
+        self.memory = MemoryBudget.of_service(settings.limits.memory)
         self._changing, self._resources = threading.Lock(), ExitStack()
         self.writer = Writer(store)
         registered, self._log_names = registered_rankers(store)
         self._hosted = {
-            name: open_ranker(name, entry, store, self.writer, settings.limits) for name, entry in registered.items()
+            name: open_ranker(name, entry, self.writer, settings.limits, self.memory)
+            for name, entry in registered.items()
         }
         for name, config in settings.rankers.items():
             if name not in self._hosted:
@@ -142,8 +147,12 @@ class RankerRegistry:
                 config = self.config(name, given)
                 if len(self._hosted) >= self.limits.rankers:
                     raise InvalidInput("name", name, f"one of the {len(self._hosted)} existing rankers, and no more")
-                hosted = self._create(name, config, by)
-                self._register(hosted, by)
+                hosted = self._create(name, config, by, self.memory.room())
+                try:
+                    self._register(hosted, by)
+                except BaseException:
+                    _release(hosted)
+                    raise
                 self._hosted[name] = hosted
                 return True
             current = hosted.ranker.config.plain()
@@ -183,8 +192,8 @@ class RankerRegistry:
             )
         hosted.ranker.adjust(config, by)
 
-    def _create(self, name: str, config: RankerConfig, by: str | None, after: int = 0) -> HostedRanker:
-        """Return a new ranker with a log, not registered yet.
+    def _create(self, name: str, config: RankerConfig, by: str | None, room: Room, after: int = 0) -> HostedRanker:
+        """Return a new ranker with a log, not registered yet; its state takes its memory from this room.
 
         An unregistered log of its name is continued if it fits: the process ended before the ranker was registered, or
         the ranker was used in process before.
@@ -192,25 +201,41 @@ class RankerRegistry:
         logged = settings_in_log(self.store, name)
         is_free = name not in self._log_names and (name not in self.store.rankers() or fits(logged, config.plain()))
         log_name = name if is_free else f"{name}#{secrets.token_hex(6)}"
+        try:
+            ranker = Ranker(
+                config, name=log_name, writer=self.writer, limits=self.limits, by=by, after=after, room=room
+            )
+        except BaseException:
+            room.release()
+            raise
         self._log_names.add(log_name)
-        ranker = Ranker(config, name=log_name, writer=self.writer, limits=self.limits, by=by, after=after)
         return HostedRanker(name, log_name, config.plain(), ranker)
 
     def _reset(self, hosted: HostedRanker, config: RankerConfig, by: str | None) -> HostedRanker:
         """Replace a ranker by one with other settings, the same items and nothing learned; on an error keep it."""
         versions = [int(entry.key) for entry in self.store.of_kind(hosted.log, ConfigChanged.kind)]
         with hosted.changing:  # until item changes go to the new ranker
-            new = self._create(hosted.name, config, by, max(versions, default=0))
-            items = [] if hosted.opened is None else hosted.opened.items()
             old = None if hosted.opened is None else hosted.opened.config
-            if old is not None and (old.dim, old.coverage) == (config.dim, config.coverage):
-                same_units = (old.objective == "amount") == (config.objective == "amount")
-                new.ranker.put_items(
-                    [one if same_units and new.ranker.accepts_prior(one) else replace(one, prior=None) for one in items]
-                )
-            self._drop_challenger(hosted)  # a rebuild that continued could register the old ranker again
-            self._register(new, by)
+            fits_items = old is not None and (old.dim, old.coverage) == (config.dim, config.coverage)
+            items = hosted.opened.items() if hosted.opened is not None and fits_items else []
+            room = self.memory.room(instead_of=hosted.rooms)
+            extent = Extent.of(len(items), 1, prior_scores(items))
+            self.memory.require({room: state_size(config, extent)}, "ranker", "a configuration that")
+            new = self._create(hosted.name, config, by, room, max(versions, default=0))
+            try:
+                if old is not None and fits_items:
+                    same_units = (old.objective == "amount") == (config.objective == "amount")
+                    accepts = new.ranker.accepts_prior
+                    new.ranker.put_items(
+                        [one if same_units and accepts(one) else replace(one, prior=None) for one in items]
+                    )
+                self._drop_challenger(hosted)  # a rebuild that continued could register the old ranker again
+                self._register(new, by)
+            except BaseException:
+                room.release()
+                raise
             self._hosted[hosted.name] = new
+            _release(hosted)
         return new
 
     def delete(self, name: str, by: str | None = None) -> None:
@@ -221,6 +246,7 @@ class RankerRegistry:
                 self._drop_challenger(hosted)  # a rebuild that continued could register the ranker again
                 self._append(deleted_entry(name, by))
                 del self._hosted[name]
+                _release(hosted)
 
     def _register(self, hosted: HostedRanker, by: str | None = None) -> None:
         """Record a ranker's log and challenger for the next start."""
@@ -248,8 +274,9 @@ class RankerRegistry:
             if not fits(config.plain(), hosted.ranker.config.plain()):
                 accepted = "the dim, context, coverage and slots of the active policy"
                 raise InvalidInput("ranker", Words("of another shape"), accepted)
+            memory = RebuildMemory(self.memory, hosted.ranker, config, instead_of=hosted.challenger_rooms)
             self._drop_challenger(hosted)
-            hosted.rebuild = ChallengerRebuild(hosted.ranker, config, lambda: self._register(hosted, by))
+            hosted.rebuild = ChallengerRebuild(hosted.ranker, config, lambda: self._register(hosted, by), memory)
             return hosted
 
     def challenger_status(self, name: str) -> ChallengerStatus:
@@ -315,3 +342,9 @@ class RankerRegistry:
                 if self._hosted.get(name) is hosted:
                     yield hosted
                     return
+
+
+def _release(hosted: HostedRanker) -> None:
+    """Release the memory of a ranker that no longer exists."""
+    for room in hosted.rooms:
+        room.release()

@@ -49,6 +49,10 @@ class Planner(Protocol):
         """Whether lists are random whatever the scores are, so that no exploration rule can make them greedy."""
         return False
 
+    def working_bytes(self, items: int, slots: int) -> int:
+        """Return the bytes of what is computed for each pair of item and slot; 0 where slots are filled one by one."""
+        return 0
+
     def list_distribution(self, rule: HasRuleDistribution, policy: Composition) -> ListDistribution:
         """Return the distribution of lists under an exploration rule, which picks one of the planner's closed forms."""
         return rule.list_distribution(self, policy)

@@ -89,6 +89,10 @@ class Assignment(Planner):
         rivals = None if sole.all() else np.repeat(np.where(sole, 0, UNKNOWN_RIVALS)[:, None], k, axis=1)
         return Plan(items, shown, rivals)
 
+    def working_bytes(self, items: int, slots: int) -> int:
+        """Return the bytes of scores, gains and their copies by slot and item, [k, L]."""
+        return 6 * items * slots * np.dtype(np.float64).itemsize
+
     @property
     def offers(self) -> frozenset[Read]:
         """The slot: each slot has its own scores."""

@@ -142,6 +142,7 @@ class RankerAnswer(Struct, frozen=True):
     lift: Lift | None = None
     version: int = 0  # of the configuration
     quarantine: Quarantine | None = None
+    state_bytes: int = 0  # memory of the state, that of a challenger included
 
 
 class RankersAnswer(Struct, frozen=True):

@@ -56,6 +56,13 @@ class ServiceLimits(Payload, kw_only=True, frozen=True):
         Count, Meta(description="Maximum size of a feature vector: a ranker's `dim` times its `context`.")
     ] = 1_000
     rankers: Annotated[Count, Meta(description="Maximum number of rankers.")] = 1_000
+    memory: Annotated[
+        Count | None,
+        Meta(
+            description="Maximum memory of all rankers together in bytes: their states, and the temporary copies of "
+            "the largest one while its snapshot is stored. By default half of the memory that the process may use."
+        ),
+    ] = None
     draws: Annotated[int, Meta(ge=0, description="Maximum number of Monte Carlo draws for a propensity.")] = 1_000
 
 

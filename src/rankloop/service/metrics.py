@@ -84,3 +84,17 @@ class _RankerState(Collector):
         )
         writable.add_metric([], float(self._rankers.writes and self._rankers.store.problem is None))
         yield from (open_decisions, position, items, explored, delay, quarantined, queue, writable)
+        yield from self._memory()
+
+    def _memory(self) -> Iterator[Metric]:
+        state = GaugeMetricFamily("rankloop_state_bytes", "Memory of the state, estimated", labels=["ranker"])
+        for hosted in self._rankers:
+            state.add_metric([hosted.name], hosted.ranker.state_bytes)
+        memory = self._rankers.memory
+        yield state
+        yield GaugeMetricFamily(
+            "rankloop_memory_needed_bytes",
+            "Memory of all rankers together, with the temporary copies of the largest one",
+            memory.needed,
+        )
+        yield GaugeMetricFamily("rankloop_memory_limit_bytes", "Maximum of rankloop_memory_needed_bytes", memory.limit)

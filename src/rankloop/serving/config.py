@@ -29,6 +29,10 @@ ADJUSTABLE = (
 All others affect what was learned: changing one of them requires learning again, from scratch or from the log."""
 
 
+MAX_TRIAL_BYTES, MAX_TRIAL_ROUNDS = 10**8, 1_000
+"""Bytes of the state with which a configuration is tried; the rounds of a larger one, whose state grows with them."""
+
+
 class RankerConfig(RankerSettings, frozen=True):
     """Settings of a ranker, checked: the policy is in the catalogue and can compute with all of them together.
 
@@ -67,7 +71,14 @@ class RankerConfig(RankerSettings, frozen=True):
         by_slot: dict[str, Any] = {name: getattr(self, name) for name in ("bias", "rewards", "losses")}
         small: dict[str, Any] = {name: value and value[: k + (name == "losses")] for name, value in by_slot.items()}
         small |= {name: getattr(self, name) and 1 for name in ("dim", "context", "coverage")}
-        policy = replace(self, slots=k, **small).build(2, np.ones(2))
+        trial = replace(self, slots=k, **small)
+        policy = trial.build(2, np.ones(2))
+        try:
+            size = policy.learner_bytes()
+        except Exception as error:  # from code outside the package
+            raise Unsupported(f"{self.policy} cannot make a state of 0 learners, init(0) ({error}).") from error
+        if size > MAX_TRIAL_BYTES and self.rounds is not None:  # it has room for all rounds
+            policy = replace(trial, rounds=min(self.rounds, MAX_TRIAL_ROUNDS)).build(2, np.ones(2))
         features, context, coverage = (
             np.ones((rows, 1)) if small[name] else None for name, rows in (("dim", 2), ("context", 1), ("coverage", 2))
         )

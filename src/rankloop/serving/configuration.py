@@ -11,9 +11,12 @@ from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.eventlog.events import ConfigChanged, LogEvent
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import Receipt
+from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving.config import RankerConfig, changes, learning_of
+from rankloop.serving.memory_budget import Room
 from rankloop.serving.queries import RankerQueries
 from rankloop.serving.replica import Replica
+from rankloop.serving.state_size import Extent
 
 log = logging.getLogger("rankloop.serving")
 
@@ -23,6 +26,7 @@ class ConfigurableRanker(RankerQueries):
 
     _clock: Callable[[], float]
     _configuring: threading.Lock
+    _limits: ServiceLimits | None  # of the service
     _challenger: Replica | None  # another policy that follows the same log
 
     @abstractmethod
@@ -63,6 +67,45 @@ class ConfigurableRanker(RankerQueries):
             version = max(self._replica.version, after) + 1
             self._submit(ConfigChanged(self._clock(), version, given, changes(logged, given), by)).result()
 
+    # Memory
+
+    @property
+    def rooms(self) -> list[Room]:
+        """The memory of the policy and of the challenger, if there is one."""
+        return [replica.learners.room for replica in self._replicas()]
+
+    @property
+    def extent(self) -> Extent:
+        """How large the state is."""
+        return self._replica.learners.extent
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of memory that the state takes, that of the challenger included."""
+        return sum(room.reserved for room in self.rooms)
+
+    def _replicas(self) -> list[Replica]:
+        challenger = self._challenger
+        return [self._replica] if challenger is None else [self._replica, challenger]
+
+    def _require_room(self, field: str, what: str, columns: int = 0, segments: int = 0, priors: int = 0) -> None:
+        """Reserve the memory of an event before it is committed; `StateTooLarge` if it does not fit."""
+        sizes = {one.learners.room: one.learners.larger(columns, segments, priors) for one in self._replicas()}
+        wanted = {room: size for room, size in sizes.items() if size is not None}
+        if wanted:
+            self._replica.learners.room.budget.require(wanted, field, what)
+
+    def _check_new_segment(self, segment: str) -> None:
+        """Refuse a segment beyond the limits of the service or of the memory."""
+        known, coming = self._replica.learners.segments, self._coming_segments()
+        if segment in coming:
+            return
+        total = len(known) + len(coming)
+        if self._limits is not None and total >= self._limits.segments:
+            accepted = f"one of the {self._limits.segments} segments that this ranker has"
+            raise InvalidInput("segment", segment, accepted)
+        self._require_room("segment", "a new one, with which the ranker", segments=total + 1)
+
     # The challenger
 
     @property
@@ -81,6 +124,7 @@ class ConfigurableRanker(RankerQueries):
             challenger.follow(self.store.read(self.name, challenger.position), until=self._replica.position)
             if challenger.rejected_prior is not None:
                 raise Unsupported(challenger.rejected_prior)
+            challenger.learners.room.replaying = False
             self._challenger = challenger
 
     def promote(self, by: str | None = None) -> RankerConfig:
@@ -95,6 +139,8 @@ class ConfigurableRanker(RankerQueries):
     def discard_challenger(self) -> None:
         """Let the challenger follow the log no longer."""
         with self._lock:
+            if self._challenger is not None:
+                self._challenger.learners.room.release()
             self._challenger = None
 
     def _followed(self, challenger: Replica, events: Sequence[tuple[int, LogEvent]]) -> Replica | None:
@@ -103,9 +149,11 @@ class ConfigurableRanker(RankerQueries):
             challenger.apply_all(events)
         except Exception:
             log.exception("the challenger of %s cannot follow the log and is discarded", self.name)
+            challenger.learners.room.release()
             return None
         if challenger.rejected_prior is not None:
             log.warning("the challenger of %s is discarded: %s", self.name, challenger.rejected_prior)
+            challenger.learners.room.release()
             return None
         return challenger
 

@@ -78,24 +78,67 @@ def _check_weight(field: str, item: Item, prior: SegmentPrior) -> None:
         raise InvalidInput(field, prior.strength, accepted)
 
 
+def _scores(prior: Prior | None) -> int:
+    """Return the number of scores of a prior: its own and those of segments."""
+    return 0 if prior is None else 1 + len(prior.segments)
+
+
+def prior_scores(items: Iterable[Item]) -> int:
+    """Return the number of scores of the priors of items."""
+    return sum(_scores(item.prior) for item in items)
+
+
+def doubled(capacity: int, needed: int) -> int:
+    """Return a capacity, doubled until it is at least the number needed."""
+    while capacity < needed:
+        capacity *= 2
+    return capacity
+
+
 class ItemTable:
     """The items by column; a column belongs to one item permanently, even after the item is removed.
 
     A removed id that is put again is a new item with a new column.
     """
 
-    def __init__(self, dim: int | None, topics: int | None = None) -> None:
+    def __init__(self, dim: int | None, topics: int | None = None, capacity: int = INITIAL_COLUMNS) -> None:
         self.dim, self.topics = dim, topics
         self.ids: list[str] = []  # of all columns; an id that was removed and put again is here twice
         self.column: dict[str, int] = {}  # of the items that were not removed
-        self._x = np.zeros((INITIAL_COLUMNS, dim or 0))
-        self._coverage = np.zeros((INITIAL_COLUMNS, topics or 0))
-        self._prices = np.zeros(INITIAL_COLUMNS)
-        self._enabled = np.zeros(INITIAL_COLUMNS, dtype=np.bool_)
-        self._removed = np.zeros(INITIAL_COLUMNS, dtype=np.bool_)
-        self._positions = np.zeros(INITIAL_COLUMNS)  # NaN for items without one
+        self._x = np.zeros((capacity, dim or 0))
+        self._coverage = np.zeros((capacity, topics or 0))
+        self._prices = np.zeros(capacity)
+        self._enabled = np.zeros(capacity, dtype=np.bool_)
+        self._removed = np.zeros(capacity, dtype=np.bool_)
+        self._positions = np.zeros(capacity)  # NaN for items without one
         self._order: IntArray | None = None
         self.priors: dict[int, Prior] = {}  # of the columns that have one
+        self.prior_scores = 0  # of all priors, those of segments included
+
+    @staticmethod
+    def capacity_for(columns: int) -> int:
+        """Return the capacity of a table with this number of columns in use."""
+        return doubled(INITIAL_COLUMNS, columns)
+
+    @classmethod
+    def column_bytes(cls, dim: int | None, topics: int | None) -> int:
+        """Return the bytes that the arrays take for each column."""
+        return cls(dim, topics, 1).nbytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in self._columns().values())
+
+    def columns_with(self, ids: Iterable[str]) -> int:
+        """Return the number of columns after these items are put; removed items keep theirs."""
+        return len(self.ids) + sum(not self.has(id) for id in set(ids))
+
+    def prior_scores_with(self, items: Iterable[Item]) -> int:
+        """Return the number of prior scores after these items are put."""
+        return self.prior_scores + sum(
+            _scores(item.prior) - _scores(self.prior(item.id)) for item in items if item.prior is not None
+        )
 
     @property
     def capacity(self) -> int:
@@ -160,6 +203,7 @@ class ItemTable:
             if item.coverage is not None:
                 self._coverage[at] = item.coverage
             if item.prior is not None:
+                self.prior_scores += _scores(item.prior) - _scores(self.priors.get(at))
                 self.priors[at] = item.prior
             self._prices[at], self._enabled[at] = item.price, item.enabled
             self._positions[at] = np.nan if item.default_position is None else item.default_position
@@ -174,7 +218,7 @@ class ItemTable:
             at = self.column.pop(id, None)
             if at is not None:
                 self._enabled[at], self._removed[at] = False, True
-                self.priors.pop(at, None)
+                self.prior_scores -= _scores(self.priors.pop(at, None))
 
     def prior(self, id: str) -> Prior | None:
         """Return the prior of an item, or None."""
@@ -235,6 +279,7 @@ class ItemTable:
             int(at): logged_prior(score, strength, segments.get(int(at), {}))
             for at, score, strength in arrays["priors"].tolist()
         }
+        self.prior_scores = sum(_scores(prior) for prior in self.priors.values())
         self._order = None
         while self.capacity < len(ids):
             self._grow()

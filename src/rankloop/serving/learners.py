@@ -17,6 +17,8 @@ from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Prior
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import ItemTable
+from rankloop.serving.memory_budget import MemoryBudget, Room, StateSize
+from rankloop.serving.state_size import Extent, state_size
 from rankloop.types import Decision, FloatArray, IntArray, Request, Rows
 
 ChangePrior = Callable[[LearnerState, Request, int, float, float], None]
@@ -32,10 +34,16 @@ class Lesson(NamedTuple):
 
 
 class Learners:
-    """The states of all segments; rows and columns double when they are used up."""
+    """The states of all segments; rows and columns double when they are used up.
 
-    def __init__(self, config: RankerConfig, table: ItemTable) -> None:
+    The memory is reserved before it is allocated, without a given room from all memory of the machine.
+    """
+
+    def __init__(self, config: RankerConfig, table: ItemTable, room: Room | None = None) -> None:
         self._config, self._table = config, table
+        self.room = MemoryBudget.of_machine().room() if room is None else room
+        self._extent = Extent.of(table.capacity, 1, table.prior_scores)
+        self.room.reserve(state_size(config, self._extent), "a configuration that")
         self.segments: dict[str, int] = {}  # rows by segment
         self.items, self._present = table.capacity, (len(table), len(table.ids))
         self._rows = 1
@@ -59,13 +67,15 @@ class Learners:
         """Return the row of a segment, a new one for a new segment."""
         at = self.segments.get(segment)
         if at is None:
-            at = self.segments[segment] = len(self.segments)
+            at = len(self.segments)
             if at >= self._rows:
+                self.make_room(segments=at + 1)
                 larger = self.policy.init(2 * self._rows)
                 larger.view(slice(0, self._rows)).assign(dict(self.state.arrays()))
                 self.state = larger
                 self._rows *= 2
                 self._views.clear()
+            self.segments[segment] = at
             self.view(at).assign(dict(self.fresh.arrays()))
             self._apply_segment_priors(self.view(at), segment)
         return at
@@ -99,6 +109,28 @@ class Learners:
         new = self.fresh.copy()
         self._apply_segment_priors(new, segment)
         return new
+
+    # Memory
+
+    @property
+    def extent(self) -> Extent:
+        """How large the state is."""
+        return self._extent
+
+    def larger(self, columns: int = 0, segments: int = 0, priors: int = 0) -> StateSize | None:
+        """Return the size of the state with this number of columns, segments and prior scores; None if it has room."""
+        wanted = self._extent.including(columns, segments, priors)
+        if wanted == self._extent:
+            return None
+        return state_size(self._config, wanted, self.policy if wanted.columns == self.items else None)
+
+    def make_room(self, columns: int = 0, segments: int = 0, priors: int = 0) -> None:
+        """Reserve the memory of this number of columns, segments and prior scores before it is allocated."""
+        size = self.larger(columns, segments, priors)
+        if size is not None:
+            wanted = self._extent.including(columns, segments, priors)
+            self.room.reserve(size, f"a state for {wanted.columns} items and {wanted.rows} segments, which")
+            self._extent = wanted
 
     # Requests
 

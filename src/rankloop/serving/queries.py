@@ -28,6 +28,7 @@ class RankerQueries(ABC):
     _replica: Replica
     _lock: threading.RLock
     _uncommitted: dict[str, DecisionMade]  # decisions that were answered and wait for their commit
+    _new_segments: set[str]  # of decisions that wait for their commit and were not answered yet
 
     @abstractmethod
     def flush(self) -> None:
@@ -115,11 +116,14 @@ class RankerQueries(ABC):
     def columns_with(self, ids: Sequence[str]) -> int:
         """Return the number of columns after these items are put; removed items keep theirs."""
         with self._lock:
-            table = self._replica.items
-            return len(table.ids) + sum(not table.has(id) for id in set(ids))
+            return self._replica.items.columns_with(ids)
 
     def segments(self) -> set[str]:
         """Return the segments that have a learner, or get one with their first commit."""
         with self._lock:
-            known = set(self._replica.learners.segments)
-            return known | {event.segment for event in self._uncommitted.values()}
+            return set(self._replica.learners.segments) | self._coming_segments()
+
+    def _coming_segments(self) -> set[str]:
+        """Return the segments that get a learner with their first commit, which is under way."""
+        coming = self._new_segments | {event.segment for event in self._uncommitted.values()}
+        return coming - self._replica.learners.segments.keys()

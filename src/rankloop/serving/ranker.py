@@ -32,6 +32,7 @@ from rankloop.serving.config import RankerConfig
 from rankloop.serving.decide import DecisionRng, Stamp, decide
 from rankloop.serving.item_table import check_item, check_prior
 from rankloop.serving.maintenance import MaintainedRanker
+from rankloop.serving.memory_budget import Room
 from rankloop.serving.ranking import Ranking
 from rankloop.types import EMPTY, FloatArray
 
@@ -62,13 +63,14 @@ class Ranker(MaintainedRanker):
         limits: ServiceLimits | None = None,
         by: str | None = None,
         after: int = 0,
+        room: Room | None = None,
     ) -> None:
         self.name, self._clock, self._limits = name, clock, limits
         self.store: Store = store if store is not None else writer.store if writer is not None else MemoryStore()
         self._owns_writer = writer is None
         self._lock = threading.RLock()
         self._rng = DecisionRng()
-        self._uncommitted = {}
+        self._uncommitted, self._new_segments = {}, set()
         self._idempotent = idempotency.IdempotentDecisions()
         # Created before the state is read: an event of another process in between is noticed at the first append.
         self._writer = Writer(self.store) if writer is None else writer
@@ -78,7 +80,8 @@ class Ranker(MaintainedRanker):
         with ExitStack() as on_error:
             if self._owns_writer:
                 on_error.callback(self._writer.close)
-            self._replica = snapshots.start(config, self.store, name)
+            self._replica = snapshots.start(config, self.store, name, room=room)
+            self._replica.learners.room.replaying = False
             self._number = self._replica.decided  # of the last decision, which may be uncommitted
             self._configure(config, by, after)
             on_error.pop_all()
@@ -108,6 +111,8 @@ class Ranker(MaintainedRanker):
             table.check(made)
             for i, item in enumerate(made):
                 check_prior(f"items[{i}].prior", item, table.prior(item.id), self._replica.learners.policy)
+            columns, priors = table.columns_with(item.id for item in made), table.prior_scores_with(made)
+            self._require_room("items", f"{columns} items in all, with which the ranker", columns, priors=priors)
         self._submit(ItemsPut(self._clock(), made)).result()
 
     def remove_items(self, ids: Sequence[str]) -> None:
@@ -181,8 +186,11 @@ class Ranker(MaintainedRanker):
             replica = self._replica
             config = replica.config
             if self._limits is not None:
-                self._check_limits(request, self._limits)
+                rank_request.check_limits(request, self._limits)
             wanted = rank_request.read(config, replica.items, replica.learners, request, fingerprint)
+            is_new = request.segment not in replica.learners.segments
+            if is_new:
+                self._check_new_segment(request.segment)
             number = max(self._number, replica.decided) + 1
             withheld = config.explore_daily is not None and self._explored_today(now) >= config.explore_daily
             stamp, rng = Stamp(id, number, now), self._rng(config.seed, number)
@@ -190,6 +198,9 @@ class Ranker(MaintainedRanker):
             self._number = number
             if config.commit == "all":
                 commit = self._submit(event)
+                if is_new:
+                    self._new_segments.add(request.segment)
+                    commit.add_done_callback(lambda _: self._new_segments.discard(request.segment))
                 if fingerprint is not None:
                     self._idempotent.track(event, commit)
                 return ranking, commit
@@ -200,15 +211,6 @@ class Ranker(MaintainedRanker):
                 del self._uncommitted[id]
                 raise
             return ranking, None
-
-    def _check_limits(self, request: RankRequest, limits: ServiceLimits) -> None:
-        """Refuse a request that exceeds the limits of the service."""
-        rank_request.check_limits(request, limits)
-        if request.segment not in self._replica.learners.segments:
-            segments = self.segments()
-            if request.segment not in segments and len(segments) >= limits.segments:
-                accepted = f"one of the {limits.segments} segments that this ranker has"
-                raise InvalidInput("segment", request.segment, accepted)
 
     def _explored_today(self, now: float) -> int:
         """Return the number of today's lists that exploration changed, uncommitted ones included."""

@@ -35,6 +35,7 @@ from rankloop.schema import Item, Prior, Receipt
 from rankloop.serving.config import ChallengerConfig, RankerConfig, learning_of
 from rankloop.serving.item_table import ItemTable
 from rankloop.serving.learners import Learners, Lesson
+from rankloop.serving.memory_budget import Room
 
 MAX_PAGE_ENTRIES = 2000
 """Entries that a replay decodes and applies at once."""
@@ -49,14 +50,14 @@ class Replica(EventFollower[Receipt]):
     commit never fails.
     """
 
-    def __init__(self, config: RankerConfig, skipped: Collection[int] = ()) -> None:
+    def __init__(self, config: RankerConfig, skipped: Collection[int] = (), room: Room | None = None) -> None:
         self.config, self.skipped = config, frozenset(skipped)  # positions that an operator has excluded
         self.version = 0  # of the configuration; 0 before the log has one
         self.own_versions: set[int] = set()  # under which this policy decided with these settings of learning
         self.settings: Mapping[str, Any] = {}  # the last ones of the log, also where another policy decides
         self.changes: list[tuple[float, str]] = []  # when the settings or the guardrail changed, and how
         self.items = ItemTable(config.dim, config.coverage)
-        self.learners = Learners(config, self.items)
+        self.learners = Learners(config, self.items, room)
         self.open_decisions = OpenDecisions(config.window)
         self.counters = Counters(config.slots, self.items.capacity)
         self.guardrail_tripped: str | None = None  # the reason, if the guardrail fell back to the control ranking
@@ -192,6 +193,8 @@ class Replica(EventFollower[Receipt]):
 
     def on_items_put(self, event: ItemsPut) -> None:
         """Put the items into the table, and apply the priors that changed."""
+        columns = self.items.columns_with(item.id for item in event.items)
+        self.learners.make_room(columns=columns, priors=self.items.prior_scores_with(event.items))
         changed = [item for item in event.items if self._prior_changes(item)]
         for item in changed:
             self._with_prior(item.id, self.learners.disbelieve)  # with the features that it was applied with

@@ -31,6 +31,7 @@ from rankloop.eventlog.store import LogEntry, Snapshot, Store, StoreUnavailable
 from rankloop.math import numerics
 from rankloop.serving.config import LoggedConfig, Plain, RankerConfig
 from rankloop.serving.item_table import PER_COLUMN
+from rankloop.serving.memory_budget import Room, StateTooLarge
 from rankloop.serving.replay_progress import ReplayProgress
 from rankloop.serving.replica import Replica
 from rankloop.serving.snapshot_frame import UnusableSnapshot, framed, payload_of
@@ -104,12 +105,12 @@ def unpacked(snapshot: Snapshot) -> tuple[Plain, dict[str, Array]]:
     return json.loads(str(arrays.pop("header"))), arrays
 
 
-def restored(config: RankerConfig, skipped: Collection[int], snapshot: Snapshot) -> Replica:
+def restored(config: RankerConfig, skipped: Collection[int], snapshot: Snapshot, room: Room | None = None) -> Replica:
     """Return a new replica in the state of a snapshot, or raise `UnusableSnapshot`; there is none restored halfway."""
     try:
-        replica = Replica(config, skipped)
+        replica = Replica(config, skipped, room)
         _restore(replica, snapshot)
-    except UnusableSnapshot:
+    except (UnusableSnapshot, StateTooLarge):
         raise
     except Exception as error:
         raise UnusableSnapshot(f"its state cannot be restored ({type(error).__name__}: {error})") from error
@@ -121,7 +122,9 @@ def _restore(replica: Replica, snapshot: Snapshot) -> None:
     _check_valid(stored, replica)
     header: Any = stored
     replica.mixed_numerics = header["numerics"] != numerics.version()
+    replica.learners.make_room(len(arrays["items.ids"]), len(arrays["learners.segments"]))
     replica.items.restore(_part("items.", arrays))
+    replica.learners.make_room(priors=replica.items.prior_scores)
     replica.learners.restore(_part("learners.", arrays))
     replica.counters.restore(_part("counters.", arrays))
     replica.guardrail_counts = arrays["guardrail_counts"].tolist()
@@ -146,25 +149,33 @@ def _restore_open_decisions(replica: Replica, decisions: list[OpenHeader], array
         at, used = at + size, used + (length or 0)
 
 
-def start(config: RankerConfig, store: Store, name: str, *, challenger: bool = False) -> Replica:
-    """Return the replica of the newest snapshot and the rest of the log; say why and how long the whole is replayed."""
+def start(
+    config: RankerConfig, store: Store, name: str, *, challenger: bool = False, room: Room | None = None
+) -> Replica:
+    """Return the replica of the newest snapshot and the rest of the log; say why and how long the whole is replayed.
+
+    Raises `StateTooLarge` if the state does not fit into its room.
+    """
     skipped, title = skipped_positions(store, name), name_of(name, challenger=challenger)
     snapshot, replica = store.load_snapshot(title), None
     if snapshot is not None:
         try:
-            replica = restored(config, skipped, snapshot)
+            replica = restored(config, skipped, snapshot, room)
         except UnusableSnapshot as error:
             entries = f"{store.count(name):,} entries"
             log.warning("ranker %s: its snapshot is not used: %s; its whole log is replayed: %s", title, error, entries)
     try:
-        replica = Replica(config, skipped) if replica is None else replica
+        replica = Replica(config, skipped, room) if replica is None else replica
         after = replica.position
         replica.follow(ReplayProgress(title, lambda: store.count(name, after)).watched(store.read(name, after)))
     except StoreUnavailable:
         raise
+    except StateTooLarge as error:
+        error.position = 0 if replica is None else replica.position
+        raise
     except Exception:
         # A page of events does not say which of them cannot be applied, nor whether the snapshot was wrong.
-        replica = Replica(config, skipped)
+        replica = Replica(config, skipped, room)
         replica.apply_carefully(ReplayProgress(title, lambda: store.count(name)).watched(store.read(name)))
     return replica
 

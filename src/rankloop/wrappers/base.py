@@ -30,6 +30,10 @@ class Wrapper(RankingPolicy[T], Generic[T, U]):
     def inner_state(self, state: T) -> U:
         """Return the state of the inner policy."""
 
+    def working_bytes(self, items: int, slots: int) -> int:
+        """Delegate to the inner policy."""
+        return self.inner.working_bytes(items, slots)
+
     @property
     def feedback(self) -> Feedback:
         """Delegate to the inner policy."""
