@@ -8,6 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from rankloop.cli.log_address import LOG_HELP_DEFAULT, log_address
 from rankloop.cli.options import Commands, add_policies, load_policies
 from rankloop.errors import InvalidInput, MissingExtra
 
@@ -43,9 +44,7 @@ def add_to(commands: Commands) -> None:
     )
     command.add_argument("--host", help="Address to listen on (default: 127.0.0.1).")
     command.add_argument("--port", type=int, help="Port to listen on (default: 8080).")
-    command.add_argument(
-        "--log", metavar="LOG", help="SQLite file or postgresql://… address of the log (default: rankloop.db)."
-    )
+    command.add_argument("--log", metavar="LOG", type=log_address, help=LOG_HELP_DEFAULT)
     add_policies(command, "Load a policy of your own, in addition to `policies` of the settings.")
     command.add_argument(
         "--new-key",

@@ -7,6 +7,7 @@ from typing import IO
 
 from rankloop.errors import RankloopError
 from rankloop.eventlog.store import StoreUnavailable
+from rankloop.files import create_private
 
 
 def lock_log(log: str | Path) -> IO[str] | None:
@@ -17,6 +18,7 @@ def lock_log(log: str | Path) -> IO[str] | None:
         return None  # a system without file locks
     path = Path(f"{Path(log).resolve()}.lock")  # resolved, since a symbolic link names the same log
     try:
+        create_private(path)
         lock = path.open("a", encoding="utf-8")
     except OSError as error:
         raise StoreUnavailable(f"{log} cannot be opened as a log ({error.strerror}).") from None

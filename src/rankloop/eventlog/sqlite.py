@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from rankloop.eventlog.format_history import RENAME_KINDS
 from rankloop.eventlog.process_lock import lock_log
 from rankloop.eventlog.store import LogEntry, Snapshot, StoreUnavailable
 from rankloop.eventlog.wal_checkpoints import CHECKPOINT, WalCheckpoints
+from rankloop.files import create_private
 
 MIGRATIONS = (
     """
@@ -197,6 +198,8 @@ def _positions(batch: Sequence[tuple[str, LogEntry]], new: list[tuple[int, str, 
 
 
 def _connect(path: Path, timeout: float = OPEN_SECONDS) -> sqlite3.Connection:
+    with suppress(OSError):  # SQLite explains why a file cannot be created, and gives its mode to the files next to it
+        create_private(path)
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, timeout=timeout, cached_statements=MAX_PREPARED_STATEMENTS
     )

@@ -28,7 +28,7 @@ from rankloop.schema.request_bodies import ResetBody
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import ADJUSTABLE, ChallengerConfig, LoggedConfig, changes
-from rankloop.serving.configuration import fits
+from rankloop.serving.log_shape import fits
 
 SETTINGS = RankerSettings.__struct_fields__
 log = logging.getLogger("rankloop.service")

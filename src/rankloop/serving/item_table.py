@@ -78,6 +78,12 @@ def _check_weight(field: str, item: Item, prior: SegmentPrior) -> None:
         raise InvalidInput(field, prior.strength, accepted)
 
 
+def _require_length(id: str, name: str, length: int, rows: FloatArray) -> None:
+    """Refuse a row of another length than the table's, which only a log of other settings has."""
+    if length != rows.shape[1]:
+        raise InvalidInput(f"{name} of item {id}", Words(f"a list of {length}"), f"a list of {rows.shape[1]}")
+
+
 class ItemTable:
     """The items by column; a column belongs to one item permanently, even after the item is removed.
 
@@ -156,8 +162,10 @@ class ItemTable:
                 if at >= self.capacity:
                     self._grow()
             if item.features is not None:
+                _require_length(item.id, "features", len(item.features), self._x)
                 self._x[at] = item.features
             if item.coverage is not None:
+                _require_length(item.id, "coverage", len(item.coverage), self._coverage)
                 self._coverage[at] = item.coverage
             if item.prior is not None:
                 self.priors[at] = item.prior

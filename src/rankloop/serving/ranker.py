@@ -34,6 +34,7 @@ from rankloop.serving.config import RankerConfig
 from rankloop.serving.configuration import ConfigurableRanker
 from rankloop.serving.decide import DecisionRng, Stamp, decide
 from rankloop.serving.item_table import check_item, check_prior
+from rankloop.serving.log_shape import check_shape
 from rankloop.serving.ranking import Ranking
 from rankloop.types import EMPTY, FloatArray
 
@@ -72,6 +73,7 @@ class Ranker(ConfigurableRanker):
         self._rng = DecisionRng()
         self._uncommitted = {}
         self._idempotent = idempotency.IdempotentDecisions()
+        check_shape(self.store, name, config.plain())
         self._replica = snapshots.start(config, self.store, name)
         self._challenger = None
         self.quarantine: Quarantine | None = None  # the position and the reason, if it is quarantined
