@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 import msgspec
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from rankloop.errors import RankloopError
@@ -26,14 +28,24 @@ class RequestRefused(Exception):
         field: str | None = None,
         headers: Mapping[str, str] | None = None,
         cause: RankloopError | None = None,
+        by: str | None = None,
     ) -> None:
         self.status, self.detail, self.field, self.headers = status, detail, field, dict(headers or {})
-        self.cause = cause
+        self.cause, self.by = cause, by  # `by` is the name of the API key that was refused
         super().__init__(detail)
 
 
 UNCOMPUTABLE = (MemoryError, ArithmeticError)
 """Errors of a computation with numbers that are too large or too small."""
+
+
+def status_of(error: Exception) -> int:
+    """Return the status with which the service answers when a route raises an error."""
+    if isinstance(error, RequestRefused | RankloopError):
+        return error.status
+    if isinstance(error, HTTPException):
+        return error.status_code
+    return 422 if isinstance(error, (*UNCOMPUTABLE, RequestValidationError)) else 500
 
 
 def refused(error: RankloopError) -> RequestRefused:

@@ -1,0 +1,119 @@
+"""Adds and revokes API keys in a settings file; all other lines of the file stay as they are, with their comments."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from rankloop.errors import InvalidInput, RankloopError
+from rankloop.files import replace_file
+from rankloop.schema.api_key import ApiKey, iso_time
+from rankloop.service.settings import load_keys, parse_yaml, read_file
+
+Entry = dict[str, object]
+
+
+def add_key(path: Path, entry: Entry, overlap_seconds: float, clock: Callable[[], float] = time.time) -> list[str]:
+    """Add a key to a settings file; return the expiry of each older key with this name.
+
+    Args:
+        path: the file; it is created if it does not exist, readable for its owner only.
+        entry: of the new key.
+        overlap_seconds: for how long older keys with the same name stay valid.
+        clock: seconds since 1970.
+    """
+    now, kept, expiries = clock(), list[Entry](), list[str]()
+    for key, old in _keys(path):
+        if key.name == entry["name"]:
+            if key.expires_at <= now:
+                continue
+            expires_at = min(key.expires_at, now + overlap_seconds)
+            old = old | {"expires": iso_time(expires_at)}
+            expiries.append(iso_time(expires_at))
+        kept.append(old)
+    _write(path, [*kept, entry])
+    return expiries
+
+
+def revoke_key(path: Path, name: str) -> int:
+    """Remove all keys with a name from a settings file; return how many there were."""
+    keys = _keys(path)
+    kept = [entry for key, entry in keys if key.name != name]
+    if len(kept) == len(keys):
+        names = sorted({key.name for key, _ in keys})
+        raise InvalidInput("--revoke", name, f"one of the keys {', '.join(names)}" if names else "a key; there is none")
+    _write(path, kept)
+    return len(keys) - len(kept)
+
+
+def _keys(path: Path) -> list[tuple[ApiKey, Entry]]:
+    """Return the keys of a file with their entries; refuse a file whose keys are not valid before it is changed."""
+    if not path.exists():
+        return []
+    keys, document = load_keys(path, environment={}), read_file(path)
+    return [(key, dict(entry)) for key, entry in zip(keys, document.get("keys") or [], strict=True)]  # type: ignore[call-overload]
+
+
+def _write(path: Path, keys: Sequence[Entry]) -> None:
+    """Replace the list of keys; the text is checked to mean the same settings before the file is replaced."""
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = with_keys(before, keys)
+    target = path.resolve()  # a symbolic link stays one
+    replace_file(target, lambda part: part.write_text(text, encoding="utf-8"), private=True)
+
+
+class _Place(NamedTuple):
+    """Where a list of keys belongs in the text of a document: between these indices, after the words `before`."""
+
+    start: int
+    end: int
+    before: str = ""
+    after: str = ""
+
+
+def with_keys(text: str, keys: Sequence[Mapping[str, object]]) -> str:
+    r"""Return the text of a settings file with other keys.
+
+    >>> print(with_keys("port: 1 # ours\n", [{"name": "a"}]), end="")
+    port: 1 # ours
+    keys: [
+        {"name": "a"}
+      ]
+    """
+    rows = ",\n".join(f"    {json.dumps(key)}" for key in keys)
+    place = _place(text)
+    block = f"[\n{rows}\n  ]" if rows else "[]"
+    edited = text[: place.start] + place.before + block + place.after + text[place.end :]
+    expected = (parse_yaml(text) or {}) | {"keys": [dict(key) for key in keys]}  # type: ignore[operator]
+    if parse_yaml(edited) != expected:
+        raise RankloopError("the keys of this settings file cannot be changed by the command; change them by hand.")
+    return edited
+
+
+def _last(node: yaml.Node) -> yaml.Node:
+    """Return the last part of a node that ends where its text does: a block ends where the next one starts."""
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        node = node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
+    return node
+
+
+def _place(text: str) -> _Place:
+    root = yaml.compose(text, yaml.SafeLoader)
+    if root is None:
+        end = "" if not text or text.endswith("\n") else "\n"
+        return _Place(len(text), len(text), f"{end}keys: ", "\n")
+    for name, value in root.value:
+        if name.value == "keys":
+            start = text.index(":", name.end_mark.index) + 1
+            return _Place(start, max(start, _last(value).end_mark.index), " ")
+    if root.flow_style:
+        start = root.start_mark.index + 1
+        return _Place(start, start, '"keys": ', ", " if root.value else "")
+    end = root.end_mark.index
+    gap = "" if text[:end].endswith("\n") else "\n"
+    return _Place(end, end, f"{gap}keys: ", "\n")
