@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -67,6 +68,14 @@ def _write(path: Path, keys: Sequence[Entry]) -> None:
     replace_file(target, lambda part: part.write_text(text, encoding="utf-8"), private=True)
 
 
+def _row(entry: Entry) -> str:
+    """Return an entry in one line: as JSON, so that a file in JSON stays one, unless YAML reads that differently."""
+    text = json.dumps(entry)
+    if parse_yaml(text) == entry:
+        return text
+    return yaml.safe_dump(entry, default_flow_style=True, width=math.inf, allow_unicode=True).strip()
+
+
 class _Place(NamedTuple):
     """Where a list of keys belongs in the text of a document: between these indices, after the words `before`."""
 
@@ -85,7 +94,7 @@ def with_keys(text: str, keys: Sequence[Mapping[str, object]]) -> str:
         {"name": "a"}
       ]
     """
-    rows = ",\n".join(f"    {json.dumps(key)}" for key in keys)
+    rows = ",\n".join(f"    {_row(dict(key))}" for key in keys)
     place = _place(text)
     block = f"[\n{rows}\n  ]" if rows else "[]"
     edited = text[: place.start] + place.before + block + place.after + text[place.end :]

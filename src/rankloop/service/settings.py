@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
 import yaml
 
@@ -64,7 +63,7 @@ def merged_settings(path: str | Path | None, environment: Mapping[str, str]) -> 
 class _TimesAsText(yaml.SafeLoader):
     """Reads a time as the text that it is in the file, quoted or not."""
 
-    yaml_implicit_resolvers: ClassVar = {
+    yaml_implicit_resolvers = {  # noqa: RUF012, as in the base class
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
