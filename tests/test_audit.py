@@ -234,7 +234,7 @@ def test_a_record_that_cannot_be_written_is_kept_and_requests_are_refused_until_
 
     original = os.write
     with monkeypatch.context() as patch:
-        patch.setattr(audit.os, "write", fails)
+        patch.setattr(audit, "append", fails)
         assert ask(http, keys["admin"], "PUT", "/v1/rankers/new", COUNTS) == 201  # it was done, so it is said
         assert read() == []
         for _ in range(3):
@@ -256,7 +256,7 @@ def test_the_records_that_wait_are_bounded(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(audit.os, "write", fails)
+        patch.setattr(audit, "append", fails)
         for record in refused(3 * MAX_PENDING):
             now[0] += 10.0
             log.record(record)

@@ -60,6 +60,10 @@ def status(admit: Callable[[], Any]) -> int:
     return 200
 
 
+def admitted(control: AccessControl, key: str) -> int:
+    return status(lambda: control.admit(bearer(key), "rank"))
+
+
 def access(*entries: dict[str, Any], clock: Clock | None = None, **more: Any) -> AccessControl:
     settings = ServiceSettings(keys=tuple(ApiKey.of(entry) for entry in entries), **more)
     return AccessControl(settings, Clock() if clock is None else clock)
@@ -136,7 +140,7 @@ def test_changed_keys_replace_the_cached_ones() -> None:
         control.use_keys([ApiKey.of(keys[name][1]) for name in used])
         for name, (key, _) in keys.items():
             for _ in range(2):  # the second time from the cache
-                assert status(lambda key=key: control.admit(bearer(key), "rank")) == (200 if name in used else 401)
+                assert admitted(control, key) == (200 if name in used else 401)
 
 
 def test_a_key_that_is_revoked_while_it_is_compared_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,9 +275,7 @@ def test_a_rotation_keeps_the_old_key_for_a_while(tmp_path: Path) -> None:
     assert add_key(file, keys[2][1], 60.0, clock) == [iso_time(NOW + 60), iso_time(NOW + 90)]
     control = AccessControl(ServiceSettings(keys=configuration.load_keys(file, environment={})), clock)
     for clock.now, valid in ((NOW + 59, (0, 1, 2)), (NOW + 60, (1, 2)), (NOW + 90, (2,)), (NOW + 1e9, (2,))):
-        assert [
-            i for i, (key, _) in enumerate(keys) if status(lambda k=key: control.admit(bearer(k), "rank")) == 200
-        ] == list(valid)
+        assert [i for i, (key, _) in enumerate(keys) if admitted(control, key) == 200] == list(valid)
     add_key(file, make_key("shop", ["rank"])[1], 60.0, clock)
     assert len(configuration.load_keys(file, environment={})) == 2  # expired entries are removed
 

@@ -61,8 +61,12 @@ def test_every_file_of_a_log_belongs_to_its_owner_alone(tmp_path: Path, mask: in
         log = tmp_path / "log.db"
         with closing(SqliteStore(log, exclusive=True)) as store:
             assert store.rankers() == []
-            files = sorted(path.name for path in tmp_path.iterdir())
-            assert files == ["log.db", "log.db-shm", "log.db-wal", "log.db.lock"]
+            assert sorted(path.name for path in tmp_path.iterdir()) == [
+                "log.db",
+                "log.db-shm",
+                "log.db-wal",
+                "log.db.lock",
+            ]
             assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
         written(log)
         back_up(log, tmp_path / "backup.db")

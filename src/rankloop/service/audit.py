@@ -6,6 +6,7 @@ A record is one JSON object in one line. It contains the names of the changed fi
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import threading
@@ -115,8 +116,8 @@ class AuditLog:
         try:
             size = os.fstat(descriptor).st_size
             try:
-                if line and os.write(descriptor, line) < len(line):
-                    raise OSError(0, "the disk is full")
+                if line and append(descriptor, line) < len(line):
+                    raise OSError(errno.ENOSPC, "the disk is full")
                 os.fsync(descriptor)
             except OSError:
                 with contextlib.suppress(OSError):
@@ -124,6 +125,9 @@ class AuditLog:
                 raise
         finally:
             os.close(descriptor)
+
+
+append = os.write
 
 
 def _iso(seconds: float) -> str:

@@ -106,8 +106,8 @@ def with_keys(text: str, keys: Sequence[Mapping[str, object]]) -> str:
 
 def _last(node: yaml.Node) -> yaml.Node:
     """Return the last part of a node that ends where its text does: a block ends where the next one starts."""
-    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
-        node = node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
+    while node.id != "scalar" and not node.flow_style and node.value:
+        node = node.value[-1][1] if node.id == "mapping" else node.value[-1]
     return node
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 import msgspec
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from rankloop.errors import RankloopError
@@ -37,15 +35,6 @@ class RequestRefused(Exception):
 
 UNCOMPUTABLE = (MemoryError, ArithmeticError)
 """Errors of a computation with numbers that are too large or too small."""
-
-
-def status_of(error: Exception) -> int:
-    """Return the status with which the service answers when a route raises an error."""
-    if isinstance(error, RequestRefused | RankloopError):
-        return error.status
-    if isinstance(error, HTTPException):
-        return error.status_code
-    return 422 if isinstance(error, (*UNCOMPUTABLE, RequestValidationError)) else 500
 
 
 def refused(error: RankloopError) -> RequestRefused:

@@ -5,15 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import yaml
 
 from rankloop.errors import InvalidInput, RankloopError, Words
 from rankloop.schema.api_key import ApiKey, check_key_names
+from rankloop.schema.base import Payload
 from rankloop.schema.mappings import fields_of
 from rankloop.schema.service_settings import ServiceSettings
 
 PREFIX = "RANKLOOP_"
+
+
+class _KeySettings(Payload, frozen=True):
+    """The API keys of the settings, checked by themselves."""
+
+    hides_values: ClassVar[bool] = True
+
+    keys: tuple[ApiKey, ...]
+
+    def check_consistency(self) -> None:
+        """Refuse two lasting keys with the same name."""
+        check_key_names(self.keys)
 
 
 def load(
@@ -39,12 +53,7 @@ def load(
 
 def load_keys(path: str | Path, *, environment: Mapping[str, str] = os.environ) -> tuple[ApiKey, ...]:
     """Return the API keys of a settings file, overridden by the environment, whatever its other settings are."""
-    given = merged_settings(path, environment).get("keys") or []
-    if not isinstance(given, list):
-        raise InvalidInput("keys", Words("not acceptable"), "a list of API keys")
-    keys = tuple(ApiKey.of(one, f"keys[{i}]") for i, one in enumerate(given))
-    check_key_names(keys)
-    return keys
+    return _KeySettings.of({"keys": merged_settings(path, environment).get("keys") or ()}).keys
 
 
 def merged_settings(path: str | Path | None, environment: Mapping[str, str]) -> dict[str, object]:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from asyncio import CancelledError
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
+import msgspec
+from anyio import CancelScope
 from anyio.to_thread import run_sync
 from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
-from rankloop.schema import Payload
+from rankloop.errors import RankloopError
 from rankloop.service.audit import AuditRecord
-from rankloop.service.problems import RequestRefused, status_of
+from rankloop.service.problems import UNCOMPUTABLE, RequestRefused
 from rankloop.service.service import Service
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_FIELDS, MAX_NAME_LENGTH = 100, 100
+NOT_ADMITTED = ""
 CLOSED_BY_CLIENT = 499
 """Status of a request whose client did not wait for the answer."""
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class AuditedRoute(APIRoute):
@@ -34,38 +41,53 @@ class AuditedRoute(APIRoute):
         async def audited(request: Request) -> Response:
             service: Service = request.app.state.service
             await run_sync(service.audit.require_writable)
+            request.state.by, request.state.body = NOT_ADMITTED, b""  # until the request is admitted and read
+            status, refused_key = 500, None
             try:
                 response = await handle(request)
-            except Exception as error:
-                refused_by = error.by if isinstance(error, RequestRefused) else None
-                await run_sync(service.audit.record, _record(request, path, status_of(error), refused_by))
+                status = response.status_code
+                return response
+            except RequestRefused as error:
+                status, refused_key = error.status, error.by
                 raise
-            except BaseException:  # cancelled: nothing can be awaited
-                service.audit.record(_record(request, path, CLOSED_BY_CLIENT, None))
+            except RankloopError as error:
+                status = error.status
                 raise
-            await run_sync(service.audit.record, _record(request, path, response.status_code, None))
-            return response
+            except HTTPException as error:
+                status = error.status_code
+                raise
+            except (RequestValidationError, *UNCOMPUTABLE):
+                status = 422
+                raise
+            except CancelledError:
+                status = CLOSED_BY_CLIENT
+                raise
+            finally:
+                with CancelScope(shield=True):
+                    await run_sync(service.audit.record, _record(request, path, status, refused_key))
 
         return audited
 
 
-def _record(request: Request, path: str, status: int, refused_by: str | None) -> AuditRecord:
-    is_admitted = hasattr(request.state, "by")
+def _record(request: Request, path: str, status: int, refused_key: str | None) -> AuditRecord:
+    by = request.state.by
     return AuditRecord(
-        by=(request.state.by or "local") if is_admitted else refused_by,
+        by=refused_key if by == NOT_ADMITTED else by or "local",
         address=None if request.client is None else request.client.host,
         action=f"{request.method} {path}",
         ranker=_brief(request.path_params.get("name")),
         item=_brief(request.path_params.get("id")),
-        fields=_field_names(getattr(request.state, "body", None)),
+        fields=_field_names(request.state.body),
         status=status,
     )
 
 
-def _field_names(body: object) -> Collection[str]:
-    if isinstance(body, Payload):
-        body = body.non_default_fields()
-    return [str(name)[:MAX_NAME_LENGTH] for name in sorted(body)[:MAX_FIELDS]] if isinstance(body, Mapping) else ()
+def _field_names(body: bytes) -> Collection[str]:
+    """Return the names of a body's fields, without their values."""
+    try:
+        return [name[:MAX_NAME_LENGTH] for name in sorted(_fields(body))[:MAX_FIELDS]]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ()
 
 
 def _brief(value: str | None) -> str | None:

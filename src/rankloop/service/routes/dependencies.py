@@ -47,8 +47,8 @@ def decoded_body(decoder: Callable[[bytes], T], service: Service) -> T:
 
     async def read(request: Request) -> T:
         body = await endpoints.read_body(dict(request.scope["headers"]), request.receive, service.limits.body)
-        decoded = request.state.body = endpoints.decode(decoder, body)
-        return decoded
+        request.state.body = body  # for the audit log
+        return endpoints.decode(decoder, body)
 
     parameter: T = Depends(read)
     return parameter
