@@ -108,26 +108,34 @@ class AuditLog:
             self._pending.popleft()
 
     def _write(self, line: bytes) -> None:
-        """Append a whole line or nothing; the file is opened each time, so that it can be moved away and rotated."""
+        """Append a whole line or nothing; without a line, check that the file can be opened.
+
+        The file is opened each time, so that it can be moved away and rotated.
+        """
         if self._path is None:
             return
         create_private(self._path)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         try:
-            size = os.fstat(descriptor).st_size
-            try:
-                if line and append(descriptor, line) < len(line):
-                    raise OSError(errno.ENOSPC, "the disk is full")
-                os.fsync(descriptor)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(descriptor, size)
-                raise
+            if line:
+                _append(descriptor, line)
         finally:
             os.close(descriptor)
 
 
 append = os.write
+
+
+def _append(descriptor: int, line: bytes) -> None:
+    size = os.fstat(descriptor).st_size
+    try:
+        if append(descriptor, line) < len(line):
+            raise OSError(errno.ENOSPC, "the disk is full")
+        os.fsync(descriptor)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise
 
 
 def _iso(seconds: float) -> str:

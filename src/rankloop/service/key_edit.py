@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -104,11 +104,12 @@ def with_keys(text: str, keys: Sequence[Mapping[str, object]]) -> str:
     return edited
 
 
-def _last(node: yaml.Node) -> yaml.Node:
-    """Return the last part of a node that ends where its text does: a block ends where the next one starts."""
-    while node.id != "scalar" and not node.flow_style and node.value:
-        node = node.value[-1][1] if node.id == "mapping" else node.value[-1]
-    return node
+def _end(node: yaml.Node) -> int:
+    """Return where the text of a node ends: that of its last part, since a block extends to the next one."""
+    last: Any = node
+    while last.id != "scalar" and not last.flow_style and last.value:
+        last = last.value[-1][1] if last.id == "mapping" else last.value[-1]
+    return int(last.end_mark.index)
 
 
 def _place(text: str) -> _Place:
@@ -119,7 +120,7 @@ def _place(text: str) -> _Place:
     for name, value in root.value:
         if name.value == "keys":
             start = text.index(":", name.end_mark.index) + 1
-            return _Place(start, max(start, _last(value).end_mark.index), " ")
+            return _Place(start, max(start, _end(value)), " ")
     if root.flow_style:
         start = root.start_mark.index + 1
         return _Place(start, start, '"keys": ', ", " if root.value else "")
