@@ -121,6 +121,8 @@ def test_invalid_requests_are_recorded_too(audited: tuple[Http, dict[str, str], 
     http, keys, read = audited
     for method, path, body, status in (
         ("PUT", "/v1/rankers/r", b"{", 400),
+        ("PUT", "/v1/rankers/r", b'{"params": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
+        ("PUT", "/v1/rankers/r", b'{"\xff": 1}', 400),
         ("PUT", "/v1/rankers/r", {"policy": "nope", "slots": 2}, 422),
         ("PATCH", "/v1/rankers/none", {"window": 1.0}, 404),
         ("PATCH", "/v1/rankers/r", {"slots": 3}, 409),

@@ -355,7 +355,7 @@ def shop(start: Start) -> tuple[Http, dict[str, str], Clock]:  # noqa: F811
 
 
 def ask(http: Http, key: str, method: str, path: str, body: Any = None) -> httpx.Response:
-    return http(method, path, body, headers={"Authorization": f"Bearer {key}"})
+    return http(method, path, body, headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"})
 
 
 def token(http: Http, key: str, ranker: str = "r", **body: Any) -> str:

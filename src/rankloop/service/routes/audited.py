@@ -86,7 +86,7 @@ def _field_names(body: bytes) -> Collection[str]:
     """Return the names of a body's fields, without their values."""
     try:
         return [name[:MAX_NAME_LENGTH] for name in sorted(_fields(body))[:MAX_FIELDS]]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
 
 
