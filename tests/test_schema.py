@@ -32,9 +32,10 @@ from rankloop.schema import (
     RankRequest,
     SegmentPrior,
 )
+from rankloop.schema.api_key import ApiKey
 from rankloop.schema.base import field_defaults, field_readers
 from rankloop.schema.field_descriptions import describe_fields
-from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings, SnapshotSettings
+from rankloop.schema.service_settings import ServiceLimits, ServiceSettings, SnapshotSettings
 from rankloop.serving import Ranker, RankerConfig
 
 ROOT = Path(__file__).parent.parent

@@ -19,7 +19,8 @@ from starlette.types import Receive, Scope, Send
 from rankloop.errors import InvalidInput, Quarantined, RankloopError
 from rankloop.eventlog import StoreUnavailable
 from rankloop.hosting.registry import RankerRegistry
-from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings
+from rankloop.schema.api_key import ApiKey
+from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
 from rankloop.service import readiness
 from rankloop.service import settings as configuration
 from rankloop.service.app import create_app

@@ -51,7 +51,7 @@ def test_every_response_conforms_to_the_openapi_document(service: tuple[Any, str
     app, key = service
     rankers = app.state.service.rankers
     operations: list[Any] = [found.ok() for found in _schema(app, key).get_all_operations()]
-    assert len(operations) == 29
+    assert len(operations) == 30
     asked: list[int] = []
 
     def ask(case: Any) -> None:

@@ -225,5 +225,5 @@ def test_an_event_of_a_newer_format_is_not_guessed(tmp_path: Path) -> None:
 
 def test_another_shape_of_items_is_refused(tmp_path: Path) -> None:
     Ranker.open(tmp_path / "log.db", config("gts")).close()
-    with pytest.raises(ValueError, match="the dim, context, coverage and slots"):
+    with pytest.raises(ValueError, match=r"ranker\.dim is None; accepted: 3, with which"):
         Ranker.open(tmp_path / "log.db", RankerConfig.of({"policy": "gts", "slots": 5}))

@@ -19,7 +19,8 @@ import yaml
 
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.schema import FeedbackEvent, Guardrail, Item, RankAnswer, RankerSettings, RankRequest, Receipt
-from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings, SnapshotSettings
+from rankloop.schema.api_key import ApiKey
+from rankloop.schema.service_settings import ServiceLimits, ServiceSettings, SnapshotSettings
 from rankloop.simulator import Spec
 from tools.reference import names
 

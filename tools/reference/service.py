@@ -11,7 +11,8 @@ from typing import get_args
 
 from fastapi import FastAPI
 
-from rankloop.schema.service_settings import ApiKey, Role, ServiceSettings
+from rankloop.schema.api_key import ApiKey, Role
+from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.app import create_app
 
 ROLES: tuple[str, ...] = get_args(Role)

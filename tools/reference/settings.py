@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from rankloop import schema
 from rankloop.schema import Payload
+from rankloop.schema.api_key import ApiKey
 from rankloop.schema.field_descriptions import describe_fields
-from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings, SnapshotSettings
+from rankloop.schema.service_settings import ServiceLimits, ServiceSettings, SnapshotSettings
 from rankloop.service.settings import PREFIX
 from tools.reference.markdown import code, escaped, page, sentence, table
 from tools.reference.source import environment_variables

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from rankloop.cli import log_backup, log_erase, log_skip, log_verify
-from rankloop.cli.log_verify import LOG_HELP
+from rankloop.cli.log_address import LOG_HELP, log_address, without_passwords
 from rankloop.cli.options import Commands, add_policies, load_policies
 from rankloop.errors import InvalidInput, MissingExtra, Words
 
@@ -36,7 +36,7 @@ def add_to(commands: Commands) -> None:
         help="Write decisions and feedback to a Parquet file.",
         description="Write the decisions of one ranker and their feedback to a Parquet file, one row for each slot.",
     )
-    out.add_argument("log", metavar="LOG", help=LOG_HELP)
+    out.add_argument("log", metavar="LOG", type=log_address, help=LOG_HELP)
     out.add_argument("out", metavar="OUT.parquet", type=Path, help="File to write.")
     out.add_argument(
         "--config", metavar="FILE", help=f"Settings in {CONFIG} (default: the settings stored in the log)."
@@ -50,7 +50,7 @@ def add_to(commands: Commands) -> None:
         description="Write the decisions and feedback of an exported Parquet file to a new log.",
     )
     back.add_argument("file", metavar="IN.parquet", type=Path, help="File that `rankloop log export` wrote.")
-    back.add_argument("log", metavar="LOG", help=LOG_HELP)
+    back.add_argument("log", metavar="LOG", type=log_address, help=LOG_HELP)
     back.add_argument(
         "--ranker", metavar="NAME", default="ranker", help="Name of the ranker in the new log (default: %(default)s)."
     )
@@ -83,7 +83,7 @@ def run_import(args: argparse.Namespace) -> None:
     export.check(args.file)  # before a log is created
     with closing(open_store(args.log, exclusive=True)) as store:
         count = export.import_(args.file, store, args.ranker)
-    print(f"{count:,} decisions of {args.ranker} are in {args.log}.")
+    print(f"{count:,} decisions of {args.ranker} are in {without_passwords(args.log)}.")
 
 
 def _logged_configs(store: Store, only: str | None) -> dict[str, RankerConfig]:

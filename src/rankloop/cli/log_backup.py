@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rankloop.cli.log_verify import LOG_HELP
+from rankloop.cli.log_address import LOG_HELP, log_address
 from rankloop.cli.options import Commands
 
 
@@ -17,7 +17,7 @@ def add_to(verbs: Commands) -> None:
         description="Copy a log and its snapshots to one SQLite file, also while a service is using the log. OUT is"
         " written completely, verified and synced to disk, or not at all.",
     )
-    verb.add_argument("log", metavar="LOG", help=LOG_HELP)
+    verb.add_argument("log", metavar="LOG", type=log_address, help=LOG_HELP)
     verb.add_argument("out", metavar="OUT", type=Path, help="File to write.")
     verb.add_argument("--force", action="store_true", help="Replace OUT if it exists.")
     verb.set_defaults(run=run)

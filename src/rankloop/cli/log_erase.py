@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankloop.cli.log_address import LOG_HELP_DEFAULT, default_log_address, log_address
 from rankloop.cli.options import Commands
 from rankloop.errors import MISSING, InvalidInput
 
@@ -30,8 +31,9 @@ def add_to(verbs: Commands) -> None:
         "log",
         metavar="LOG",
         nargs="?",
-        default="rankloop.db",
-        help="SQLite file or postgresql://… address of the log (default: %(default)s).",
+        type=log_address,
+        default=default_log_address(),
+        help=LOG_HELP_DEFAULT,
     )
     verb.add_argument("--visitor", metavar="ID", action="append", default=[], help="Id of a visitor to erase.")
     verb.add_argument(

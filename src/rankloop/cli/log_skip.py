@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from rankloop.cli.log_address import LOG_HELP_DEFAULT, default_log_address, log_address
 from rankloop.cli.options import Commands
 from rankloop.errors import InvalidInput
 
@@ -31,8 +32,9 @@ def add_to(verbs: Commands) -> None:
     skip.add_argument(
         "--log",
         metavar="LOG",
-        default="rankloop.db",
-        help="SQLite file or postgresql://… address of the log (default: %(default)s).",
+        type=log_address,
+        default=default_log_address(),
+        help=LOG_HELP_DEFAULT,
     )
     skip.set_defaults(run=run)
 

@@ -6,14 +6,13 @@ import argparse
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from rankloop.cli.log_address import LOG_HELP, log_address
 from rankloop.cli.options import Commands, add_policies, load_policies
 from rankloop.errors import RankloopError
 
 if TYPE_CHECKING:
     from rankloop.eventlog import Store
     from rankloop.serving.verification import VerificationFinding, VerifiedLists
-
-LOG_HELP = "SQLite file or postgresql://… address of the log."
 
 
 class LogDiffers(RankloopError):
@@ -32,7 +31,7 @@ def add_to(verbs: Commands) -> None:
         description="Repeat every decision of a log from the state in which it was made, and compare the lists; "
         "compare the snapshots with a replay of the whole log.",
     )
-    verify.add_argument("log", metavar="LOG", help=LOG_HELP)
+    verify.add_argument("log", metavar="LOG", type=log_address, help=LOG_HELP)
     verify.add_argument("--ranker", metavar="NAME", help="Name of the ranker to verify (default: all of the log).")
     add_policies(verify, "Load a policy of your own that made decisions in the log.")
     verify.set_defaults(run=run)

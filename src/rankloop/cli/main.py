@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from rankloop.cli import catalogue, datasets, demo, log, matrix, rankers, report, reproduce, serve, simulate, visitors
+from rankloop.cli.log_address import without_passwords
 from rankloop.errors import RankloopError
 from rankloop.version import __version__
 
@@ -27,7 +28,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with the message, without the usage, which --help prints."""
-        self.exit(2, f"rankloop: {message}; see {self.prog} --help.\n")
+        self.exit(2, f"rankloop: {without_passwords(message)}; see {self.prog} --help.\n")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args.run(args)
         sys.stdout.flush()
     except RankloopError as error:
-        print(f"rankloop: {error}", file=sys.stderr)
+        print(f"rankloop: {without_passwords(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         # A progress line may be open on a terminal.

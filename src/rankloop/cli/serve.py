@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
+import logging
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankloop.cli.log_address import LOG_HELP_DEFAULT, log_address
 from rankloop.cli.options import Commands, add_policies, load_policies
-from rankloop.errors import InvalidInput, MissingExtra
+from rankloop.cli.serve_keys import add_key_options, run_key_command
+from rankloop.errors import MissingExtra
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,7 +29,6 @@ SWITCH_INTERVAL_SECONDS = 0.0002
 GC_THRESHOLDS = (20_000, 20, 50)
 """Allocations before a garbage collection of each generation. A collection pauses every thread, and there are few
 reference cycles here."""
-ROLES = ("rank", "feedback", "read", "admin")
 
 
 def add_to(commands: Commands) -> None:
@@ -43,31 +45,27 @@ def add_to(commands: Commands) -> None:
     )
     command.add_argument("--host", help="Address to listen on (default: 127.0.0.1).")
     command.add_argument("--port", type=int, help="Port to listen on (default: 8080).")
-    command.add_argument(
-        "--log", metavar="LOG", help="SQLite file or postgresql://… address of the log (default: rankloop.db)."
-    )
+    command.add_argument("--log", metavar="LOG", type=log_address, help=LOG_HELP_DEFAULT)
     add_policies(command, "Load a policy of your own, in addition to `policies` of the settings.")
-    command.add_argument(
-        "--new-key",
-        metavar="NAME:ROLE,…",
-        help=f"Print a new API key and its entry for the settings file, then exit. Roles: {', '.join(ROLES)}.",
-    )
+    add_key_options(command)
     command.set_defaults(run=run, on_interrupt="everything acknowledged is in the log")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Serve until interrupted, or print a new API key."""
+    """Serve until interrupted, or create or revoke an API key."""
     try:
         from rankloop.service import app, settings
     except ModuleNotFoundError:
         raise MissingExtra("the serve command", "serve") from None
-    if args.new_key is not None:
-        _print_key(args.new_key)
+    if run_key_command(args):
         return
     load_policies(args)
     overrides = {"host": args.host, "port": args.port, "log": args.log}
     chosen = settings.load(args.config, overrides=overrides)
-    serve_until_interrupted(app.create_app(chosen), chosen, "info")
+    if chosen.audit is None:
+        _print_audit_records()
+    key_file = None if args.config is None else Path(args.config)
+    serve_until_interrupted(app.create_app(chosen, key_file), chosen, "info")
 
 
 def serve_until_interrupted(
@@ -104,16 +102,10 @@ def serve_until_interrupted(
     )
 
 
-def _print_key(option: str) -> None:
-    from rankloop.service.auth import make_key
-
-    name, _, roles = option.partition(":")
-    chosen = [role.strip() for role in roles.split(",")]
-    if not name or not set(chosen) <= set(ROLES):
-        accepted = f"NAME:ROLE with one or more of the roles {', '.join(ROLES)}, separated by commas"
-        raise InvalidInput("--new-key", option, accepted)
-    key, entry = make_key(name, chosen)
-    print(
-        f"API key (it is not shown again):\n\n  {key}\n\n"
-        f"Entry for `keys:` in the settings file:\n\n  - {json.dumps(entry)}"
-    )
+def _print_audit_records() -> None:
+    """Write audit records to standard error, one JSON object in each line."""
+    records, handler = logging.getLogger("rankloop.audit"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    records.addHandler(handler)
+    records.setLevel(logging.INFO)
+    records.propagate = False

@@ -23,7 +23,7 @@ from rankloop.schema import (
 )
 from rankloop.schema.answers import BulkAnswer, BulkAnswers, RankersAnswer
 from rankloop.schema.ranker_fields import RankerFields, merge_settings
-from rankloop.schema.request_bodies import ItemPage
+from rankloop.schema.request_bodies import ItemPage, TokenAnswer, TokenRequest
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ _list, _receipt = msgspec.json.Decoder(RankAnswer).decode, msgspec.json.Decoder(
 _item, _page = msgspec.json.Decoder(Item).decode, msgspec.json.Decoder(ItemPage).decode
 _rankers, _ranker = msgspec.json.Decoder(RankersAnswer).decode, msgspec.json.Decoder(RankerAnswer).decode
 _parts, _plain = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode, msgspec.json.Decoder(dict[str, Any]).decode
-_bulk = msgspec.json.Decoder(BulkAnswers).decode
+_bulk, _token = msgspec.json.Decoder(BulkAnswers).decode, msgspec.json.Decoder(TokenAnswer).decode
 
 
 class Calls:
@@ -129,6 +129,11 @@ class Calls:
         """Report feedback for many decisions; each event is accepted or refused by itself."""
         body = {"events": [one.non_default_fields() if isinstance(one, FeedbackEvent) else one for one in events]}
         return Call("POST", _path(ranker, "feedback", "bulk"), lambda response: _bulk(response).results, body)
+
+    @staticmethod
+    def token(ranker: str, *, seconds: int = 600) -> Call[TokenAnswer]:
+        """Return a token with which a browser may rank and report feedback for one ranker, for some seconds."""
+        return Call("POST", _path(ranker, "tokens"), _token, TokenRequest(seconds).non_default_fields())
 
     @staticmethod
     def withdraw(ranker: str, decision: str) -> Call[Receipt]:

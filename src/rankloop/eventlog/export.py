@@ -148,7 +148,7 @@ def export(store: Store, ranker: str, config: RankerSettings, path: Path) -> int
                 writer.write_table(_table(pa, chunk))
             writer.add_key_value_metadata({ITEMS_KEY: json.dumps(settled.item_changes).encode()})
 
-    replace_file(path, write)
+    replace_file(path, write, private=True)  # it names visitors
     return count
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from rankloop.errors import InvalidInput, MissingExtra
+from rankloop.errors import InvalidInput, MissingExtra, Words
 from rankloop.eventlog.store import ClaimLost, StoreUnavailable
 from rankloop.eventlog.watchdog import Watchdog
 
@@ -124,7 +124,9 @@ def connection_info(pg: ModuleType, dsn: str, timeout_seconds: float) -> tuple[s
     try:
         options = pg.conninfo.conninfo_to_dict(dsn)
     except pg.Error:
-        raise InvalidInput("log", "a text with postgresql://", "an address that libpq understands") from None
+        raise _not_understood() from None
+    if not all(port.isdigit() for port in str(options.get("port") or "0").split(",") if port):
+        raise _not_understood()  # it may be the start of a password with a slash, which libpq's message would repeat
     # An unreachable server is noticed within seconds, not within the hours of TCP's defaults.
     defaults = {"connect_timeout": max(2, round(timeout_seconds)), "keepalives_idle": 5, "tcp_user_timeout": 10_000}
     name = f"{options.get('dbname', 'postgres')} on {options.get('host', 'this machine')}"
@@ -137,6 +139,11 @@ def execute(
     """Run a statement with `?` for each parameter; return the rows, if it has a result."""
     cursor = connection.execute(statement.replace("?", "%s").encode(), values)
     return [] if cursor.description is None else cursor.fetchall()
+
+
+def _not_understood() -> InvalidInput:
+    accepted = "an address that libpq understands, with special characters of a password encoded (%2F for /)"
+    return InvalidInput("log", Words("a text with postgresql://"), accepted)
 
 
 def first_line(error: Exception) -> str:

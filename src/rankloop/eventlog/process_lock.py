@@ -8,6 +8,7 @@ from typing import IO, Self
 
 from rankloop.errors import RankloopError
 from rankloop.eventlog.store import ClaimLost, StoreUnavailable
+from rankloop.files import create_private
 
 try:
     import fcntl
@@ -34,6 +35,7 @@ class ProcessLock:
         """Return the locked file; None if another process has locked it."""
         while True:
             try:
+                create_private(self._path)
                 file = self._path.open("a", encoding="utf-8")
             except OSError as error:
                 raise StoreUnavailable(f"{self._log} cannot be opened as a log ({error.strerror}).") from None

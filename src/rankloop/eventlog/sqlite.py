@@ -16,6 +16,7 @@ from rankloop.eventlog.process_lock import ProcessLock
 from rankloop.eventlog.store import LogEntry, LogMoved, Snapshot, StoreUnavailable
 from rankloop.eventlog.wal_checkpoints import CHECKPOINT, WalCheckpoints
 from rankloop.eventlog.wal_space import INLINE_BYTES, MIN_WAL_BYTES, WalSpace
+from rankloop.files import create_private
 
 MIGRATIONS = (
     """
@@ -286,6 +287,8 @@ def _positions(batch: Sequence[tuple[str, LogEntry]], new: list[tuple[int, str, 
 
 
 def _connect(path: Path, timeout: float = OPEN_SECONDS) -> sqlite3.Connection:
+    with suppress(OSError):  # SQLite explains why a file cannot be created, and gives its mode to the files next to it
+        create_private(path)
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, timeout=timeout, cached_statements=MAX_PREPARED_STATEMENTS
     )

@@ -28,8 +28,8 @@ from rankloop.schema.request_bodies import ResetBody
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import ADJUSTABLE, ChallengerConfig, LoggedConfig, changes
-from rankloop.serving.configuration import fits
 from rankloop.serving.item_table import prior_scores
+from rankloop.serving.log_shape import fits
 from rankloop.serving.memory_budget import MemoryBudget, Room
 from rankloop.serving.state_size import Extent, state_size
 

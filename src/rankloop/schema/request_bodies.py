@@ -30,6 +30,20 @@ class ItemsBody(Payload, frozen=True):
     items: Annotated[list[Item], Meta(description="Items to add, or to replace where the id exists.")]
 
 
+class TokenRequest(Payload, frozen=True):
+    """A token for the browsers of a ranker's visitors."""
+
+    seconds: Annotated[int, Meta(ge=1, description="Seconds for which the token is valid.")] = 600
+
+
+class TokenAnswer(Struct, frozen=True):
+    """A token: the ranker it is valid for, and the time in seconds since 1970 at which it expires."""
+
+    token: str
+    ranker: str
+    expires: float
+
+
 class ResetBody(Payload, frozen=True):
     """Whether a ranker starts again with nothing learned."""
 

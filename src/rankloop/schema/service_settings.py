@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, field
 
-from rankloop.errors import InvalidInput, Words
+from rankloop.errors import InvalidInput
+from rankloop.schema.api_key import ApiKey, check_key_names
 from rankloop.schema.base import Payload
 from rankloop.schema.limits import MAX_FLOAT
 
-Role = Literal["rank", "feedback", "read", "admin"]
 Count = Annotated[int, Meta(ge=1)]
+Secret = Annotated[str, Meta(min_length=32)]
 Positive = Annotated[float, Meta(gt=0.0, le=MAX_FLOAT)]
-
-
-class ApiKey(Payload, kw_only=True, frozen=True):
-    """An API key; only its hash is stored."""
-
-    where: ClassVar[str] = "key"
-    hides_values: ClassVar[bool] = True
-
-    name: Annotated[
-        str, Meta(min_length=1, max_length=100, description="Name of the key in logs and change histories.")
-    ]
-    roles: Annotated[
-        frozenset[Role],
-        Meta(
-            min_length=1,
-            description="Permissions of the key: rank, feedback, read, or admin, which includes all others.",
-        ),
-    ]
-    salt: Annotated[str, Meta(description="Secret text that is hashed before the key.")]
-    sha256: Annotated[str, Meta(description="Secret SHA-256 hash of salt and key, hexadecimal.")]
-
-    def __repr__(self) -> str:
-        return f"ApiKey(name={self.name!r}, roles={sorted(self.roles)})"
 
 
 class ServiceLimits(Payload, kw_only=True, frozen=True):
@@ -50,6 +28,8 @@ class ServiceLimits(Payload, kw_only=True, frozen=True):
     ] = 10_000
     bulk: Annotated[Count, Meta(description="Maximum number of feedback events in one bulk request.")] = 1_000
     rate: Annotated[Positive, Meta(description="Maximum number of requests per second for each key.")] = 10_000.0
+    token_rate: Annotated[Positive, Meta(description="Maximum number of requests per second for each token.")] = 20.0
+    token_seconds: Annotated[Count, Meta(description="Maximum validity of a token in seconds.")] = 86_400
     items: Annotated[Count, Meta(description="Maximum number of items of a ranker.")] = 100_000
     segments: Annotated[Count, Meta(description="Maximum number of segments of a ranker.")] = 1_000
     features: Annotated[
@@ -93,6 +73,20 @@ class ServiceSettings(Payload, kw_only=True, frozen=True):
         ),
     ] = "rankloop.db"
     keys: Annotated[tuple[ApiKey, ...], Meta(description="API keys; `rankloop serve --new-key` creates one.")] = ()
+    token_secret: Annotated[
+        Secret | None,
+        Meta(
+            description="Secret text that signs the tokens of browsers (default: a random one, so that all tokens end "
+            "with the process)."
+        ),
+    ] = None
+    audit: Annotated[
+        str | None,
+        Meta(
+            description="File to which the audit records of administrative requests are appended, one JSON object in "
+            "each line (default: standard error).",
+        ),
+    ] = None
     limits: Annotated[ServiceLimits, Meta(description="Limits of requests and of stored objects.")] = ServiceLimits()
     snapshots: Annotated[SnapshotSettings, Meta(description="When snapshots are stored.")] = SnapshotSettings()
     cors_origins: Annotated[
@@ -106,9 +100,8 @@ class ServiceSettings(Payload, kw_only=True, frozen=True):
     ] = field(default_factory=dict)
 
     def check_consistency(self) -> None:
-        """Refuse two keys with the same name, and a service without keys that other machines could reach."""
-        if len({key.name for key in self.keys}) < len(self.keys):
-            raise InvalidInput("keys", Words("not acceptable"), "keys with distinct names")
+        """Refuse two lasting keys with the same name, and a service without keys that other machines could reach."""
+        check_key_names(self.keys)
         if not self.keys and not is_loopback(self.host):
             accepted = "a loopback address such as 127.0.0.1 without API keys; other addresses need keys"
             raise InvalidInput("host", self.host, accepted)

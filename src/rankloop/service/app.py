@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -28,9 +29,14 @@ NO_TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_span
 """The framework exports no telemetry, whatever the environment says: traces would contain visitors' behaviour."""
 
 
-def create_app(settings: ServiceSettings) -> FastAPI:
-    """Return the service as an ASGI application; the log is opened now and closed when the application stops."""
-    service = Service.open(settings)
+def create_app(settings: ServiceSettings, key_file: Path | None = None) -> FastAPI:
+    """Return the service as an ASGI application; the log is opened now and closed when the application stops.
+
+    Args:
+        settings: of the service.
+        key_file: the settings file; changes of the API keys in it take effect at once.
+    """
+    service = Service.open(settings, key_file)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

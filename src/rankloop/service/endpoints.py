@@ -56,7 +56,7 @@ class Endpoint:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         service = self._service
         try:
-            service.access.admit(headers, self._role)
+            service.access.admit(headers, self._role, scope["path_params"]["name"])
             refuse_parameters(scope["query_string"])
             body = await read_body(headers, receive, service.limits.body)
             answer = encode(await self._answers(service, scope["path_params"]["name"], body))

@@ -17,16 +17,16 @@ from rankloop.hosting.challenger_rebuild import ChallengerStatus
 from rankloop.hosting.change_history import ChangeHistory
 from rankloop.schema import FeedbackEvent, ItemBody, RankAnswer, RankerSettings, RankRequest, Receipt
 from rankloop.schema.answers import BulkAnswers, Problem, RankersAnswer
-from rankloop.schema.request_bodies import BulkFeedback, ItemPage, ItemsBody, Withdrawal
+from rankloop.schema.request_bodies import BulkFeedback, ItemPage, ItemsBody, TokenAnswer, TokenRequest, Withdrawal
 from rankloop.service import answers, problems
 from rankloop.version import __version__
 
 SCHEMA_PREFIX = "#/components/schemas/"
-BODIES = (RankRequest, FeedbackEvent, BulkFeedback, Withdrawal, ItemsBody, ItemBody, RankerSettings)
+BODIES = (RankRequest, FeedbackEvent, BulkFeedback, Withdrawal, ItemsBody, ItemBody, RankerSettings, TokenRequest)
 ANSWERS = (
     RankAnswer, Receipt, BulkAnswers, ItemPage, RankersAnswer,
     DecisionHistory, answers.ReportAnswer, answers.OverviewAnswer, answers.SegmentsAnswer, answers.SlotCountsAnswer,
-    answers.HealthAnswer, answers.ReadinessAnswer, Problem, ChangeHistory, ChallengerStatus, Diagnosis,
+    answers.HealthAnswer, answers.ReadinessAnswer, Problem, ChangeHistory, ChallengerStatus, Diagnosis, TokenAnswer,
 )  # fmt: skip
 AUTHENTICATION_ERRORS = {
     401: "The API key is missing or unknown.",
@@ -49,6 +49,7 @@ TAGS = {
     "rankers": "Create, change and delete rankers.",
     "challenger": "Rebuild a challenger policy from the log, compare it and promote it.",
     "items": "Add, change and remove items.",
+    "tokens": "Issue short-lived tokens for browsers.",
     "reports": "Read results, estimates and diagnoses.",
     "health": "Liveness, readiness and metrics.",
 }

@@ -26,9 +26,10 @@ class RequestRefused(Exception):
         field: str | None = None,
         headers: Mapping[str, str] | None = None,
         cause: RankloopError | None = None,
+        by: str | None = None,
     ) -> None:
         self.status, self.detail, self.field, self.headers = status, detail, field, dict(headers or {})
-        self.cause = cause
+        self.cause, self.by = cause, by  # `by` is the name of the API key that was refused
         super().__init__(detail)
 
 

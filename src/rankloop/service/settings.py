@@ -5,14 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import yaml
 
 from rankloop.errors import InvalidInput, RankloopError, Words
+from rankloop.schema.api_key import ApiKey, check_key_names
+from rankloop.schema.base import Payload
 from rankloop.schema.mappings import fields_of
 from rankloop.schema.service_settings import ServiceSettings
 
 PREFIX = "RANKLOOP_"
+
+
+class _KeySettings(Payload, frozen=True):
+    """The API keys of the settings, checked by themselves."""
+
+    hides_values: ClassVar[bool] = True
+
+    keys: tuple[ApiKey, ...]
+
+    def check_consistency(self) -> None:
+        """Refuse two lasting keys with the same name."""
+        check_key_names(self.keys)
 
 
 def load(
@@ -31,7 +46,19 @@ def load(
         environment: environment variables by name.
         overrides: settings of the command line; None leaves a setting as it is.
     """
-    settings = _read_file(Path(path)) if path is not None else {}
+    settings = merged_settings(path, environment)
+    settings |= {name: value for name, value in (overrides or {}).items() if value is not None}
+    return ServiceSettings.of(settings)
+
+
+def load_keys(path: str | Path, *, environment: Mapping[str, str] = os.environ) -> tuple[ApiKey, ...]:
+    """Return the API keys of a settings file, overridden by the environment, whatever its other settings are."""
+    return _KeySettings.of({"keys": merged_settings(path, environment).get("keys") or ()}).keys
+
+
+def merged_settings(path: str | Path | None, environment: Mapping[str, str]) -> dict[str, object]:
+    """Return the settings of a file, overridden by the environment, not checked."""
+    settings = read_file(Path(path)) if path is not None else {}
     for keys, value in _variables(environment):
         target = settings
         for key in keys[:-1]:
@@ -39,13 +66,27 @@ def load(
             target[key] = nested
             target = nested
         target[keys[-1]] = value
-    settings |= {name: value for name, value in (overrides or {}).items() if value is not None}
-    return ServiceSettings.of(settings)
+    return settings
 
 
-def _read_file(path: Path) -> dict[str, object]:
+class _TimesAsText(yaml.SafeLoader):
+    """Reads a time as the text that it is in the file, quoted or not."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012, as in the base class
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def parse_yaml(text: str) -> object:
+    """Return the content of a YAML document, with times as text."""
+    return yaml.load(text, _TimesAsText)  # noqa: S506, a subclass of the safe loader
+
+
+def read_file(path: Path) -> dict[str, object]:
+    """Return the settings of a file, not checked."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput("--config", str(path), f"a file that can be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError):
@@ -63,7 +104,7 @@ def _variables(environment: Mapping[str, str]) -> list[tuple[list[str], object]]
         keys = name.removeprefix(PREFIX).lower().split("__")
         if name.startswith(PREFIX) and keys[0] in ServiceSettings.__struct_fields__:
             try:
-                variables.append((keys, yaml.safe_load(environment[name])))
+                variables.append((keys, parse_yaml(environment[name])))
             except yaml.YAMLError:
                 raise InvalidInput(name, Words("not YAML"), "a value as in the settings file") from None
     return variables

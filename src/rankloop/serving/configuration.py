@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from rankloop.errors import InvalidInput, Unsupported, Words
+from rankloop.errors import InvalidInput, Unsupported
 from rankloop.eventlog.events import ConfigChanged, LogEvent
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import Receipt
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving.config import RankerConfig, changes, learning_of
+from rankloop.serving.log_shape import fits, require_fit
 from rankloop.serving.memory_budget import Room
 from rankloop.serving.queries import RankerQueries
 from rankloop.serving.replica import Replica
@@ -61,9 +62,8 @@ class ConfigurableRanker(RankerQueries):
             logged, given = self._replica.settings, config.plain()
             if logged == given:
                 return
-            if logged and not fits(logged, given):
-                accepted = "the dim, context, coverage and slots that the log was written with"
-                raise InvalidInput("ranker", Words("of another shape"), accepted)
+            if logged:
+                require_fit(logged, given)
             version = max(self._replica.version, after) + 1
             self._submit(ConfigChanged(self._clock(), version, given, changes(logged, given), by)).result()
 
@@ -165,8 +165,3 @@ class ConfigurableRanker(RankerQueries):
         if challenger is None or learning != challenger.config.learning():
             raise Unsupported("the policy that was promoted could not follow the log.")
         self._replica, self._challenger = challenger, self._replica
-
-
-def fits(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
-    """Return whether a policy can learn from the log of another, by their settings."""
-    return all(one.get(name) == other.get(name) for name in ("dim", "context", "coverage", "slots"))

@@ -95,6 +95,12 @@ def doubled(capacity: int, needed: int) -> int:
     return capacity
 
 
+def _require_length(id: str, name: str, length: int, rows: FloatArray) -> None:
+    """Refuse a row of another length than the table's, which only a log of other settings has."""
+    if length != rows.shape[1]:
+        raise InvalidInput(f"{name} of item {id}", Words(f"a list of {length}"), f"a list of {rows.shape[1]}")
+
+
 class ItemTable:
     """The items by column; a column belongs to one item permanently, even after the item is removed.
 
@@ -199,8 +205,10 @@ class ItemTable:
                 if at >= self.capacity:
                     self._grow()
             if item.features is not None:
+                _require_length(item.id, "features", len(item.features), self._x)
                 self._x[at] = item.features
             if item.coverage is not None:
+                _require_length(item.id, "coverage", len(item.coverage), self._coverage)
                 self._coverage[at] = item.coverage
             if item.prior is not None:
                 self.prior_scores += _scores(item.prior) - _scores(self.priors.get(at))

@@ -31,6 +31,7 @@ from rankloop.serving import idempotency, rank_request, snapshots
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.decide import DecisionRng, Stamp, decide
 from rankloop.serving.item_table import check_item, check_prior
+from rankloop.serving.log_shape import check_shape
 from rankloop.serving.maintenance import MaintainedRanker
 from rankloop.serving.memory_budget import Room
 from rankloop.serving.ranking import Ranking
@@ -80,6 +81,7 @@ class Ranker(MaintainedRanker):
         with ExitStack() as on_error:
             if self._owns_writer:
                 on_error.callback(self._writer.close)
+            check_shape(self.store, name, config.plain())
             self._replica = snapshots.start(config, self.store, name, room=room)
             self._replica.learners.room.replaying = False
             self._number = self._replica.decided  # of the last decision, which may be uncommitted

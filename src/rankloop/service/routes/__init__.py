@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from rankloop.service.routes import challenger, decisions, health, items, rankers, reports
+from rankloop.service.routes import challenger, decisions, health, items, rankers, reports, tokens
 from rankloop.service.service import Service
 
-RESOURCES = (rankers, challenger, items, decisions, reports, health)
+RESOURCES = (rankers, challenger, items, decisions, tokens, reports, health)
 
 
 def routers(service: Service) -> list[APIRouter]:

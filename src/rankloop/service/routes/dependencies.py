@@ -34,7 +34,9 @@ def requires(access: AccessControl, role: str | None, *parameters: str) -> Depen
     """
 
     async def admit(request: Request) -> None:
-        request.state.by = None if role is None else access.admit(dict(request.scope["headers"]), role)
+        if role is not None:
+            ranker = request.path_params.get("name")
+            request.state.by = access.admit(dict(request.scope["headers"]), role, ranker)
         endpoints.refuse_parameters(request.scope["query_string"], parameters)
 
     return Dependency(admit)
@@ -45,6 +47,7 @@ def decoded_body(decoder: Callable[[bytes], T], service: Service) -> T:
 
     async def read(request: Request) -> T:
         body = await endpoints.read_body(dict(request.scope["headers"]), request.receive, service.limits.body)
+        request.state.body = body  # for the audit log
         return endpoints.decode(decoder, body)
 
     parameter: T = Depends(read)

@@ -10,13 +10,14 @@ from rankloop.schema import Decoder, Item, ItemBody
 from rankloop.schema.request_bodies import ItemPage, ItemsBody
 from rankloop.service import endpoints
 from rankloop.service.openapi import describe_route
+from rankloop.service.routes.audited import AuditedRoute
 from rankloop.service.routes.dependencies import Limit, Offset, decoded_body, requires
 from rankloop.service.service import Service
 
 
 def router(service: Service) -> APIRouter:
     """Return the routes of items."""
-    router, rankers = APIRouter(tags=["items"]), service.rankers
+    router, rankers = APIRouter(tags=["items"], route_class=AuditedRoute), service.rankers
     items_body, item_body = decoded_body(Decoder(ItemsBody), service), decoded_body(Decoder(ItemBody), service)
     reads, administers = requires(service.access, "read"), requires(service.access, "admin")
     reads_page = requires(service.access, "read", "limit", "offset")

@@ -10,13 +10,14 @@ from rankloop.schema import RankerAnswer, RankerSettings
 from rankloop.schema.answers import RankersAnswer
 from rankloop.service import answers, endpoints
 from rankloop.service.openapi import describe_route
+from rankloop.service.routes.audited import AuditedRoute
 from rankloop.service.routes.dependencies import Fields, decode_fields, decoded_body, requires
 from rankloop.service.service import Service
 
 
 def router(service: Service) -> APIRouter:
     """Return the routes of rankers."""
-    router, rankers = APIRouter(tags=["rankers"]), service.rankers
+    router, rankers = APIRouter(tags=["rankers"], route_class=AuditedRoute), service.rankers
     settings_body = decoded_body(decode_fields, service)
     reads, administers = requires(service.access, "read"), requires(service.access, "admin")
 
