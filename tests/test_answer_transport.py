@@ -82,6 +82,6 @@ def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
         received = b""
         while more := line.recv(65_536):
             received += more
-    assert received.count(b"HTTP/1.1 200") == 3
+    assert received.count(b"HTTP/1.1 200") == 4
     assert received.count(b"HTTP/1.1 ") == 4
     assert received.count(b"connection: close") == 1

@@ -33,6 +33,7 @@ from rankloop.schema import (
     SegmentPrior,
 )
 from rankloop.schema.base import field_defaults, field_readers
+from rankloop.schema.connection_settings import ConnectionSettings
 from rankloop.schema.field_descriptions import describe_fields
 from rankloop.schema.service_settings import ApiKey, ServiceLimits, ServiceSettings, SnapshotSettings
 from rankloop.serving import Ranker, RankerConfig
@@ -48,6 +49,7 @@ PAYLOADS = (
     ServiceSettings,
     ApiKey,
     ServiceLimits,
+    ConnectionSettings,
     SnapshotSettings,
 )
 

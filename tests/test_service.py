@@ -44,6 +44,7 @@ class Http:
     def __call__(self, method: str, path: str, body: Any = None, **more: Any) -> httpx.Response:
         if body is not None:
             more["content"] = body if isinstance(body, bytes) else json.dumps(body).encode()
+        if method != "GET":
             more["headers"] = {"Content-Type": "application/json"} | more.get("headers", {})
         return self._runner.run(self._client.request(method, path, **more))
 

@@ -47,5 +47,9 @@ class BufferedTransport:
         self.flush()
         self._transport.close()
 
+    def is_closing(self) -> bool:
+        """Return whether the connection is being closed."""
+        return self._transport.is_closing()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
