@@ -567,7 +567,7 @@ def test_unknown_parameters_are_refused(http: Http) -> None:
 def test_another_method_or_media_type_is_refused(http: Http) -> None:
     wrong = http("GET", "/v1/rankers/r/rank")
     problem(wrong, 405)
-    assert wrong.headers["allow"] == "POST"
+    assert wrong.headers["allow"] == "POST, OPTIONS"
     for path in ("/v1/rankers/r/rank", "/v1/rankers/r/withdraw"):
         for media in ("text/plain", "application/x-www-form-urlencoded"):
             problem(http("POST", path, b"{}", headers={"Content-Type": media}), 415, "application/json")
