@@ -37,7 +37,7 @@ REASONS = {Phase.NEW: "idle", Phase.HEAD: "head", Phase.BODY: "body", Phase.ANSW
 """Names of the time-outs in the metrics."""
 
 
-class Client(Protocol):
+class WatchedClient(Protocol):
     """The protocol of a connection, which can end it."""
 
     def settle(self) -> None:
@@ -57,7 +57,7 @@ class Client(Protocol):
 class OpenConnection:
     """A connection, what it waits for, since when, and the bytes that were received or that the client must receive."""
 
-    client: Client
+    client: WatchedClient
     address: str
     phase: Phase = Phase.NEW
     since: float = 0.0

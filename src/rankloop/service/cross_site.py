@@ -28,11 +28,7 @@ class CrossSiteGuard:
     def __init__(self, settings: ServiceSettings) -> None:
         self._hosts = frozenset(host.lower().encode() for host in settings.hosts)
         self._origins = frozenset(origin.lower().rstrip("/").encode() for origin in settings.cors_origins)
-
-    @property
-    def checks_hosts(self) -> bool:
-        """Whether only some host names are allowed."""
-        return bool(self._hosts)
+        self.checks_hosts = bool(self._hosts)
 
     def refusal(self, scope: Scope) -> RequestRefused | None:
         """Return the reason for which a request is refused, None if it is not."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import msgspec
 from fastapi import FastAPI
@@ -46,7 +46,7 @@ BODY_ERRORS = {
     415: "The header Content-Type is not application/json.",
 }
 NO_HOST = "The request does not have exactly one Host header."
-NO_MARK = f"Neither the header Content-Type is application/json nor {MARK} is present."
+NO_MARK = f"The header Content-Type is not application/json, and the header {MARK} is missing."
 TAGS = {
     "decisions": "Decide lists and report feedback.",
     "rankers": "Create, change and delete rankers.",
@@ -142,7 +142,10 @@ def document(app: FastAPI) -> dict[str, object]:
     openapi["paths"] = paths | openapi["paths"]
     for operations in openapi["paths"].values():
         for method, operation in operations.items():
-            _describe_guard(method.upper(), operation)
+            responses = _guard_responses(method.upper()) | operation["responses"]
+            operation["responses"] = dict(sorted(responses.items()))
+            if method.upper() in CHANGING_METHODS and "requestBody" not in operation:
+                operation["parameters"] = [*operation.get("parameters", []), _mark_parameter()]
     openapi["tags"] = [{"name": name, "description": description} for name, description in TAGS.items()]
     _, components = msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=SCHEMA_PREFIX + "{name}")
     settings = components["RankerSettings"]
@@ -153,15 +156,16 @@ def document(app: FastAPI) -> dict[str, object]:
     return openapi
 
 
-def _describe_guard(method: str, operation: dict[str, Any]) -> None:
-    """Add what `cross_site` demands of every request, whatever its route."""
-    responses = operation["responses"]
-    responses.setdefault("400", _problem(NO_HOST))
-    if method in CHANGING_METHODS and "requestBody" not in operation:
-        responses.setdefault("415", _problem(NO_MARK))
-        description = "Any value. Required unless the header Content-Type is application/json."
-        mark = {"name": MARK, "in": "header", "required": False, "schema": {"type": "string"}}
-        operation.setdefault("parameters", []).append(mark | {"description": description})
+def _guard_responses(method: str) -> dict[str, dict[str, object]]:
+    """Return the responses of `cross_site`, whatever the route."""
+    changing = {"415": _problem(NO_MARK)} if method in CHANGING_METHODS else {}
+    return {"400": _problem(NO_HOST)} | changing
+
+
+def _mark_parameter() -> dict[str, object]:
+    """Return the header that marks requests without a body."""
+    description = "Any value. Required unless the header Content-Type is application/json."
+    return {"name": MARK, "in": "header", "required": False, "description": description, "schema": {"type": "string"}}
 
 
 def _partial_settings(config: Mapping[str, object], properties: Mapping[str, object]) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import cast
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
@@ -41,12 +41,12 @@ class WatchedHttp(BufferedHttp):
         self,
         config: Config,
         server_state: ServerState,
-        app_state: dict[str, Any],
+        app_state: dict[str, object],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.ws_protocol_class = None  # there are no web sockets here, and their protocol would not be watched
-        watch: Connections | None = app_state.get(STATE_KEY)
+        watch = cast("Connections | None", app_state.get(STATE_KEY))
         # Without the application's lifespan there are no limits: each connection is the only one of its own collection.
         self._watch = Connections(ConnectionSettings(), 1, _count_nothing) if watch is None else watch
         self._in_head = self._in_body = self._refused = False
