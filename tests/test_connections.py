@@ -9,6 +9,7 @@ import select
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -209,9 +210,13 @@ class Sockets:
         self.all: list[socket.socket] = []
 
     def open(self, data: bytes = b"") -> socket.socket:
-        line = socket.create_connection(self._address, timeout=60.0)
+        line = socket.socket()
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)  # the less it holds, the sooner a client is slow
+        line.settimeout(60.0)
+        line.connect(self._address)
         self.all.append(line)
-        line.sendall(data)
+        with suppress(ConnectionError):  # it may be closed already
+            line.sendall(data)
         return line
 
     def close(self) -> None:
@@ -268,6 +273,7 @@ def test_idle_clients_and_half_sent_headers_keep_nobody_away_when_descriptors_ar
             limit = gauge(text, "rankloop_connection_limit")
             assert limit == 256 - ConnectionSettings().reserve
             assert gauge(text, "rankloop_connections") <= limit
+            assert closed(text)["evicted"] >= 300 - limit
             for line in opened.all[: 300 - int(limit)]:
                 received(line)  # until its end: the oldest were closed
     assert "Traceback" not in served.output
@@ -287,76 +293,116 @@ def test_running_out_of_descriptors_stops_nothing_that_is_open(serve: Callable[.
         assert served.status("/healthz") == 200
 
 
+@dataclass(frozen=True)
+class Clocked:
+    """A service whose connections follow a clock that is set, so that no time-out depends on the machine's speed."""
+
+    url: str
+    rules: Rules
+
+    def wait_for(self, phase: Phase) -> None:
+        """Wait until there is one connection, and it is in this phase."""
+        until(lambda: [one.phase for one in list(self.rules.connections._open)] == [phase], f"{phase}")
+
+    def wait_for_none(self) -> None:
+        """Wait until the connections of the test before are lost."""
+        until(lambda: len(self.rules.connections) == 0, "there is no connection")
+
+    def closes(self, line: socket.socket, reason: str) -> bytes:
+        """Let every time-out pass; return what the client receives until the service closes the connection."""
+        self.rules.reasons.clear()
+        self.rules.now += 1000.0
+        data = received(line)
+        assert self.rules.reasons == [reason]
+        return data
+
+
 @pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A service whose time-outs are short."""
-    short = {"head_seconds": 0.3, "body_seconds": 0.3, "answer_seconds": 0.3, "idle_seconds": 0.3}
-    folder = tmp_path_factory.mktemp("impatient")
-    log = str(folder / "log.db")
-    rankers = {"counts": {"policy": "cascade-ucb1", "slots": 3}}
-    with serving(ServiceSettings.of({"log": log, "rankers": rankers, "connections": short})) as url:
-        yield url
+def clocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clocked]:
+    rules = Rules()
+    log = str(tmp_path_factory.mktemp("clocked") / "log.db")
+    items = {"items": [{"id": f"{n}-{'x' * 150}"} for n in range(4000)]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rankloop.service.connections.SWEEP_SECONDS", 0.02)
+        patch.setattr("rankloop.service.app._connections", lambda service: rules.connections)
+        with serving(ServiceSettings(log=log, rankers={"counts": {"policy": "cascade-ucb1", "slots": 3}})) as url:
+            assert httpx.put(f"{url}/v1/rankers/counts/items", json=items, timeout=60.0).status_code == 204
+            yield Clocked(url, rules)
 
 
 @pytest.mark.parametrize(
-    ("data", "answer", "reason"),
+    ("data", "phase", "answer", "reason"),
     [
-        (b"", b"", "idle"),
-        (b"\r\n", b"", "idle"),
-        (HEALTH, b"HTTP/1.1 200", "idle"),
-        (HEALTH[:-2], b"HTTP/1.1 408", "head"),
-        (HEALTH + HEALTH[:9], b"HTTP/1.1 200", "head"),
-        (RANK + b"Content-Length: 9\r\n\r\n{", b"HTTP/1.1 408", "body"),
-        (RANK + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", b"HTTP/1.1 408", "body"),
-        (RANK + b"Content-Length: 9000000\r\n\r\n{", b"HTTP/1.1 413", "body"),
-        (RANK + b"Expect: 100-continue\r\nContent-Length: 9\r\n\r\n", b"HTTP/1.1 100", "body"),
+        (b"", Phase.NEW, b"", "idle"),
+        (b"\r\n", Phase.NEW, b"", "idle"),
+        (HEALTH, Phase.IDLE, b"HTTP/1.1 200", "idle"),
+        (HEALTH * 3, Phase.IDLE, b"HTTP/1.1 200", "idle"),
+        (HEALTH[:-2], Phase.HEAD, b"HTTP/1.1 408", "head"),
+        (HEALTH + HEALTH[:9], Phase.HEAD, b"HTTP/1.1 200", "head"),
+        (RANK + b"Content-Length: 9\r\n\r\n{", Phase.BODY, b"HTTP/1.1 408", "body"),
+        (RANK + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", Phase.BODY, b"HTTP/1.1 408", "body"),
+        (RANK + b"Content-Length: 9000000\r\n\r\n{", Phase.BODY, b"HTTP/1.1 413", "body"),
+        (RANK + b"Expect: 100-continue\r\nContent-Length: 9\r\n\r\n", Phase.BODY, b"HTTP/1.1 100", "body"),
     ],
 )
 def test_a_client_that_sends_nothing_more_is_disconnected(
-    impatient: str, data: bytes, answer: bytes, reason: str
+    clocked: Clocked, data: bytes, phase: Phase, answer: bytes, reason: str
 ) -> None:
-    before = closed(httpx.get(f"{impatient}/metrics").text).get(reason, 0.0)
-    with sockets(impatient) as opened:
-        assert received(opened.open(data)).startswith(answer)
-    assert closed(httpx.get(f"{impatient}/metrics").text)[reason] > before
+    with sockets(clocked.url) as opened:
+        line = opened.open(data)
+        if answer[-3:] in (b"200", b"413", b"100"):  # an answer begins at once
+            first = line.recv(len(answer))
+            clocked.wait_for(phase)
+            assert (first + clocked.closes(line, reason)).startswith(answer)
+        else:
+            clocked.wait_for(phase)
+            assert clocked.closes(line, reason).startswith(answer)
 
 
-def test_a_client_that_trickles_is_disconnected(impatient: str) -> None:
+@pytest.mark.parametrize(
+    ("start", "reason"),
+    [(HEALTH[:-2] + b"X: ", "head"), (RANK + b"Content-Length: 900000\r\n\r\n", "body")],
+)
+def test_a_client_that_trickles_is_disconnected(clocked: Clocked, start: bytes, reason: str) -> None:
     """Each byte comes in time; the whole does not."""
-    for start in (b"", HEALTH[:-2] + b"X: ", RANK + b"Content-Length: 900000\r\n\r\n"):
-        with sockets(impatient) as opened:
-            line = opened.open(start)
+    clocked.wait_for_none()
+    clocked.rules.reasons.clear()
+    with sockets(clocked.url) as opened:
+        line = opened.open(start)
 
-            def trickled(line: socket.socket = line) -> bool:
-                try:
-                    line.sendall(b" ")
-                except ConnectionError:
-                    return True
-                return bool(select.select([line], [], [], 0.05)[0])  # an answer, or the end
+        def trickled() -> bool:
+            clocked.rules.now += 1.0
+            try:
+                line.sendall(b" ")
+            except ConnectionError:
+                return True
+            return bool(select.select([line], [], [], 0.02)[0])  # an answer, or the end
 
-            until(trickled, "the service closes")
-
-
-def test_a_client_that_does_not_read_is_disconnected(impatient: str) -> None:
-    """It asks for more than the buffers hold, and reads nothing."""
-    with httpx.Client(base_url=impatient, timeout=60.0) as client, sockets(impatient) as opened:
-        items = {"items": [{"id": f"{n}-{'x' * 150}"} for n in range(4000)]}
-        assert client.put("/v1/rankers/counts/items", json=items).status_code == 204
-        ask = b"GET /v1/rankers/counts/items?limit=4000 HTTP/1.1\r\nHost: localhost\r\n"
-        before = closed(client.get("/metrics").text).get("answer", 0.0)
-        opened.open((ask + b"\r\n") * 20)
-        opened.open((ask + b"\r\n") * 19 + ask + b"Connection: close\r\n\r\n")
-        leaving = opened.open((ask + b"\r\n") * 20)
-        leaving.shutdown(socket.SHUT_WR)
-
-        def aborted() -> float:
-            return closed(client.get("/metrics").text).get("answer", 0.0) - before
-
-        until(lambda: aborted() >= 2, "both are disconnected")
+        until(trickled, "the service closes the connection")
+    assert clocked.rules.reasons == [reason]
 
 
-def test_endless_headers_are_refused(impatient: str) -> None:
-    with sockets(impatient) as opened:
+@pytest.mark.parametrize("leaves", [b"", b"Connection: close\r\n", None])
+def test_a_client_that_does_not_read_is_disconnected(clocked: Clocked, leaves: bytes | None) -> None:
+    """It asks for more than the buffers hold and reads nothing; one of them has closed its own side."""
+    ask = b"GET /v1/rankers/counts/items?limit=4000 HTTP/1.1\r\nHost: localhost\r\n"
+    with sockets(clocked.url) as opened:
+        line = opened.open((ask + b"\r\n") * 19 + ask + (leaves or b"") + b"\r\n")
+        clocked.wait_for(Phase.ANSWER)
+        if leaves is None:
+            line.shutdown(socket.SHUT_WR)
+        clocked.rules.reasons.clear()
+
+        def lost() -> bool:
+            clocked.rules.now += 100.0  # again and again: the system's buffers may not have been full yet
+            return len(clocked.rules.connections) == 0
+
+        until(lost, "the service closes the connection")
+        assert clocked.rules.reasons == ["answer"]
+
+
+def test_endless_headers_are_refused(clocked: Clocked) -> None:
+    with sockets(clocked.url) as opened:
         line = opened.open(HEALTH[:-2])
         with suppress(ConnectionError):
             for _ in range(100 * MAX_HEAD_BYTES // 1000):
@@ -364,10 +410,13 @@ def test_endless_headers_are_refused(impatient: str) -> None:
             pytest.fail("everything was taken")
 
 
-def test_pages_that_ask_for_a_web_socket_get_a_plain_answer(impatient: str) -> None:
-    with sockets(impatient) as opened:
+def test_a_request_for_a_web_socket_gets_a_plain_answer(clocked: Clocked) -> None:
+    with sockets(clocked.url) as opened:
         upgrade = HEALTH[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
-        assert received(opened.open(upgrade)).startswith(b"HTTP/1.1 200")
+        line = opened.open(upgrade)
+        assert line.recv(12) == b"HTTP/1.1 200"
+        clocked.wait_for(Phase.IDLE)
+        clocked.closes(line, "idle")
 
 
 def test_the_answer_beyond_the_limit_says_so(tmp_path: Path) -> None:
