@@ -24,7 +24,7 @@ class Site:
 
     def __call__(self, method: str, path: str, body: Any = None, key: str | None = None) -> httpx.Response:
         """One request, whatever becomes of it."""
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        headers = {"Content-Type": "application/json"} | ({} if key is None else {"Authorization": f"Bearer {key}"})
         return self._client.request(method, self.served.url + path, json=body, headers=headers)
 
     def ranker(self, name: str, method: str = "GET", path: str = "", body: Any = None, status: int = 200) -> Any:

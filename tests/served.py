@@ -51,6 +51,7 @@ class Served:
         self.log = log or str(folder / "log.db")
         self.url = ""
         self.folder, self.arguments, self.environment = folder, list[str](), dict[str, str]()
+        self.descriptors: int | None = None  # files that the process may open
         self._settings, self._output = folder / "settings.yaml", folder / "output"
         settings = {"log": self.log, "port": 0, "rankers": RANKERS, "snapshots": {"entries": 20}}
         self._settings.write_text(json.dumps(settings))
@@ -86,6 +87,8 @@ class Served:
         """Start without waiting."""
         assert not self.running
         wrapper = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # it ends with the tests
+        if self.descriptors is not None:
+            wrapper += ["sh", "-c", f'ulimit -n {self.descriptors}; exec "$0" "$@"']
         command = [
             *wrapper,
             sys.executable,

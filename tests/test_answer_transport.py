@@ -70,6 +70,17 @@ def test_buffered_data_is_sent_before_the_connection_closes() -> None:
     assert recorded(act) == [b"last words", "closed"]
 
 
+def test_nothing_is_written_to_a_connection_that_was_lost() -> None:
+    async def act(transport: BufferedTransport) -> None:
+        transport.write(b"for nobody")
+        transport._transport.close()
+        await asyncio.sleep(0)
+        transport.write(b"nor this")
+        transport.close()
+
+    assert recorded(act) == ["closed", "closed"]
+
+
 def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
     """This includes a response without a body, and the last response before the connection closes."""
     get = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
@@ -82,6 +93,6 @@ def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
         received = b""
         while more := line.recv(65_536):
             received += more
-    assert received.count(b"HTTP/1.1 200") == 3
+    assert received.count(b"HTTP/1.1 200") == 4
     assert received.count(b"HTTP/1.1 ") == 4
     assert received.count(b"connection: close") == 1

@@ -417,6 +417,31 @@ def test_a_tripped_guardrail_is_explained(window: Opener) -> None:
     expect(page.locator(".facts")).to_contain_text("Guardrail tripped")
 
 
+def test_a_form_in_a_page_of_another_origin_changes_nothing(browser: Browser, url: str, tmp_path: Path) -> None:
+    """The page belongs to another service, on another port; it posts a form as any page in the world could."""
+    with serving(ServiceSettings(log=str(tmp_path / "log.db"))) as other, Client(url) as client:
+        context = browser.new_context(bypass_csp=True)  # the service's own pages have no forms that are sent
+        page = context.new_page()
+        before = client.ranker("bare").position
+        for path in ("guardrail/reset", "promote"):
+            page.goto(f"{other}/dashboard/")
+            with page.expect_navigation(timeout=PATIENCE) as sent:
+                page.evaluate(
+                    """address => {
+                        const form = document.createElement("form");
+                        form.method = "post";
+                        form.action = address;
+                        document.body.append(form);
+                        form.submit();
+                    }""",
+                    f"{url}/v1/rankers/bare/{path}",
+                )
+            assert sent.value is not None
+            assert sent.value.status == 403
+            assert client.ranker("bare").position == before
+        context.close()
+
+
 @pytest.mark.slow
 def test_ten_thousand_items_are_sorted_searched_and_paged_by_the_service(window: Opener) -> None:
     page = ready(window("#/ranker/large"))

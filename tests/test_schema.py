@@ -34,6 +34,7 @@ from rankloop.schema import (
 )
 from rankloop.schema.api_key import ApiKey
 from rankloop.schema.base import field_defaults, field_readers
+from rankloop.schema.connection_settings import ConnectionSettings
 from rankloop.schema.field_descriptions import describe_fields
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings, SnapshotSettings
 from rankloop.serving import Ranker, RankerConfig
@@ -49,6 +50,7 @@ PAYLOADS = (
     ServiceSettings,
     ApiKey,
     ServiceLimits,
+    ConnectionSettings,
     SnapshotSettings,
 )
 

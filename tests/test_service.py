@@ -45,6 +45,7 @@ class Http:
     def __call__(self, method: str, path: str, body: Any = None, **more: Any) -> httpx.Response:
         if body is not None:
             more["content"] = body if isinstance(body, bytes) else json.dumps(body).encode()
+        if method != "GET":
             more["headers"] = {"Content-Type": "application/json"} | more.get("headers", {})
         return self._runner.run(self._client.request(method, path, **more))
 
@@ -567,7 +568,7 @@ def test_unknown_parameters_are_refused(http: Http) -> None:
 def test_another_method_or_media_type_is_refused(http: Http) -> None:
     wrong = http("GET", "/v1/rankers/r/rank")
     problem(wrong, 405)
-    assert wrong.headers["allow"] == "POST"
+    assert wrong.headers["allow"] == "POST, OPTIONS"
     for path in ("/v1/rankers/r/rank", "/v1/rankers/r/withdraw"):
         for media in ("text/plain", "application/x-www-form-urlencoded"):
             problem(http("POST", path, b"{}", headers={"Content-Type": media}), 415, "application/json")
@@ -610,7 +611,7 @@ def test_a_log_that_cannot_be_written_is_said_and_recovers(http: Http, monkeypat
     id = http("POST", "/v1/rankers/r/rank", {}).json()["decision"]
     http("PUT", "/v1/rankers/all", COUNTS | {"commit": "all"})
 
-    def broken(batch: Any) -> Any:
+    def broken(batch: Any, after: int | None = None) -> Any:
         raise StoreUnavailable("the log cannot be written now (disk full).")
 
     with monkeypatch.context() as patch:

@@ -20,6 +20,7 @@ import yaml
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.schema import FeedbackEvent, Guardrail, Item, RankAnswer, RankerSettings, RankRequest, Receipt
 from rankloop.schema.api_key import ApiKey
+from rankloop.schema.connection_settings import ConnectionSettings
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings, SnapshotSettings
 from rankloop.simulator import Spec
 from tools.reference import names
@@ -31,7 +32,12 @@ FENCE = re.compile(r"^\s*(```+|~~~+)\s*(\w*)")
 METHODS = "GET|POST|PUT|PATCH|DELETE"
 SHELL = ("sh", "bash", "console", "shell")
 REPOSITORY = ("src/", "tests/", "tools/", "docs/", "bench/", "examples/", ".ci/")
-PARTS: Mapping[str, type] = {"guardrail": Guardrail, "limits": ServiceLimits, "snapshots": SnapshotSettings}
+PARTS: Mapping[str, type] = {
+    "guardrail": Guardrail,
+    "limits": ServiceLimits,
+    "connections": ConnectionSettings,
+    "snapshots": SnapshotSettings,
+}
 BODIES: Mapping[str, type] = {
     "": RankerSettings, "challenger": RankerSettings, "rank": RankRequest, "feedback": FeedbackEvent,
 }  # fmt: skip

@@ -13,8 +13,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from rankloop.schema.service_settings import ServiceSettings
-from rankloop.service.answer_transport import BufferedHttp
 from rankloop.service.app import create_app
+from rankloop.service.watched_http import WatchedHttp
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def serving(
     listening.listen()
     chosen = uvicorn.Config(
         around(app) if around else app,
-        http=BufferedHttp,
+        http=WatchedHttp,
         log_level="error",
         access_log=False,
         timeout_graceful_shutdown=1,

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from rankloop.service.cross_site import MARK
 from tools.reference.markdown import code, escaped, page, sentence, table
 from tools.reference.service import ROLES, application
 
@@ -63,7 +64,7 @@ async def _roles(app: FastAPI, found: list[Endpoint]) -> list[tuple[str, ...]]:
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
 
         async def status(one: Endpoint, key: str) -> int:
-            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            headers = {MARK: "1"} | ({"Authorization": f"Bearer {key}"} if key else {})
             return (await client.request(one.method, re.sub(r"\{.*?\}", "none", one.path), headers=headers)).status_code
 
         result: list[tuple[str, ...]] = []

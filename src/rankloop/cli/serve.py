@@ -77,12 +77,12 @@ def serve_until_interrupted(
         app: the application.
         settings: its settings.
         log_level: of uvicorn.
-        http: uvicorn's HTTP protocol; the default sends every answer with one system call.
+        http: uvicorn's HTTP protocol; the default limits connections and sends every answer with one system call.
     """
     import scipy.special  # noqa: F401  (loaded at its first use, which would delay the first request)
     import uvicorn
 
-    from rankloop.service.answer_transport import BufferedHttp
+    from rankloop.service.watched_http import WatchedHttp
 
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     gc.collect()
@@ -93,7 +93,7 @@ def serve_until_interrupted(
         host=settings.host,
         port=settings.port,
         workers=1,
-        http=BufferedHttp if http is None else http,
+        http=WatchedHttp if http is None else http,
         access_log=False,
         log_level=log_level,
         server_header=False,

@@ -10,6 +10,7 @@ from msgspec import Meta, field
 from rankloop.errors import InvalidInput
 from rankloop.schema.api_key import ApiKey, check_key_names
 from rankloop.schema.base import Payload
+from rankloop.schema.connection_settings import ConnectionSettings
 from rankloop.schema.limits import MAX_FLOAT
 
 Count = Annotated[int, Meta(ge=1)]
@@ -88,9 +89,19 @@ class ServiceSettings(Payload, kw_only=True, frozen=True):
         ),
     ] = None
     limits: Annotated[ServiceLimits, Meta(description="Limits of requests and of stored objects.")] = ServiceLimits()
+    connections: Annotated[ConnectionSettings, Meta(description="Limits and time-outs of connections.")] = (
+        ConnectionSettings()
+    )
     snapshots: Annotated[SnapshotSettings, Meta(description="When snapshots are stored.")] = SnapshotSettings()
     cors_origins: Annotated[
         tuple[str, ...], Meta(description="Origins of web pages that may call the service (CORS).")
+    ] = ()
+    hosts: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Host names by which the service may be addressed, without ports; empty: any name if there are "
+            "API keys. Without keys, only loopback names are accepted."
+        ),
     ] = ()
     policies: Annotated[
         tuple[str, ...], Meta(description="Policies of your own to load at the start, each as module:name.")

@@ -37,15 +37,20 @@ class BufferedTransport:
             self.flush()
 
     def flush(self) -> None:
-        """Send the buffer now."""
+        """Send the buffer now; nobody is there to receive it if the connection was lost in the meantime."""
         if self._buffer:
             data, self._buffer, self._bytes = b"".join(self._buffer), [], 0
-            self._transport.write(data)
+            if not self._transport.is_closing():
+                self._transport.write(data)
 
     def close(self) -> None:
         """Send the buffer, then close."""
         self.flush()
         self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is being closed."""
+        return self._transport.is_closing()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

@@ -19,7 +19,10 @@ from starlette.types import Lifespan
 
 from rankloop.errors import RankloopError
 from rankloop.schema.service_settings import ServiceSettings
-from rankloop.service import dashboard, endpoints, openapi, problems, routes
+from rankloop.service import dashboard, endpoints, methods, openapi, problems, routes
+from rankloop.service.connections import STATE_KEY, Connections
+from rankloop.service.cross_site import MARK, CrossSiteGuard
+from rankloop.service.descriptors import connection_limit, open_files
 from rankloop.service.problems import RequestRefused
 from rankloop.service.service import Service
 from rankloop.version import __version__
@@ -39,11 +42,23 @@ def create_app(settings: ServiceSettings, key_file: Path | None = None) -> FastA
     service = Service.open(settings, key_file)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        yield
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Connections]]:
+        connections = _connections(service)
+        async with connections.swept():
+            yield {STATE_KEY: connections}
         service.close()
 
     return application(service, lifespan)
+
+
+def _connections(service: Service) -> Connections:
+    """Return the connections of a server that starts now, with their metrics."""
+    settings, metrics = service.settings.connections, service.metrics
+    total = connection_limit(settings, open_files())
+    connections = Connections(settings, total, lambda reason: metrics.closed_connections.labels(reason).inc())
+    metrics.connections.set_function(lambda: len(connections))
+    metrics.connection_limit.set(total)
+    return connections
 
 
 def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> FastAPI:
@@ -67,13 +82,14 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
         app.include_router(router)
     app.router.routes.extend(dashboard.routes())
     _add_error_handlers(app)
-    app.add_middleware(endpoints.Requests, endpoints=visits, metrics=service.metrics)
+    guard = CrossSiteGuard(service.settings)
+    app.add_middleware(endpoints.Requests, endpoints=visits, metrics=service.metrics, cross_site=guard)
     if service.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(service.settings.cors_origins),
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=["Authorization", "Content-Type"],
+            allow_headers=["Authorization", "Content-Type", MARK],
         )
     cached: dict[str, object] = {}
 
@@ -104,6 +120,10 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 405:
+            error.headers = {"Allow": methods.allowed(request)}
+            if request.method == "OPTIONS":
+                return Response(status_code=204, headers=error.headers)
         detail = {404: "there is nothing at this address.", 405: "this address does not take this method."}
         words = detail.get(error.status_code, f"{str(error.detail).rstrip('.').lower()}.")
         return problems.response(RequestRefused(error.status_code, words, headers=error.headers))

@@ -12,11 +12,13 @@ import msgspec
 from anyio.to_thread import run_sync
 from msgspec import Struct
 from prometheus_client import Counter, Histogram
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rankloop.errors import InvalidInput, RankloopError, Words
 from rankloop.schema import Decoder, FeedbackEvent, Payload, RankAnswer, RankRequest, Receipt
+from rankloop.service.cross_site import BROWSER_HEADERS, CrossSiteGuard
 from rankloop.service.metrics import Metrics
 from rankloop.service.problems import (
     UNCOMPUTABLE,
@@ -34,6 +36,8 @@ from rankloop.serving import Ranker
 MAX_IDS_ON_LOOP = 1000
 """Longer lists of ids are read in another thread, so that they do not hold up the event loop."""
 VISIT_PREFIX = ["v1", "rankers"]
+CLIENT_GONE = 499
+"""Status under which requests are counted whose client left before they could be answered."""
 T = TypeVar("T")
 P = TypeVar("P", bound=Payload)
 log = logging.getLogger("rankloop.service")
@@ -77,11 +81,14 @@ class Endpoint:
 class Requests:
     """ASGI middleware around the application: routes rank and feedback, measures every request, answers for errors.
 
-    The framework would route both as well, by matching the patterns of all its routes one after the other.
+    The framework would route both as well, by matching the patterns of all its routes one after the other. Requests
+    that a browser sends for another site are refused here, before any route; HEAD is answered as GET without a body.
     """
 
-    def __init__(self, app: ASGIApp, endpoints: dict[str, Endpoint], metrics: Metrics) -> None:
-        self._app, self._endpoints, self._metrics = app, endpoints, metrics
+    def __init__(
+        self, app: ASGIApp, endpoints: dict[str, Endpoint], metrics: Metrics, cross_site: CrossSiteGuard
+    ) -> None:
+        self._app, self._endpoints, self._metrics, self._cross_site = app, endpoints, metrics, cross_site
         self._measured: dict[tuple[str, int], tuple[Histogram, Counter]] = {}  # looking up labels costs much more
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,20 +96,29 @@ class Requests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status, app = time.perf_counter(), 0, self._app
+        start, status, app, has_body = time.perf_counter(), 0, self._app, True
         steps = scope["path"].split("/")
         if scope["method"] == "POST" and len(steps) == 5 and steps[4] in self._endpoints and steps[1:3] == VISIT_PREFIX:
             scope["path_params"] = {"name": steps[3]}
             app = scope["endpoint"] = self._endpoints[steps[4]]
+        names = [name for name, _ in scope["headers"]]
+        is_plain = app is not self._app and names.count(b"host") == 1 and BROWSER_HEADERS.isdisjoint(names)
+        if not is_plain or self._cross_site.checks_hosts:  # rank and feedback check the media type themselves
+            refusal = self._cross_site.refusal(scope)
+            app = app if refusal is None else response(refusal)
+        if scope["method"] == "HEAD":
+            scope, has_body = {**scope, "method": "GET"}, False
 
         async def note_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-            await send(message)
+            await send(message if has_body or "body" not in message else {**message, "body": b""})
 
         try:
             await app(scope, receive, note_status)
+        except ClientDisconnect:
+            status = status or CLIENT_GONE
         except Exception:
             log.exception("a request failed")
             if status:
@@ -156,7 +172,7 @@ async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
     """Return the body of a request, if it is JSON and has at most `limit` bytes."""
     media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media != b"application/json":
-        # A form on another site's page cannot send this type, so this refuses cross-site requests of browsers.
+        # A form on another site's page cannot send this type: `cross_site` relies on it for rank and feedback.
         raise RequestRefused(415, "accepted: a body with the header 'Content-Type: application/json'.")
     length = headers.get(b"content-length", b"")
     if length.isdigit() and (len(length) > 15 or int(length) > limit):
@@ -166,6 +182,8 @@ async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
     while message.get("more_body", False) and len(body) <= limit:
         message = await receive()
         body += message.get("body", b"")
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect  # what has arrived is not the whole body
     if len(body) > limit:
         raise _too_large(limit)
     return body

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -33,6 +33,16 @@ class Metrics:
             "rankloop_feedback", "Feedback events by status", ["ranker", "status"], registry=registry
         )
         self.closed = Counter("rankloop_windows_closed", "Feedback windows that ended", ["ranker"], registry=registry)
+        self.connections = Gauge("rankloop_connections", "Open connections", registry=registry)
+        self.connection_limit = Gauge(
+            "rankloop_connection_limit", "Connections that may be open at the same time", registry=registry
+        )
+        self.closed_connections = Counter(
+            "rankloop_connections_closed",
+            "Connections that the service closed, by reason",
+            ["reason"],
+            registry=registry,
+        )
         registry.register(_RankerState(rankers))
 
     def text(self) -> bytes:

@@ -19,6 +19,7 @@ from rankloop.schema import FeedbackEvent, ItemBody, RankAnswer, RankerSettings,
 from rankloop.schema.answers import BulkAnswers, Problem, RankersAnswer
 from rankloop.schema.request_bodies import BulkFeedback, ItemPage, ItemsBody, TokenAnswer, TokenRequest, Withdrawal
 from rankloop.service import answers, problems
+from rankloop.service.cross_site import CHANGING_METHODS, MARK
 from rankloop.version import __version__
 
 SCHEMA_PREFIX = "#/components/schemas/"
@@ -30,7 +31,7 @@ ANSWERS = (
 )  # fmt: skip
 AUTHENTICATION_ERRORS = {
     401: "The API key is missing or unknown.",
-    403: "The API key lacks the required role.",
+    403: "The API key lacks the required role, or the host or the origin is not allowed.",
     429: "The key has exceeded its rate limit.",
 }
 ROUTE_ERRORS = {
@@ -44,6 +45,8 @@ BODY_ERRORS = {
     413: "The body is too large.",
     415: "The header Content-Type is not application/json.",
 }
+NO_HOST = "The request does not have exactly one Host header."
+NO_MARK = f"The header Content-Type is not application/json, and the header {MARK} is missing."
 TAGS = {
     "decisions": "Decide lists and report feedback.",
     "rankers": "Create, change and delete rankers.",
@@ -91,15 +94,16 @@ def describe_route(
     }
     errors |= {code: ROUTE_ERRORS[code] for code in (422, 503)} if authenticated else {}
     errors |= BODY_ERRORS if body is not None else {}
-    for code, meaning in sorted(errors.items()):
-        responses[code] = {
-            "description": meaning,
-            "content": {problems.MEDIA: {"schema": {"$ref": f"{SCHEMA_PREFIX}Problem"}}},
-        }
+    responses |= {code: _problem(meaning) for code, meaning in sorted(errors.items())}
     extra: dict[str, object] = {"security": [{"key": []}] if authenticated else []}
     if body is not None:
         extra["requestBody"] = {"required": True, "content": _json(body)}
     return {"status_code": status, "responses": responses, "openapi_extra": extra, "response_class": _NoMediaType}
+
+
+def _problem(meaning: str) -> dict[str, object]:
+    content = {problems.MEDIA: {"schema": {"$ref": f"{SCHEMA_PREFIX}Problem"}}}
+    return {"description": meaning, "content": content}
 
 
 class _NoMediaType(Response):
@@ -137,6 +141,12 @@ def document(app: FastAPI) -> dict[str, object]:
         operation = texts | {"tags": ["decisions"], "parameters": [name]}
         paths[path] = {"post": operation | route["openapi_extra"] | {"responses": responses}}
     openapi["paths"] = paths | openapi["paths"]
+    for operations in openapi["paths"].values():
+        for method, operation in operations.items():
+            responses = _guard_responses(method.upper()) | operation["responses"]
+            operation["responses"] = dict(sorted(responses.items()))
+            if method.upper() in CHANGING_METHODS and "requestBody" not in operation:
+                operation["parameters"] = [*operation.get("parameters", []), _mark_parameter()]
     openapi["tags"] = [{"name": name, "description": description} for name, description in TAGS.items()]
     _, components = msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=SCHEMA_PREFIX + "{name}")
     settings = components["RankerSettings"]
@@ -145,6 +155,18 @@ def document(app: FastAPI) -> dict[str, object]:
     openapi.setdefault("components", {})["schemas"] = components
     openapi["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     return openapi
+
+
+def _guard_responses(method: str) -> dict[str, dict[str, object]]:
+    """Return the responses of `cross_site`, whatever the route."""
+    changing = {"415": _problem(NO_MARK)} if method in CHANGING_METHODS else {}
+    return {"400": _problem(NO_HOST)} | changing
+
+
+def _mark_parameter() -> dict[str, object]:
+    """Return the header that marks requests without a body."""
+    description = "Any value. Required unless the header Content-Type is application/json."
+    return {"name": MARK, "in": "header", "required": False, "description": description, "schema": {"type": "string"}}
 
 
 def _partial_settings(config: Mapping[str, object], properties: Mapping[str, object]) -> dict[str, object]:

@@ -48,9 +48,14 @@ def uncomputable() -> RequestRefused:
     return RequestRefused(422, "a number in the request is too large or too small to compute with.")
 
 
+def phrase(status: int) -> str:
+    """Return the standard phrase of a status code."""
+    return HTTPStatus(status).phrase
+
+
 def problem(error: RequestRefused) -> Problem:
     """Return the body of a refusal."""
-    basics, cause = (HTTPStatus(error.status).phrase, error.status, error.detail, error.field), error.cause
+    basics, cause = (phrase(error.status), error.status, error.detail, error.field), error.cause
     if cause is None:
         return Problem(*basics)
     return Problem(*basics, kind=cause.kind, given=cause.given, accepted=cause.accepted, meant=cause.meant)

@@ -13,6 +13,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from rankloop.errors import RankloopError
 from rankloop.service.audit import AuditRecord
@@ -59,7 +60,7 @@ class AuditedRoute(APIRoute):
             except (RequestValidationError, *UNCOMPUTABLE):
                 status = 422
                 raise
-            except CancelledError:
+            except (CancelledError, ClientDisconnect):
                 status = CLOSED_BY_CLIENT
                 raise
             finally:
