@@ -120,9 +120,9 @@ class Counters:
             self.hours.popitem(last=False)
         return counts
 
-    def count_feedback(self, decision: DecisionMade, time: float) -> None:
-        """Count the delay of the first feedback for a decision."""
-        delay = time - decision.time
+    def count_feedback(self, decided: float, time: float) -> None:
+        """Count the delay of the first feedback for a decision that was made at the time `decided`."""
+        delay = time - decided
         self.feedback_delays[bisect_left(FEEDBACK_DELAY_BOUNDS, delay)] += 1
         self.feedback_delay_seconds += delay
 

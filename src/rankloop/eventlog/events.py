@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
 from rankloop.errors import RankloopError
@@ -69,6 +69,7 @@ class FeedbackReceived(LogEvent):
     outcome: FloatArray  # [k] clicks, or values
     final: bool  # no more feedback will come
     regret: float | None = None  # against the best list, where the caller knows it
+    decided: DecisionMade | None = None  # the decision, where it is at hand; it is not stored with the feedback
 
     def combined(self, earlier: FloatArray | None, aggregate: str) -> FloatArray:
         """Return the outcome of the decision after this event.
@@ -104,6 +105,7 @@ class WindowClosed(LogEvent):
     settles_many = True
     time: float
     decisions: tuple[str, ...]
+    decided: Mapping[str, DecisionMade] = field(default_factory=dict, compare=False)  # where at hand; not stored
 
     def entry(self) -> LogEntry:
         """Return an entry with the ids of the decisions."""

@@ -38,6 +38,10 @@ class MemoryStore:
         position = self._keys.get((ranker, kind, key))
         return None if position is None else self._entries[position - 1][1]
 
+    def find_all(self, ranker: str, kind: str, keys: Sequence[str]) -> list[LogEntry]:
+        """Return the entries of many keys."""
+        return [entry for key in keys if (entry := self.find(ranker, kind, key)) is not None]
+
     def about(self, ranker: str, subject: str) -> list[LogEntry]:
         """Return the entries of a decision."""
         return [entry for entry in self.read(ranker) if entry.subject == subject]

@@ -12,6 +12,7 @@ from typing import Any
 from rankloop.analytics.comparison import Comparison, compare
 from rankloop.errors import RankloopError
 from rankloop.eventlog.events import skipped_positions
+from rankloop.eventlog.open_decisions import recall_from
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.replica import Replica
 
@@ -37,7 +38,8 @@ class ChallengerRebuild:
     def __init__(self, ranker: Ranker, config: RankerConfig, on_ready: Callable[[], None]) -> None:
         self._ranker, self.config, self._on_ready = ranker, config, on_ready
         self._skipped = skipped_positions(ranker.store, ranker.name)
-        self._challenger = Replica(config, self._skipped)
+        self._recall = recall_from(ranker.store, ranker.name)
+        self._challenger = Replica(config, self._skipped, self._recall)
         self._comparison: Comparison | None = None
         self._problem: str | None = None
         self._stop = threading.Event()
@@ -48,7 +50,7 @@ class ChallengerRebuild:
         ranker = self._ranker
         try:
             ranker.flush()
-            active = Replica(ranker.config, self._skipped)
+            active = Replica(ranker.config, self._skipped, self._recall)
             self._comparison = compare(active, self._challenger, ranker.store.read(ranker.name), self._pause)
             ranker.add_challenger(self._challenger)
             self._on_ready()

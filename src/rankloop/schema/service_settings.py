@@ -56,6 +56,13 @@ class ServiceLimits(Payload, kw_only=True, frozen=True):
         Count, Meta(description="Maximum size of a feature vector: a ranker's `dim` times its `context`.")
     ] = 1_000
     rankers: Annotated[Count, Meta(description="Maximum number of rankers.")] = 1_000
+    open_decisions: Annotated[
+        Count,
+        Meta(
+            description="Maximum number of open decisions of a ranker; beyond it, the oldest are closed as if their"
+            " feedback windows had ended."
+        ),
+    ] = 1_000_000
     draws: Annotated[int, Meta(ge=0, description="Maximum number of Monte Carlo draws for a propensity.")] = 1_000
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.eventlog.events import ConfigChanged, LogEvent
+from rankloop.eventlog.open_decisions import recall_from
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import Receipt
 from rankloop.serving.config import RankerConfig, changes, learning_of
@@ -75,6 +76,7 @@ class ConfigurableRanker(RankerQueries):
         """Let a replica of this log under other settings catch up, and follow the log from now on."""
         if not fits(challenger.config.plain(), self.config.plain()):
             raise Unsupported("a challenger must have the same dim, context, coverage and slots.")
+        challenger.open_decisions.recall = recall_from(self.store, self.name)
         challenger.follow(self.store.read(self.name, challenger.position))  # most of it, without the lock
         self.flush()  # it may have read events that are committed and not applied here yet
         with self._lock:

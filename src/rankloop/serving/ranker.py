@@ -18,33 +18,43 @@ from rankloop.eventlog.events import (
     DecisionMade,
     FeedbackReceived,
     GuardrailReset,
-    GuardrailTripped,
     ItemsPut,
     ItemsRemoved,
     LogEvent,
-    WindowClosed,
     Withdrawn,
     decode_as,
 )
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import FeedbackEvent, Item, ItemFields, Quarantine, RankRequest, Receipt
 from rankloop.schema.service_settings import ServiceLimits
-from rankloop.serving import guardrail, idempotency, rank_request, snapshots
+from rankloop.serving import idempotency, rank_request, snapshots
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.configuration import ConfigurableRanker
 from rankloop.serving.decide import DecisionRng, Stamp, decide
+from rankloop.serving.feedback_windows import FeedbackWindows
 from rankloop.serving.item_table import check_item, check_prior
 from rankloop.serving.ranking import Ranking
+from rankloop.serving.window_ages import Clock
 from rankloop.types import EMPTY, FloatArray
 
-Clock = Callable[[], float]
 
-
-class Ranker(ConfigurableRanker):
+class Ranker(FeedbackWindows):
     """One ranker: its items, learners, open decisions and log. Any thread may call it.
 
     Every change is committed to the log first and applied afterwards, in one order: the state is a function of the
     log, and a replay of the log gives the same state.
+
+    Args:
+        config: the settings.
+        name: the name of its log.
+        store: the log; one in memory unless this or a writer is given.
+        writer: a writer that several rankers share.
+        clock: the wall clock that stamps the log.
+        monotonic: the clock that feedback windows follow, in seconds. It must not jump. By default it is the machine's
+            monotonic clock beside the machine's wall clock; any other wall clock is taken for a simulated one that
+            tells both times, and then its backward steps count as no time.
+        limits: the limits of the service; without them, only the number of open decisions is limited.
+        by: the name of the API key that configures the ranker, if there is one.
+        after: the version of the configuration is greater than this.
 
     >>> ranker = Ranker(RankerConfig.of({"policy": "cascade-ucb1", "slots": 2}))
     >>> ranker.put_items([{"id": "a"}, {"id": "b"}, {"id": "c"}])
@@ -61,6 +71,7 @@ class Ranker(ConfigurableRanker):
         store: Store | None = None,
         writer: Writer | None = None,
         clock: Clock = clocks.time,
+        monotonic: Clock | None = None,
         limits: ServiceLimits | None = None,
         by: str | None = None,
         after: int = 0,
@@ -73,8 +84,9 @@ class Ranker(ConfigurableRanker):
         self._uncommitted = {}
         self._idempotent = idempotency.IdempotentDecisions()
         self._replica = snapshots.start(config, self.store, name)
+        self._start_windows(clock, monotonic, limits)
         self._challenger = None
-        self.quarantine: Quarantine | None = None  # the position and the reason, if it is quarantined
+        self.quarantine = None
         self._number = self._replica.decided  # of the last decision, which may be uncommitted
         self._configuring = threading.Lock()
         self._writer = Writer(self.store) if writer is None else writer
@@ -141,6 +153,7 @@ class Ranker(ConfigurableRanker):
         ranking, commit = self.submit_rank(request)
         if commit is not None:
             commit.result()
+        self.close_excess()
         return ranking
 
     def submit_rank(self, request: RankRequest) -> tuple[Ranking, Commit[Receipt | None] | None]:
@@ -176,7 +189,7 @@ class Ranker(ConfigurableRanker):
             withheld = config.explore_daily is not None and self._explored_today(now) >= config.explore_daily
             stamp, rng = Stamp(id, number, now), self._rng(config.seed, number)
             event, ranking = decide(replica, self.name, wanted, stamp, rng, withheld=withheld)
-            self._number = number
+            self._number, self._decided_at[id] = number, self._monotonic()
             if config.commit == "all":
                 commit = self._submit(event)
                 if fingerprint is not None:
@@ -232,7 +245,8 @@ class Ranker(ConfigurableRanker):
         listed = [None if column == EMPTY else ids[column] for column in decision.items.tolist()]
         outcome = np.array(given.by_slot(listed), dtype=np.float64)
         self._check(decision, outcome)
-        event = FeedbackReceived(self._clock(), given.event or "", decision.id, outcome, given.final, given.regret)
+        now, name = self._clock(), given.event or ""
+        event = FeedbackReceived(now, name, decision.id, outcome, given.final, given.regret, decision)
         commit = self._submit(event, lambda: self._duplicate_of(event.event, decision.id))
         return cast("Commit[Receipt]", commit)  # applying feedback always gives a receipt
 
@@ -297,29 +311,7 @@ class Ranker(ConfigurableRanker):
             raise UnknownDecision(f"decision {id!r} was excluded from the log.")
         return decode_as(DecisionMade, entry)
 
-    # Scheduled work
-
-    def tick(self) -> int:
-        """Close the feedback windows that have ended and evaluate the guardrail; return the number of windows."""
-        if self.quarantine is not None:
-            return 0
-        now = self._clock()
-        with self._lock:
-            # Uncommitted decisions are in the log before the event that closes them.
-            due = self._replica.open_decisions.due(now, self._uncommitted.values())
-            tripped = self._guardrail_reason()
-        if due:
-            self._submit(WindowClosed(now, due)).result()
-        if tripped is not None:
-            self._submit(GuardrailTripped(now, tripped)).result()
-        return len(due)
-
-    def _guardrail_reason(self) -> str | None:
-        """Return why the guardrail trips now, if it does."""
-        rule, (treatment, control) = self._replica.config.guardrail, self._replica.guardrail_counts
-        if rule is None or self._replica.guardrail_tripped is not None:
-            return None
-        return guardrail.reason(rule, treatment, control) if guardrail.trips(rule, treatment, control) else None
+    # Guardrail
 
     def reset_guardrail(self, why: str = "by hand") -> None:
         """Let the policy decide again after the guardrail was tripped."""
@@ -351,10 +343,10 @@ class Ranker(ConfigurableRanker):
                 raise self._quarantined(error) from error
             except Exception as error:
                 raise self._quarantined(CannotReplay(self._replica.position, events[-1][1].kind, error)) from error
-            if self._uncommitted:
-                for _, event in events:
-                    if event.opens is not None:
-                        self._uncommitted.pop(event.opens, None)
+            for position, event in events:
+                if event.opens is not None:
+                    self._note_opened(event.opens, position)
+                    self._uncommitted.pop(event.opens, None)
             return receipts
 
     def _quarantined(self, cause: CannotReplay) -> RankloopError:

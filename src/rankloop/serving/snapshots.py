@@ -13,18 +13,17 @@ import numpy as np
 from rankloop import catalogue
 from rankloop.analytics.click_counters import TABLES
 from rankloop.analytics.counters import FIELDS
-from rankloop.arrays import Array, FloatArray
-from rankloop.eventlog.events import DecisionMade, decode_as, skipped_positions
-from rankloop.eventlog.open_decisions import OpenDecision
-from rankloop.eventlog.store import LogEntry, Snapshot, Store, StoreUnavailable
+from rankloop.arrays import Array
+from rankloop.eventlog import open_decisions
+from rankloop.eventlog.events import skipped_positions
+from rankloop.eventlog.open_decisions import OpenCopy, recall_from
+from rankloop.eventlog.store import Snapshot, Store, StoreUnavailable
 from rankloop.math import numerics
+from rankloop.serving import feature_history
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import PER_COLUMN
 from rankloop.serving.replica import Replica
 from rankloop.version import __version__
-
-OpenHeader = tuple[str, float, int | None, float | None]
-"""Of an open decision: its id, time, number of outcomes (None before the first feedback) and regret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class StateCopy:
 
     position: int  # of the last event
     arrays: dict[str, Array]
-    open_decisions: list[tuple[DecisionMade, FloatArray | None, float | None]]
+    open_decisions: OpenCopy
     header: dict[str, object]
 
 
@@ -43,13 +42,10 @@ def take(replica: Replica) -> StateCopy:
         "items": replica.items.arrays(),
         "learners": replica.learners.arrays(),
         "counters": replica.counters.arrays(),
+        "history": replica.feature_history.arrays(_oldest_foreign(replica)),
     }
     arrays: dict[str, Array] = {f"{part}.{name}": array for part, own in parts.items() for name, array in own.items()}
     arrays["guardrail_counts"] = np.array(replica.guardrail_counts)
-    decisions = [
-        (one.event, None if one.outcome is None else one.outcome.copy(), one.regret)
-        for one in replica.open_decisions.values()
-    ]
     header = {
         **_valid_for(replica),
         "decided": replica.decided,
@@ -59,24 +55,13 @@ def take(replica: Replica) -> StateCopy:
         "settings": dict(replica.settings),
         "changes": replica.changes,
     }
-    return StateCopy(replica.position, arrays, decisions, header)
+    return StateCopy(replica.position, arrays, replica.open_decisions.saved(), header)
 
 
 def packed(copy: StateCopy) -> Snapshot:
     """Return the state as bytes."""
-    arrays, entries = dict(copy.arrays), [event.entry() for event, _, _ in copy.open_decisions]
-    arrays["open.sizes"] = np.array([len(entry.body) for entry in entries], dtype=np.int64)
-    arrays["open.bodies"] = np.frombuffer(b"".join(entry.body for entry in entries), dtype=np.uint8)
-    outcomes = [np.empty(0) if outcome is None else outcome for _, outcome, _ in copy.open_decisions]
-    arrays["open.outcomes"] = np.concatenate([np.empty(0), *outcomes])
-    header = {
-        **copy.header,
-        "open": [
-            (entry.key, entry.time, None if outcome is None else len(outcome), regret)
-            for entry, (_, outcome, regret) in zip(entries, copy.open_decisions, strict=True)
-        ],
-    }
-    arrays["header"] = np.array(json.dumps(header))
+    arrays = copy.arrays | {f"open.{name}": array for name, array in copy.open_decisions.arrays().items()}
+    arrays["header"] = np.array(json.dumps(copy.header))
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
     return Snapshot(copy.position, stream.getvalue())
@@ -104,24 +89,16 @@ def restore(replica: Replica, snapshot: Snapshot) -> bool:
     if replica.version:  # an imported log has no configuration
         replica.config = replica.config.adjusted_as(replica.settings)
     replica.open_decisions.window = replica.config.window
-    _restore_open_decisions(replica, header["open"], arrays)
+    replica.open_decisions.restore(_part("open.", arrays))
+    replica.feature_history.restore(_part("history.", arrays))
+    replica.last_foreign = max((one.position for one in replica.open_decisions.values() if one.foreign), default=0)
     return True
-
-
-def _restore_open_decisions(replica: Replica, decisions: list[OpenHeader], arrays: Mapping[str, Array]) -> None:
-    bodies, outcomes = arrays["open.bodies"].tobytes(), arrays["open.outcomes"]
-    at = used = 0
-    for (key, time, length, regret), size in zip(decisions, arrays["open.sizes"].tolist(), strict=True):
-        event = decode_as(DecisionMade, LogEntry(DecisionMade.kind, key, key, time, bodies[at : at + size]))
-        outcome = None if length is None else outcomes[used : used + length].astype(np.float64)
-        replica.open_decisions[key] = OpenDecision(event, outcome, regret)
-        at, used = at + size, used + (length or 0)
 
 
 def start(config: RankerConfig, store: Store, name: str, *, challenger: bool = False) -> Replica:
     """Return the replica of the newest snapshot and the rest of the log."""
-    skipped = skipped_positions(store, name)
-    replica = Replica(config, skipped)
+    skipped, recall = skipped_positions(store, name), recall_from(store, name)
+    replica = Replica(config, skipped, recall)
     snapshot = store.load_snapshot(name_of(name, challenger=challenger))
     try:
         if snapshot is not None:
@@ -131,7 +108,7 @@ def start(config: RankerConfig, store: Store, name: str, *, challenger: bool = F
         raise
     except Exception:
         # The snapshot may be damaged, and a page of events does not say which of them cannot be applied.
-        replica = Replica(config, skipped)
+        replica = Replica(config, skipped, recall)
         replica.apply_carefully(store.read(name))
     return replica
 
@@ -151,7 +128,13 @@ def _valid_for(replica: Replica) -> dict[str, object]:
         "skipped": sorted(replica.skipped),
         "counters": [*FIELDS, *TABLES, "hits"],
         "items": list(PER_COLUMN),
+        "open": [*open_decisions.SAVED, *feature_history.SAVED],
     }
+
+
+def _oldest_foreign(replica: Replica) -> int | None:
+    """Return the position of the oldest open decision of another policy, if former features may be needed for it."""
+    return replica.open_decisions.oldest_foreign() if len(replica.feature_history) else None
 
 
 def _part(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -20,6 +20,7 @@ from rankloop.eventlog.events import (
     decode_as,
     skipped_positions,
 )
+from rankloop.eventlog.open_decisions import recall_from
 from rankloop.eventlog.store import LogEntry, Store
 from rankloop.math import numerics
 from rankloop.serving import snapshots
@@ -64,7 +65,7 @@ class _Follower:
     """A replica that follows a log up to the requested position."""
 
     def __init__(self, store: Store, log: str, config: RankerConfig) -> None:
-        self.replica = Replica(config, skipped_positions(store, log))
+        self.replica = Replica(config, skipped_positions(store, log), recall_from(store, log))
         self._entries = store.read(log)
         self._next: LogEntry | None = next(self._entries, None)
 
@@ -204,7 +205,8 @@ class VerificationFinding:
 def compare_snapshot(store: Store, log: str, config: RankerConfig) -> VerificationFinding:
     """Compare the state from the snapshot and the rest of the log with a replay of the whole log."""
     snapshot, skipped = store.load_snapshot(log), skipped_positions(store, log)
-    restored, replayed = Replica(config, skipped), Replica(config, skipped)
+    recall = recall_from(store, log)
+    restored, replayed = Replica(config, skipped, recall), Replica(config, skipped, recall)
     try:
         usable = snapshot is not None and snapshots.restore(restored, snapshot)
     except Exception:  # a damaged snapshot may raise anything
@@ -212,7 +214,7 @@ def compare_snapshot(store: Store, log: str, config: RankerConfig) -> Verificati
     try:
         replayed.follow(store.read(log))
     except Exception:  # one by one, to name the event that cannot be applied
-        Replica(config, skipped).apply_carefully(store.read(log))
+        Replica(config, skipped, recall).apply_carefully(store.read(log))
         raise
     differences: list[str] = []
     if usable:
