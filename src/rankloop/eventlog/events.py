@@ -16,6 +16,9 @@ from rankloop.schema import Item
 from rankloop.schema.item import logged_prior
 from rankloop.types import FloatArray
 
+NOT_STORED: Mapping[str, bool] = {"stored": False}
+"""Metadata of a field that goes with an event to the state and is not part of its entry."""
+
 R = TypeVar("R")
 Kind = TypeVar("Kind", bound=LogEvent)
 
@@ -69,7 +72,7 @@ class FeedbackReceived(LogEvent):
     outcome: FloatArray  # [k] clicks, or values
     final: bool  # no more feedback will come
     regret: float | None = None  # against the best list, where the caller knows it
-    decided: DecisionMade | None = None  # the decision, where it is at hand; it is not stored with the feedback
+    decided: DecisionMade | None = field(default=None, metadata=NOT_STORED)  # the decision, where it is at hand
 
     def combined(self, earlier: FloatArray | None, aggregate: str) -> FloatArray:
         """Return the outcome of the decision after this event.
@@ -105,7 +108,7 @@ class WindowClosed(LogEvent):
     settles_many = True
     time: float
     decisions: tuple[str, ...]
-    decided: Mapping[str, DecisionMade] = field(default_factory=dict, compare=False)  # where at hand; not stored
+    decided: Mapping[str, DecisionMade] = field(default_factory=dict, compare=False, metadata=NOT_STORED)  # by id
 
     def entry(self) -> LogEntry:
         """Return an entry with the ids of the decisions."""

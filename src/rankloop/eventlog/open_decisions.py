@@ -54,12 +54,11 @@ class OpenDecisions(dict[str, OpenDecision]):
     Args:
         window: seconds after which a decision is closed.
         recall: reads decisions back from the log; without it, all events stay in memory.
-        recent_bytes: estimated size of the latest events that stay in memory.
     """
 
-    def __init__(self, window: float, recall: Recall | None = None, recent_bytes: int = RECENT_BYTES) -> None:
+    def __init__(self, window: float, recall: Recall | None = None) -> None:
         super().__init__()
-        self.window, self.recall, self._recent_bytes = window, recall, recent_bytes
+        self.window, self.recall = window, recall
         self._recent: deque[tuple[str, int]] = deque()  # the latest decisions, settled ones too, and their sizes
         self._bytes = 0  # of the latest decisions
 
@@ -71,7 +70,7 @@ class OpenDecisions(dict[str, OpenDecision]):
         size = _size(event)
         self._recent.append((event.id, size))
         self._bytes += size
-        while self._bytes > self._recent_bytes:
+        while self._bytes > RECENT_BYTES:
             id, size = self._recent.popleft()
             self._bytes -= size
             decision = self.get(id)
@@ -85,13 +84,9 @@ class OpenDecisions(dict[str, OpenDecision]):
             if decision is not None and decision.event is not None:
                 decision.event = decision.event.detached()
 
-    def without_event(self, ids: Iterable[str]) -> list[str]:
-        """Return those of the ids whose decisions are open and have to be read back."""
-        return [id for id in ids if (decision := self.get(id)) is not None and decision.event is None]
-
     def events(self, ids: Sequence[str]) -> Mapping[str, DecisionMade]:
         """Read back the events of open decisions that are not in memory, in one query."""
-        missing = self.without_event(ids)
+        missing = [id for id in ids if (decision := self.get(id)) is not None and decision.event is None]
         return self.recall(missing) if missing and self.recall is not None else {}
 
     def oldest(self) -> OpenDecision | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from rankloop.hosting.registry import RankerRegistry
@@ -48,6 +48,14 @@ class _RankerState(Collector):
 
     def collect(self) -> Iterator[Metric]:
         open_decisions = GaugeMetricFamily("rankloop_open_decisions", "Open decisions", labels=["ranker"])
+        limit = GaugeMetricFamily(
+            "rankloop_open_decisions_limit", "Open decisions above which the oldest are closed", labels=["ranker"]
+        )
+        early = CounterMetricFamily(
+            "rankloop_windows_closed_early",
+            "Feedback windows that were closed because too many decisions were open",
+            labels=["ranker"],
+        )
         position = GaugeMetricFamily(
             "rankloop_log_position", "Log position of the last applied event", labels=["ranker"]
         )
@@ -61,6 +69,8 @@ class _RankerState(Collector):
         for hosted in self._rankers:
             overview = hosted.ranker.overview(hours=0.0)
             open_decisions.add_metric([hosted.name], overview.open_decisions)
+            limit.add_metric([hosted.name], hosted.ranker.open_limit)
+            early.add_metric([hosted.name], hosted.ranker.closed_early)
             position.add_metric([hosted.name], overview.position)
             items.add_metric([hosted.name], overview.items)
             share = overview.groups["treatment"].exploration_share
@@ -78,4 +88,4 @@ class _RankerState(Collector):
             quarantined.add_metric([hosted.name], float(hosted.quarantine is not None))
         queue = GaugeMetricFamily("rankloop_log_queue", "Entries that wait for their commit")
         queue.add_metric([], self._rankers.writer.queued)
-        yield from (open_decisions, position, items, explored, delay, quarantined, queue)
+        yield from (open_decisions, limit, early, position, items, explored, delay, quarantined, queue)

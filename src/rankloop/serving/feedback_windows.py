@@ -80,10 +80,12 @@ class FeedbackWindows(ConfigurableRanker):
         waiting = ((id, self._decided_at.get(id, now)) for id in self._uncommitted)
         return committed + [id for id, since in waiting if since + opened.window <= now]
 
-    def close_excess(self) -> None:
+    def _close_if_too_many(self) -> None:
         """Close the oldest windows if clearly more decisions are open than the limit, unless another thread does it."""
-        slack = min(MAX_EXCESS, self.open_limit // 100)
-        if len(self._replica.open_decisions) > self.open_limit + slack and self._closing.acquire(blocking=False):
+        allowed = self.open_limit + min(MAX_EXCESS, self.open_limit // 100)
+        if len(self._replica.open_decisions) + len(self._uncommitted) <= allowed:
+            return
+        if self._closing.acquire(blocking=False):
             try:
                 self._close_excess()
             finally:

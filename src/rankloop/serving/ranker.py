@@ -93,9 +93,17 @@ class Ranker(FeedbackWindows):
         self._configure(config, by, after)
 
     @classmethod
-    def open(cls, path: str | Path, config: RankerConfig, *, name: str = "ranker", clock: Clock = clocks.time) -> Self:
+    def open(
+        cls,
+        path: str | Path,
+        config: RankerConfig,
+        *,
+        name: str = "ranker",
+        clock: Clock = clocks.time,
+        monotonic: Clock | None = None,
+    ) -> Self:
         """Open a ranker whose log is an SQLite file, in the state of the log's last event."""
-        return cls(config, name=name, store=SqliteStore(path), clock=clock)
+        return cls(config, name=name, store=SqliteStore(path), clock=clock, monotonic=monotonic)
 
     # Items
 
@@ -153,7 +161,7 @@ class Ranker(FeedbackWindows):
         ranking, commit = self.submit_rank(request)
         if commit is not None:
             commit.result()
-        self.close_excess()
+        self._close_if_too_many()
         return ranking
 
     def submit_rank(self, request: RankRequest) -> tuple[Ranking, Commit[Receipt | None] | None]:
@@ -343,10 +351,11 @@ class Ranker(FeedbackWindows):
                 raise self._quarantined(error) from error
             except Exception as error:
                 raise self._quarantined(CannotReplay(self._replica.position, events[-1][1].kind, error)) from error
-            for position, event in events:
-                if event.opens is not None:
-                    self._note_opened(event.opens, position)
-                    self._uncommitted.pop(event.opens, None)
+            if self._decided_at:
+                for position, event in events:
+                    if event.opens is not None:
+                        self._note_opened(event.opens, position)
+                        self._uncommitted.pop(event.opens, None)
             return receipts
 
     def _quarantined(self, cause: CannotReplay) -> RankloopError:

@@ -126,7 +126,7 @@ def _valid_for(replica: Replica) -> dict[str, object]:
         "rankloop": __version__,
         "numerics": numerics.version(),
         "skipped": sorted(replica.skipped),
-        "counters": [*FIELDS, *TABLES, "hits"],
+        "counters": [*FIELDS, *TABLES, "hits", "explored_days"],
         "items": list(PER_COLUMN),
         "open": [*open_decisions.SAVED, *feature_history.SAVED],
     }
