@@ -243,14 +243,17 @@ def test_former_features_are_kept_no_longer_than_needed() -> None:
 
 
 @pytest.mark.usefixtures("nothing_recent")
-def test_many_decisions_are_read_back_in_one_query() -> None:
+@pytest.mark.parametrize("aggregate", ["earliest", "sum"])
+def test_many_decisions_are_read_back_in_one_query(aggregate: str) -> None:
     store, clock = CountingStore(), Clock()
-    ranker = Ranker(config("cascade-lin-ts", window=10.0), store=store, clock=clock)
+    ranker = Ranker(config("cascade-lin-ts", window=10.0, aggregate=aggregate), store=store, clock=clock)
     ranker.put_items(items(6))
     ids = [ranker.rank().id for _ in range(200)]
     ranker.flush()
     for id in ids[:50]:
-        ranker.feedback(id, clicked=[0])
+        ranker.feedback(id, clicked=[0], final=aggregate == "sum")
+    for id in ids[50:60] if aggregate == "sum" else ():
+        ranker.feedback(id, clicked=[1])
     clock.now += 10.0
     store.lookups.clear()
     assert ranker.tick() == 150

@@ -74,6 +74,11 @@ class FeedbackReceived(LogEvent):
     regret: float | None = None  # against the best list, where the caller knows it
     decided: DecisionMade | None = field(default=None, metadata=NOT_STORED)  # the decision, where it is at hand
 
+    @property
+    def ends(self) -> str | None:
+        """The id of the decision, if no more feedback will come."""
+        return self.decision if self.final else None
+
     def combined(self, earlier: FloatArray | None, aggregate: str) -> FloatArray:
         """Return the outcome of the decision after this event.
 

@@ -40,7 +40,7 @@ class RankerQueries(ABC):
 
     @abstractmethod
     def recent_decision(self, id: str) -> DecisionMade | None:
-        """Return a decision that is uncommitted or recent; None if only the log may have it."""
+        """Return a decision that is open and recent, or uncommitted; None if only the log may have it."""
 
     @property
     def position(self) -> int:

@@ -290,7 +290,7 @@ class Ranker(FeedbackWindows):
     # Looking up decisions
 
     def recent_decision(self, id: str) -> DecisionMade | None:
-        """Return a decision that is open or uncommitted; None if only the log may have it.
+        """Return a decision that is open and recent, or uncommitted; None if only the log may have it.
 
         This takes no lock: a decision is open before it stops being uncommitted.
         """

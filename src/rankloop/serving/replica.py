@@ -105,12 +105,17 @@ class Replica(EventFollower[Receipt]):
         while block := list(islice(left, page)):
             applied = [entry for entry in block if entry.position not in self.skipped]
             events = decode_all(applied)
-            told = [entry.subject for entry in applied if entry.kind == FeedbackReceived.kind]
-            self._recalled = self.open_decisions.events(told)  # in one query, as far as they are not in memory
+            self._recalled = self.open_decisions.events(self._settled_by(applied, events))  # in one query
             self.apply_all([(entry.position, event) for entry, event in zip(applied, events, strict=True)])
             self._recalled = {}
             self.position = block[-1].position
             self.open_decisions.detach(entry.key for entry in applied if entry.kind == DecisionMade.kind)
+
+    def _settled_by(self, entries: Sequence[LogEntry], events: Sequence[LogEvent]) -> list[str]:
+        """Return the decisions that the feedback among these events settles."""
+        if self.config.aggregate == "earliest":
+            return [entry.subject for entry in entries if entry.kind == FeedbackReceived.kind]
+        return [event.ends for event in events if event.ends is not None]
 
     def apply_carefully(self, entries: Iterable[LogEntry]) -> None:
         """Apply entries one by one, and raise CannotReplay at the first that cannot be applied."""
