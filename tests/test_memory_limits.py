@@ -23,10 +23,10 @@ from rankloop.hosting.registry import RankerRegistry
 from rankloop.schema import RankRequest
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
 from rankloop.serving import Ranker, RankerConfig
-from rankloop.serving.machine_memory import machine_memory
-from rankloop.serving.memory_budget import DEFAULT_SHARE, MemoryBudget, Room, StateSize, StateTooLarge, in_words
+from rankloop.serving.memory.budget import DEFAULT_SHARE, MemoryBudget, Room, StateSize, StateTooLarge, in_words
+from rankloop.serving.memory.machine import machine_memory
+from rankloop.serving.memory.state_size import SNAPSHOT_COPIES, Extent, state_size
 from rankloop.serving.replica import Replica
-from rankloop.serving.state_size import SNAPSHOT_COPIES, Extent, state_size
 from rankloop.types import FloatArray, Request
 from served import until
 from test_quarantine import damage
@@ -298,7 +298,7 @@ def test_by_default_a_service_takes_a_share_of_the_machine_and_a_ranker_without_
 def test_a_configuration_that_cannot_fit_is_refused_in_one_sentence_before_it_is_allocated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rankloop.serving.memory_budget.machine_memory", lambda: 16 * 10**9)
+    monkeypatch.setattr("rankloop.serving.memory.budget.machine_memory", lambda: 16 * 10**9)
     store, made = MemoryStore(), RankerConfig.of(BOMB)
 
     def start() -> None:

@@ -62,8 +62,8 @@ def contents(ranker: Ranker, flush: bool = True) -> dict[str, bytes]:
     table = {f"table.{name}": array.tobytes() for name, array in ranker._replica.items.arrays().items()}
     tally = {f"counters.{name}": array.tobytes() for name, array in ranker._replica.counters.arrays().items()}
     waiting = {
-        f"waiting.{w.event.id}": b"" if w.outcome is None else w.outcome.tobytes()
-        for w in ranker._replica.open_decisions.values()
+        f"waiting.{id}": b"" if waiting.outcome is None else waiting.outcome.tobytes()
+        for id, waiting in ranker._replica.open_decisions.items()
     }
     return (
         state

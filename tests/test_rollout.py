@@ -238,16 +238,17 @@ def test_a_day_has_so_many_lists_that_explore() -> None:
             ranking = frugal.rank()
             frugal.flush()
             if list(ranking.ids) != best[:3]:
-                assert frugal._replica.counters.explored_today <= 5
+                assert frugal._replica.counters.explored_on(clock.now) <= 5
             frugal.feedback(ranking.id, clicked=[int(rng.integers(3))])
-        assert frugal._replica.counters.explored_today == 5
+        assert frugal._replica.counters.explored_on(clock.now) == 5
     assert frugal.overview().groups["treatment"].explored == 10
 
 
 def test_lists_on_their_way_to_the_log_are_spent_already() -> None:
     """The log cannot be written for a while; what is answered meanwhile counts for the day."""
     store = Failing()
-    frugal = ranker("cascade-lin-ts", store, Clock(), explore_daily=2)
+    clock = Clock()
+    frugal = ranker("cascade-lin-ts", store, clock, explore_daily=2)
     frugal.flush()
     store.full = True
     for _ in range(40):
@@ -255,7 +256,7 @@ def test_lists_on_their_way_to_the_log_are_spent_already() -> None:
     assert sum(shown.explored for shown in frugal._uncommitted.values()) == 2
     store.full = False
     frugal.flush()
-    assert frugal._replica.counters.explored_today == 2
+    assert frugal._replica.counters.explored_on(clock.now) == 2
 
 
 def test_a_policy_without_estimates_cannot_promise_not_to_explore() -> None:

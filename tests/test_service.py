@@ -396,6 +396,8 @@ def test_health_and_metrics(http: Http) -> None:
         'rankloop_decisions_total{ranker="r"} 1.0',
         'rankloop_feedback_total{ranker="r",status="learned"} 1.0',
         'rankloop_open_decisions{ranker="r"} 0.0',
+        'rankloop_open_decisions_limit{ranker="r"} 1e+06',
+        'rankloop_windows_closed_early_total{ranker="r"} 0.0',
         'rankloop_answers_total{route="/v1/rankers/{name}/rank",status="200"} 1.0',
         'rankloop_feedback_delay_seconds_count{ranker="r"} 1.0',
         'rankloop_request_seconds_bucket{le="+Inf",route="/v1/rankers/{name}/rank"} 1.0',

@@ -257,7 +257,7 @@ def test_a_new_setting_with_a_default_leaves_the_snapshot_usable(log: MemoryStor
         (lambda header: header["layout"]["learners"].popitem(), "the arrays of its state differ"),
         (lambda header: header["layout"]["counters"].append("new"), "the arrays of its state differ"),
         (lambda header: header.pop("layout"), "cannot be restored"),
-        (lambda header: header.pop("open"), "cannot be restored"),
+        (lambda header: header.pop("own_versions"), "cannot be restored"),
     ],
 )
 def test_a_snapshot_for_something_else_says_why_it_is_not_used(

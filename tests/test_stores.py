@@ -104,6 +104,17 @@ def test_entries_are_found_by_key_and_by_subject(opened: Opened) -> None:
     assert found.position == 3
 
 
+def test_many_entries_are_found_by_their_keys(opened: Opened) -> None:
+    store = opened()
+    keys = [f"key-{i}" for i in range(1100)]
+    store.append([("r", entry(key, body=key.encode())) for key in keys])
+    store.append([("s", entry("key-1")), ("r", entry("key-2", kind="x")), ("r", entry(""))])
+    asked = [*keys[::2], "nothing", "", "a\0"]
+    found = store.find_all("r", "kind", asked)
+    assert sorted(found) == sorted(one for key in keys[::2] if (one := store.find("r", "kind", key)) is not None)
+    assert store.find_all("r", "kind", []) == store.find_all("unknown", "kind", keys) == []
+
+
 def test_a_store_lists_the_rankers_that_have_entries(opened: Opened) -> None:
     store = opened()
     assert store.rankers() == []

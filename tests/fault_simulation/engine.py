@@ -7,10 +7,12 @@ from typing import TypeVar
 from fault_simulation.model_log import ModelLog, ModelStore
 from rankloop.eventlog import Writer
 from rankloop.eventlog.writer import Commit
+from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import Ranker, RankerConfig
 
 T = TypeVar("T")
 NAME = "ranker"
+OPEN_LIMIT = 8
 MAX_STEPS = 100
 """Steps within which a writer writes or refuses what is queued."""
 
@@ -72,7 +74,14 @@ class Engine:
         self.store = ModelStore(log)
         try:
             self.writer = SteppedWriter(self.store)
-            self.ranker = Ranker(config, name=NAME, writer=self.writer, clock=lambda: clocks.wall)
+            self.ranker = Ranker(
+                config,
+                name=NAME,
+                writer=self.writer,
+                clock=lambda: clocks.wall,
+                monotonic=lambda: clocks.monotonic,
+                limits=ServiceLimits(open_decisions=OPEN_LIMIT),
+            )
         except BaseException:
             self.store.close()
             raise

@@ -143,6 +143,11 @@ class ModelStore:
         self._resolve()
         return self._log.find(ranker, kind, key)
 
+    def find_all(self, ranker: str, kind: str, keys: Sequence[str]) -> list[LogEntry]:
+        """Return the entries of several keys."""
+        self._resolve()
+        return self._log.find_all(ranker, kind, keys)
+
     def about(self, ranker: str, subject: str) -> list[LogEntry]:
         """Return the entries of a decision."""
         return self._log.about(ranker, subject)

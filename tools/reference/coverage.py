@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from rankloop import catalogue
 from rankloop.eventlog.events import KINDS
 from rankloop.worlds import KINDS as WORLDS
 from tools.reference import api, cli, names
 from tools.reference.endpoints import endpoints
+from tools.reference.events import stored_fields
 from tools.reference.metrics import metrics
 from tools.reference.settings import PAYLOADS
 
@@ -79,8 +78,7 @@ def _events(page: str) -> Iterator[str]:
         if kind not in known:
             yield f"events.md lacks {kind}"
             continue
-        described: Any = event
-        for one in dataclasses.fields(described):
+        for one in stored_fields(event):
             if one.name not in rows(known[kind]):
                 yield f"events.md lacks {kind}.{one.name}"
 

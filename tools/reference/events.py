@@ -35,10 +35,15 @@ def _event(kind: str) -> Iterator[str]:
     comments = field_comments(event)
     yield from (f"## {kind}", "", *docstring(event), "")
     rows = []
-    for one in dataclasses.fields(event):
+    for one in stored_fields(event):
         usual = "required" if one.default is dataclasses.MISSING else code(default(one.default))
         rows.append((code(one.name), code(annotation(one.type)), usual, sentence(escaped(comments.get(one.name, "")))))
     yield from table(("field", "type", "default", "meaning"), rows)
+
+
+def stored_fields(event: Any) -> list[dataclasses.Field[Any]]:
+    """Return the fields of an event that its entry has."""
+    return [one for one in dataclasses.fields(event) if one.metadata.get("stored", True)]
 
 
 def _formats() -> Iterator[str]:

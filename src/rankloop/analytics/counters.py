@@ -30,6 +30,8 @@ MAX_TRACKED_SLOTS = 10
 BATCH_LISTS = 512
 """Lists whose items are counted in one vectorized update: counting them one by one would dominate the cost."""
 SECONDS_PER_DAY = 86400
+MAX_EXPLORED_DAYS = 8
+"""Days whose explored lists are counted separately: a clock that was wrong for a while must not reset today's count."""
 
 Counts = list[list[float]]  # [group, field]
 
@@ -50,7 +52,7 @@ class Counters:
         self.total = _zero()
         self.minutes: OrderedDict[int, Counts] = OrderedDict()
         self.hours: OrderedDict[int, Counts] = OrderedDict()  # before the first of the minutes
-        self._today, self.explored_today = 0, 0
+        self._explored_days: dict[int, int] = {}  # explored lists by day; the day counted last is last
         self.feedback_delays, self.feedback_delay_seconds = [0] * (len(FEEDBACK_DELAY_BOUNDS) + 1), 0.0
         self.late = self.closed = self.withdrawn = 0
         self._tracked = np.minimum(np.arange(slots), MAX_TRACKED_SLOTS - 1)
@@ -107,16 +109,18 @@ class Counters:
             fields[EXPLORATION_SLOTS] += decision.judged
             fields[EXPLORED] += decision.explored
         if decision.explored:
-            self.explored_today = 1 + self.explored_on(decision.time)
-            self._today = int(decision.time // SECONDS_PER_DAY)
+            day = int(decision.time // SECONDS_PER_DAY)
+            self._explored_days[day] = 1 + self._explored_days.pop(day, 0)
+            if len(self._explored_days) > MAX_EXPLORED_DAYS:
+                del self._explored_days[next(iter(self._explored_days))]
         lists = self._deferred_lists[group]
         lists.append(decision.items)
         if len(lists) >= BATCH_LISTS:
             self._count_lists()
 
     def explored_on(self, time: float) -> int:
-        """Return how many decisions exploration changed on the day of a time, if that is the last such day, else 0."""
-        return self.explored_today if int(time // SECONDS_PER_DAY) == self._today else 0
+        """Return how many decisions exploration changed on the day of a time, if that is one of the latest days."""
+        return self._explored_days.get(int(time // SECONDS_PER_DAY), 0)
 
     def _start_minute(self, minute: int) -> Counts:
         """Return the counters of a new minute; the oldest minutes are added to their hours."""
@@ -130,9 +134,9 @@ class Counters:
             self.hours.popitem(last=False)
         return counts
 
-    def count_feedback(self, decision: DecisionMade, time: float) -> None:
-        """Count the delay of the first feedback for a decision."""
-        delay = time - decision.time
+    def count_feedback(self, decided: float, time: float) -> None:
+        """Count the delay of the first feedback for a decision that was made at the time `decided`."""
+        delay = time - decided
         self.feedback_delays[bisect_left(FEEDBACK_DELAY_BOUNDS, delay)] += 1
         self.feedback_delay_seconds += delay
 
@@ -174,9 +178,8 @@ class Counters:
         arrays: dict[str, Array] = {
             "total": np.array(self.total),
             "feedback_delays": np.array(self.feedback_delays, dtype=np.int64),
-            "others": np.array(
-                [self.late, self.closed, self.withdrawn, self._today, self.explored_today], dtype=np.int64
-            ),
+            "others": np.array([self.late, self.closed, self.withdrawn], dtype=np.int64),
+            "explored_days": np.array(list(self._explored_days.items()), dtype=np.int64).reshape(-1, 2),
             "feedback_delay_seconds": np.array(self.feedback_delay_seconds),
             "since": np.array(np.nan if self.since is None else self.since),
             "shown": self.shown.copy(),
@@ -192,7 +195,8 @@ class Counters:
         self.total = arrays["total"].tolist()
         self.feedback_delays = arrays["feedback_delays"].tolist()
         self.feedback_delay_seconds = float(arrays["feedback_delay_seconds"])
-        self.late, self.closed, self.withdrawn, self._today, self.explored_today = arrays["others"].tolist()
+        self.late, self.closed, self.withdrawn = arrays["others"].tolist()
+        self._explored_days = dict(arrays["explored_days"].tolist())
         since = float(arrays["since"])
         self.since = None if math.isnan(since) else since
         self._shown, self._deferred_lists, self._deferred_outcomes = arrays["shown"].astype(COUNT), ([], []), []

@@ -261,7 +261,7 @@ def _bytes(replica: Replica | None) -> dict[str, bytes]:
     assert replica is not None, "the challenger could not follow"
     taken = take(replica)
     arrays = {name: np.asarray(array).tobytes() for name, array in taken.arrays.items()}
-    waiting = {f"waiting.{shown.id}": b"" if y is None else y.tobytes() for shown, y, _ in taken.open_decisions}
+    waiting = {f"waiting.{name}": array.tobytes() for name, array in taken.open_decisions.arrays().items()}
     return arrays | waiting | {"head": repr(sorted(taken.header.items())).encode(), "at": str(taken.position).encode()}
 
 

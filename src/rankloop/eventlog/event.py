@@ -23,6 +23,11 @@ class LogEvent(ABC):
         """The id of the decision that the event opens, if it opens one."""
         return None
 
+    @property
+    def ends(self) -> str | None:
+        """The id of the decision that the event settles whatever the settings are, if it is feedback that does."""
+        return None
+
     def __init_subclass__(cls) -> None:
         cls.handler = f"on_{cls.kind.replace('-', '_')}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
 from rankloop.errors import RankloopError
@@ -15,6 +15,9 @@ from rankloop.eventlog.store import LogEntry, Store
 from rankloop.schema import Item
 from rankloop.schema.item import logged_prior
 from rankloop.types import FloatArray
+
+NOT_STORED: Mapping[str, bool] = {"stored": False}
+"""Metadata of a field that goes with an event to the state and is not part of its entry."""
 
 R = TypeVar("R")
 Kind = TypeVar("Kind", bound=LogEvent)
@@ -69,6 +72,12 @@ class FeedbackReceived(LogEvent):
     outcome: FloatArray  # [k] clicks, or values
     final: bool  # no more feedback will come
     regret: float | None = None  # against the best list, where the caller knows it
+    decided: DecisionMade | None = field(default=None, metadata=NOT_STORED)  # the decision, where it is at hand
+
+    @property
+    def ends(self) -> str | None:
+        """The id of the decision, if no more feedback will come."""
+        return self.decision if self.final else None
 
     def combined(self, earlier: FloatArray | None, aggregate: str) -> FloatArray:
         """Return the outcome of the decision after this event.
@@ -104,6 +113,7 @@ class WindowClosed(LogEvent):
     settles_many = True
     time: float
     decisions: tuple[str, ...]
+    decided: Mapping[str, DecisionMade] = field(default_factory=dict, compare=False, metadata=NOT_STORED)  # by id
 
     def entry(self) -> LogEntry:
         """Return an entry with the ids of the decisions."""

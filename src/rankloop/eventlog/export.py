@@ -155,7 +155,7 @@ def export(store: Store, ranker: str, config: RankerSettings, path: Path) -> int
 def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
     """Return the rows of some decisions."""
     sizes = [len(slate.ids) for slate in slates]
-    decisions = [slate.decision.event for slate in slates]
+    decisions = [slate.event for slate in slates]
     propensities = [one.propensity or Propensity("") for one in decisions]
 
     def each(values: Sequence[V]) -> list[V]:
@@ -194,7 +194,7 @@ def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
             name: _nan_to_none(slots([None if one.why is None else one.why[n] for one in decisions]))
             for n, name in enumerate(EXPLANATION)
         },
-        "regret": each([slate.decision.regret for slate in slates]),
+        "regret": each([slate.regret for slate in slates]),
         "candidates": each([_unpack(one.allowed) for one in decisions]),
         "decision_order": each([slate.order for slate in slates]),
         "feedback_order": each([slate.feedback_order for slate in slates]),

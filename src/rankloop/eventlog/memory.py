@@ -48,8 +48,12 @@ class MemoryStore:
 
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
         """Return the entry of a key."""
-        position = self._keys.get((ranker, kind, key))
+        position = self._keys.get((ranker, kind, key)) if key else None
         return None if position is None else self._entries[position - 1][1]
+
+    def find_all(self, ranker: str, kind: str, keys: Sequence[str]) -> list[LogEntry]:
+        """Return the entries of many keys."""
+        return [entry for key in keys if (entry := self.find(ranker, kind, key)) is not None]
 
     def about(self, ranker: str, subject: str) -> list[LogEntry]:
         """Return the entries of a decision."""

@@ -279,6 +279,11 @@ class PostgresStore:
         rows = self._select("ranker = %s AND kind = %s AND key = %s AND key <> ''", ranker, kind, key)
         return rows[0] if rows else None
 
+    def find_all(self, ranker: str, kind: str, keys: Sequence[str]) -> list[LogEntry]:
+        """Return the entries of many keys in one statement."""
+        storable = [key for key in keys if _storable(key)]
+        return self._select("ranker = %s AND kind = %s AND key = ANY(%s) AND key <> ''", ranker, kind, storable)
+
     def about(self, ranker: str, subject: str) -> list[LogEntry]:
         """Return the entries of a decision."""
         return self._select("ranker = %s AND subject = %s AND subject <> '' ORDER BY position", ranker, subject)
@@ -300,7 +305,7 @@ class PostgresStore:
             row = connection.execute(query, (ranker,), binary=True).fetchone()
         return None if row is None else Snapshot(*row)
 
-    def _select(self, where: str, *values: str | int) -> list[LogEntry]:
+    def _select(self, where: str, *values: str | int | list[str]) -> list[LogEntry]:
         if not all(_storable(value) for value in values):
             return []
         with self._reader("read") as connection:
@@ -383,7 +388,7 @@ def _has_rows(connection: Connection[TupleRow], rows: list[Row]) -> bool:
     return connection.execute(query, (rows[0][0], rows[-1][0]), binary=True).fetchall() == rows
 
 
-def _storable(value: str | int) -> bool:
+def _storable(value: str | int | list[str]) -> bool:
     """Return whether the database can hold a text: no NUL, no unpaired surrogate."""
     text = str(value)
     try:

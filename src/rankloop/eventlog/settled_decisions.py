@@ -17,7 +17,6 @@ from rankloop.eventlog.events import (
     Withdrawn,
     decode,
 )
-from rankloop.eventlog.open_decisions import OpenDecision
 from rankloop.eventlog.store import LogEntry
 from rankloop.schema import RankerSettings
 from rankloop.types import EMPTY, FloatArray
@@ -27,17 +26,19 @@ from rankloop.types import EMPTY, FloatArray
 class SettledDecision:
     """A decision and what became of it."""
 
-    decision: OpenDecision
+    event: DecisionMade
     order: int  # among all decisions and settlements of the log
     ids: list[str | None]  # of the items, None in an empty slot
     status: str = "open"
     feedback_time: float | None = None
     feedback_order: int | None = None
+    reported: FloatArray | None = None  # [k], the feedback so far
+    regret: float | None = None  # against the best list, where it was reported
 
     @property
     def outcome(self) -> FloatArray | None:
         """The outcome of its slots, [k]; None if it is not known."""
-        return np.zeros(len(self.ids)) if self.status == "nothing" else self.decision.outcome
+        return np.zeros(len(self.ids)) if self.status == "nothing" else self.reported
 
 
 class SettledDecisions(EventFollower[SettledDecision]):
@@ -60,7 +61,7 @@ class SettledDecisions(EventFollower[SettledDecision]):
                 self.item_changes.append((self._order, entry.kind, entry.time, entry.body.decode()))
             settled = self.handle(event)
             if settled is not None:
-                unyielded[settled.decision.event.id] = settled
+                unyielded[settled.event.id] = settled
             while unyielded and (first := next(iter(unyielded))) not in self._open:
                 yield unyielded.pop(first)
         yield from unyielded.values()
@@ -82,16 +83,15 @@ class SettledDecisions(EventFollower[SettledDecision]):
         if not len(event.items):
             return None
         ids = [None if column == EMPTY else self._ids[column] for column in event.items.tolist()]
-        settled = self._open[event.id] = SettledDecision(OpenDecision(event), self._next(), ids)
+        settled = self._open[event.id] = SettledDecision(event, self._next(), ids)
         return settled
 
     def on_feedback(self, event: FeedbackReceived) -> None:
         """Add the outcome to an open decision, and settle it if nothing more can come."""
         settled = self._open.get(event.decision)
         if settled is not None:
-            decision = settled.decision
-            decision.outcome = event.combined(decision.outcome, self._settings.aggregate)
-            decision.regret = event.regret if decision.regret is None else decision.regret
+            settled.reported = event.combined(settled.reported, self._settings.aggregate)
+            settled.regret = event.regret if settled.regret is None else settled.regret
             settled.feedback_time = event.time
             if event.final or self._settings.aggregate == "earliest":
                 self._settle(event.decision, "learned", event.time)
@@ -102,13 +102,13 @@ class SettledDecisions(EventFollower[SettledDecision]):
         for id in event.decisions:
             settled = self._open.get(id)
             if settled is not None:
-                self._settle(id, empty if settled.decision.outcome is None else "learned", event.time)
+                self._settle(id, empty if settled.reported is None else "learned", event.time)
 
     def on_withdrawn(self, event: Withdrawn) -> None:
         """Drop the outcome of a list that was never shown."""
         settled = self._open.get(event.decision)
         if settled is not None:
-            settled.decision.outcome = None
+            settled.reported = None
             self._settle(event.decision, "withdrawn", event.time)
 
     def _settle(self, id: str, status: str, time: float) -> None:

@@ -66,6 +66,8 @@ NEWEST = "SELECT position, ranker, kind, key FROM log WHERE position <= ? ORDER 
 COUNT = "SELECT count(*) FROM log WHERE ranker = ? AND position > ?"
 PAGE_ENTRIES = 2000
 """Entries that a read fetches at once."""
+MAX_BOUND_KEYS = 500
+"""Keys that one statement looks up."""
 PAGE_BYTES, CHANGED_PAGES = 4096, 4
 """Size of a database page, and pages that every commit changes: the ends of the table and of its indexes."""
 MAX_PREPARED_STATEMENTS = 600
@@ -199,6 +201,13 @@ class SqliteStore:
         """Return the entry of a key."""
         rows = self._select("ranker = ? AND kind = ? AND key = ? AND key <> ''", ranker, kind, key)
         return rows[0] if rows else None
+
+    def find_all(self, ranker: str, kind: str, keys: Sequence[str]) -> list[LogEntry]:
+        """Return the entries of many keys, found by the index of keys in a few statements."""
+        pieces = [keys[start : start + MAX_BOUND_KEYS] for start in range(0, len(keys), MAX_BOUND_KEYS)]
+        where = "ranker = ? AND kind = ? AND key <> '' AND key IN ({})"
+        found = [self._select(where.format(",".join("?" * len(piece))), ranker, kind, *piece) for piece in pieces]
+        return [entry for entries in found for entry in entries]
 
     def about(self, ranker: str, subject: str) -> list[LogEntry]:
         """Return the entries of a decision, which is the key of its own entry and the subject of the others."""

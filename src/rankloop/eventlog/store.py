@@ -77,6 +77,9 @@ class Store(Protocol):
     def find(self, ranker: str, kind: str, key: str) -> LogEntry | None:
         """Return the entry of a key, or None."""
 
+    def find_all(self, ranker: str, kind: str, keys: Sequence[str]) -> list[LogEntry]:
+        """Return the entries of many keys, in any order; keys without an entry have none."""
+
     def about(self, ranker: str, subject: str) -> list[LogEntry]:
         """Return all entries of a decision, in order."""
 

@@ -12,10 +12,11 @@ from typing import Any
 from rankloop.analytics.comparison import Comparison, compare
 from rankloop.errors import RankloopError
 from rankloop.eventlog.events import skipped_positions
+from rankloop.eventlog.open_decisions import recall_from
 from rankloop.serving import Ranker, RankerConfig
-from rankloop.serving.memory_budget import MemoryBudget, Room
+from rankloop.serving.memory.budget import MemoryBudget, Room
+from rankloop.serving.memory.state_size import state_size
 from rankloop.serving.replica import Replica
-from rankloop.serving.state_size import state_size
 
 PAUSE_SECONDS = 0.005
 """Pause of a rebuild after every few hundred entries, in which requests are served."""
@@ -74,7 +75,8 @@ class ChallengerRebuild:
         self._ranker, self.config, self._on_ready = ranker, config, on_ready
         self._memory = memory
         self._skipped = skipped_positions(ranker.store, ranker.name)
-        self._challenger = Replica(config, self._skipped, memory.challenger)
+        self._recall = recall_from(ranker.store, ranker.name)
+        self._challenger = Replica(config, self._skipped, self._recall, room=memory.challenger)
         self._comparison: Comparison | None = None
         self._problem: str | None = None
         self._stop = threading.Event()
@@ -85,7 +87,7 @@ class ChallengerRebuild:
         ranker = self._ranker
         try:
             ranker.flush()
-            active = Replica(ranker.config, self._skipped, self._memory.active)
+            active = Replica(ranker.config, self._skipped, self._recall, room=self._memory.active)
             self._comparison = compare(active, self._challenger, ranker.store.read(ranker.name), self._pause)
             ranker.add_challenger(self._challenger)
             self._memory.attached = True

@@ -11,7 +11,7 @@ from rankloop.errors import InvalidInput, NotFound, Quarantined
 from rankloop.hosting.challenger_rebuild import ChallengerRebuild
 from rankloop.schema import Quarantine, RankerAnswer
 from rankloop.serving import Item, Ranker
-from rankloop.serving.memory_budget import Room
+from rankloop.serving.memory.budget import Room
 
 
 @dataclass(slots=True, eq=False)

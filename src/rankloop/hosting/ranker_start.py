@@ -15,7 +15,7 @@ from rankloop.schema import Quarantine
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import Ranker, snapshots
 from rankloop.serving.config import LoggedConfig, learning_of
-from rankloop.serving.memory_budget import MemoryBudget, StateTooLarge
+from rankloop.serving.memory.budget import MemoryBudget, StateTooLarge
 from rankloop.serving.verification import last_settings
 
 NOT_LOADED = (

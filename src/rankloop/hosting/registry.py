@@ -30,8 +30,8 @@ from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import ADJUSTABLE, ChallengerConfig, LoggedConfig, changes
 from rankloop.serving.item_table import prior_scores
 from rankloop.serving.log_shape import fits
-from rankloop.serving.memory_budget import MemoryBudget, Room
-from rankloop.serving.state_size import Extent, state_size
+from rankloop.serving.memory.budget import MemoryBudget, Room
+from rankloop.serving.memory.state_size import Extent, state_size
 
 SETTINGS = RankerSettings.__struct_fields__
 log = logging.getLogger("rankloop.service")

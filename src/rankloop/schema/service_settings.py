@@ -44,6 +44,13 @@ class ServiceLimits(Payload, kw_only=True, frozen=True):
             "the largest one while its snapshot is stored. By default half of the memory that the process may use."
         ),
     ] = None
+    open_decisions: Annotated[
+        Count,
+        Meta(
+            description="Maximum number of open decisions of a ranker; beyond it, the oldest are closed as if their"
+            " feedback windows had ended."
+        ),
+    ] = 1_000_000
     draws: Annotated[int, Meta(ge=0, description="Maximum number of Monte Carlo draws for a propensity.")] = 1_000
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from rankloop.hosting.registry import RankerRegistry
@@ -58,6 +58,14 @@ class _RankerState(Collector):
 
     def collect(self) -> Iterator[Metric]:
         open_decisions = GaugeMetricFamily("rankloop_open_decisions", "Open decisions", labels=["ranker"])
+        limit = GaugeMetricFamily(
+            "rankloop_open_decisions_limit", "Open decisions above which the oldest are closed", labels=["ranker"]
+        )
+        early = CounterMetricFamily(
+            "rankloop_windows_closed_early",
+            "Feedback windows that were closed because too many decisions were open",
+            labels=["ranker"],
+        )
         position = GaugeMetricFamily(
             "rankloop_log_position", "Log position of the last applied event", labels=["ranker"]
         )
@@ -71,6 +79,8 @@ class _RankerState(Collector):
         for hosted in self._rankers:
             overview = hosted.ranker.overview(hours=0.0)
             open_decisions.add_metric([hosted.name], overview.open_decisions)
+            limit.add_metric([hosted.name], hosted.ranker.open_limit)
+            early.add_metric([hosted.name], hosted.ranker.closed_early)
             position.add_metric([hosted.name], overview.position)
             items.add_metric([hosted.name], overview.items)
             share = overview.groups["treatment"].exploration_share
@@ -93,7 +103,7 @@ class _RankerState(Collector):
             "1 if the log can be written, 0 while its disk is full or its writer is not running",
         )
         writable.add_metric([], float(self._rankers.writes and self._rankers.store.problem is None))
-        yield from (open_decisions, position, items, explored, delay, quarantined, queue, writable)
+        yield from (open_decisions, limit, early, position, items, explored, delay, quarantined, queue, writable)
         yield from self._memory()
 
     def _memory(self) -> Iterator[Metric]:

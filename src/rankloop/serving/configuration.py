@@ -9,15 +9,16 @@ from collections.abc import Callable, Sequence
 
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.eventlog.events import ConfigChanged, LogEvent
+from rankloop.eventlog.open_decisions import recall_from
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import Receipt
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving.config import RankerConfig, changes, learning_of
 from rankloop.serving.log_shape import fits, require_fit
-from rankloop.serving.memory_budget import Room
+from rankloop.serving.memory.budget import Room
+from rankloop.serving.memory.state_size import Extent
 from rankloop.serving.queries import RankerQueries
 from rankloop.serving.replica import Replica
-from rankloop.serving.state_size import Extent
 
 log = logging.getLogger("rankloop.serving")
 
@@ -118,6 +119,7 @@ class ConfigurableRanker(RankerQueries):
         """Let a replica of this log under other settings catch up, and follow the log from now on."""
         if not fits(challenger.config.plain(), self.config.plain()):
             raise Unsupported("a challenger must have the same dim, context, coverage and slots.")
+        challenger.open_decisions.recall = recall_from(self.store, self.name)
         challenger.follow(self.store.read(self.name, challenger.position))  # most of it, without the lock
         self.flush()  # it may have read events that are committed and not applied here yet
         with self._lock:

@@ -17,8 +17,8 @@ from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Prior
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import ItemTable
-from rankloop.serving.memory_budget import MemoryBudget, Room, StateSize
-from rankloop.serving.state_size import Extent, state_size
+from rankloop.serving.memory.budget import MemoryBudget, Room, StateSize
+from rankloop.serving.memory.state_size import Extent, state_size
 from rankloop.types import Decision, FloatArray, IntArray, Request, Rows
 
 ChangePrior = Callable[[LearnerState, Request, int, float, float], None]
@@ -208,9 +208,14 @@ class Learners:
         """Return the clicks [1, k] that a log of the policy's kind would have: all, if there is at most one."""
         return clicks if np.count_nonzero(clicks) <= 1 else self.policy.feedback.keep(clicks)
 
-    def scored(self, event: DecisionMade) -> DecisionMade:
-        """Return a decision of another policy with the rows of this one, for the items as they are now."""
-        request = self.request(len(event.items), None if event.context is None else event.context[None, :])
+    def scored(self, event: DecisionMade, **former: Array | None) -> DecisionMade:
+        """Return a decision of another policy with the rows of this one.
+
+        Args:
+            event: the decision.
+            former: `features` and `coverage` of all items where they are not those that the items have now.
+        """
+        request = self.request(len(event.items), None if event.context is None else event.context[None, :], 1, **former)
         decision = self.policy.adopt(request, event.items[None, :])
         return replace(event, x=None if decision.rows.x is None else np.array(decision.rows.x[0]))
 

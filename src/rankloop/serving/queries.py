@@ -14,7 +14,7 @@ from rankloop.analytics.overview import ItemSlotCounts, Overview
 from rankloop.errors import InvalidInput
 from rankloop.eventlog import Store
 from rankloop.eventlog.events import DecisionMade, decode, decode_as
-from rankloop.schema import Item
+from rankloop.schema import Item, Quarantine
 from rankloop.serving.item_table import check_prior
 from rankloop.serving.ranking import Ranking
 from rankloop.serving.replica import Replica
@@ -25,6 +25,7 @@ class RankerQueries(ABC):
 
     name: str
     store: Store
+    quarantine: Quarantine | None  # the position and the reason, if it is quarantined
     _replica: Replica
     _lock: threading.RLock
     _uncommitted: dict[str, DecisionMade]  # decisions that were answered and wait for their commit
@@ -37,6 +38,10 @@ class RankerQueries(ABC):
     @abstractmethod
     def find_decision(self, id: str) -> DecisionMade:
         """Return a decision, open or settled; this may read the log."""
+
+    @abstractmethod
+    def recent_decision(self, id: str) -> DecisionMade | None:
+        """Return a decision that is open and recent, or uncommitted; None if only the log may have it."""
 
     @property
     def position(self) -> int:

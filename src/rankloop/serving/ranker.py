@@ -33,11 +33,10 @@ from rankloop.serving.decide import DecisionRng, Stamp, decide
 from rankloop.serving.item_table import check_item, check_prior
 from rankloop.serving.log_shape import check_shape
 from rankloop.serving.maintenance import MaintainedRanker
-from rankloop.serving.memory_budget import Room
+from rankloop.serving.memory.budget import Room
 from rankloop.serving.ranking import Ranking
+from rankloop.serving.window_ages import Clock
 from rankloop.types import EMPTY, FloatArray
-
-Clock = Callable[[], float]
 
 
 class Ranker(MaintainedRanker):
@@ -45,6 +44,19 @@ class Ranker(MaintainedRanker):
 
     Every change is committed to the log first and applied afterwards, in one order: the state is a function of the
     log, and a replay of the log gives the same state.
+
+    Args:
+        config: the settings.
+        name: the name of its log.
+        store: the log; one in memory unless this or a writer is given.
+        writer: a writer that several rankers share.
+        clock: the wall clock that stamps the log.
+        monotonic: the clock that feedback windows follow, in seconds. It must not jump. By default it is the machine's
+            monotonic clock beside the machine's wall clock; any other wall clock is taken for a simulated one that
+            tells both times, and then its backward steps count as no time.
+        limits: the limits of the service; without them, only the number of open decisions is limited.
+        by: the name of the API key that configures the ranker, if there is one.
+        after: the version of the configuration is greater than this.
 
     >>> ranker = Ranker(RankerConfig.of({"policy": "cascade-ucb1", "slots": 2}))
     >>> ranker.put_items([{"id": "a"}, {"id": "b"}, {"id": "c"}])
@@ -61,6 +73,7 @@ class Ranker(MaintainedRanker):
         store: Store | None = None,
         writer: Writer | None = None,
         clock: Clock = clocks.time,
+        monotonic: Clock | None = None,
         limits: ServiceLimits | None = None,
         by: str | None = None,
         after: int = 0,
@@ -76,7 +89,7 @@ class Ranker(MaintainedRanker):
         # Created before the state is read: an event of another process in between is noticed at the first append.
         self._writer = Writer(self.store) if writer is None else writer
         self._challenger = None
-        self.quarantine: Quarantine | None = None  # the position and the reason, if it is quarantined
+        self.quarantine = None
         self._configuring = threading.Lock()
         with ExitStack() as on_error:
             if self._owns_writer:
@@ -84,12 +97,21 @@ class Ranker(MaintainedRanker):
             check_shape(self.store, name, config.plain())
             self._replica = snapshots.start(config, self.store, name, room=room)
             self._replica.learners.room.replaying = False
+            self._start_windows(clock, monotonic, limits)
             self._number = self._replica.decided  # of the last decision, which may be uncommitted
             self._configure(config, by, after)
             on_error.pop_all()
 
     @classmethod
-    def open(cls, path: str | Path, config: RankerConfig, *, name: str = "ranker", clock: Clock = clocks.time) -> Self:
+    def open(
+        cls,
+        path: str | Path,
+        config: RankerConfig,
+        *,
+        name: str = "ranker",
+        clock: Clock = clocks.time,
+        monotonic: Clock | None = None,
+    ) -> Self:
         """Open a ranker whose log is an SQLite file, in the state of the log's last event.
 
         The file is locked until `close`: a log that another ranker or the service has open is refused.
@@ -97,7 +119,7 @@ class Ranker(MaintainedRanker):
         with ExitStack() as on_error:
             store = SqliteStore(path, exclusive=True)
             on_error.callback(store.close)
-            ranker = cls(config, name=name, store=store, clock=clock)
+            ranker = cls(config, name=name, store=store, clock=clock, monotonic=monotonic)
             on_error.pop_all()
         return ranker
 
@@ -159,6 +181,7 @@ class Ranker(MaintainedRanker):
         ranking, commit = self.submit_rank(request)
         if commit is not None:
             commit.result()
+        self._close_if_too_many()
         return ranking
 
     def submit_rank(self, request: RankRequest) -> tuple[Ranking, Commit[Receipt | None] | None]:
@@ -197,7 +220,7 @@ class Ranker(MaintainedRanker):
             withheld = config.explore_daily is not None and self._explored_today(now) >= config.explore_daily
             stamp, rng = Stamp(id, number, now), self._rng(config.seed, number)
             event, ranking = decide(replica, self.name, wanted, stamp, rng, withheld=withheld)
-            self._number = number
+            self._number, self._decided_at[id] = number, self._monotonic()
             if config.commit == "all":
                 commit = self._submit(event)
                 if is_new:
@@ -247,7 +270,8 @@ class Ranker(MaintainedRanker):
         listed = [None if column == EMPTY else ids[column] for column in decision.items.tolist()]
         outcome = np.array(given.by_slot(listed), dtype=np.float64)
         self._check(decision, outcome)
-        event = FeedbackReceived(self._clock(), given.event or "", decision.id, outcome, given.final, given.regret)
+        now, name = self._clock(), given.event or ""
+        event = FeedbackReceived(now, name, decision.id, outcome, given.final, given.regret, decision)
         commit = self._submit(event, lambda: self._duplicate_of(event.event, decision.id))
         return cast("Commit[Receipt]", commit)  # applying feedback always gives a receipt
 
@@ -283,7 +307,7 @@ class Ranker(MaintainedRanker):
     # Looking up decisions
 
     def recent_decision(self, id: str) -> DecisionMade | None:
-        """Return a decision that is open or uncommitted; None if only the log may have it.
+        """Return a decision that is open and recent, or uncommitted; None if only the log may have it.
 
         This takes no lock: a decision is open before it stops being uncommitted.
         """
@@ -340,9 +364,10 @@ class Ranker(MaintainedRanker):
                 raise self._quarantined(error) from error
             except Exception as error:
                 raise self._quarantined(CannotReplay(self._replica.position, events[-1][1].kind, error)) from error
-            if self._uncommitted:
-                for _, event in events:
+            if self._decided_at:
+                for position, event in events:
                     if event.opens is not None:
+                        self._note_opened(event.opens, position)
                         self._uncommitted.pop(event.opens, None)
             return receipts
 

@@ -29,16 +29,19 @@ from rankloop.eventlog.events import (
     decode,
     decode_all,
 )
-from rankloop.eventlog.open_decisions import OpenDecision, OpenDecisions
-from rankloop.eventlog.store import LogEntry
+from rankloop.eventlog.open_decisions import OpenDecision, OpenDecisions, Recall
+from rankloop.eventlog.store import LogEntry, StoreUnavailable
 from rankloop.schema import Item, Prior, Receipt
 from rankloop.serving.config import ChallengerConfig, RankerConfig, learning_of
+from rankloop.serving.feature_history import FeatureHistory
 from rankloop.serving.item_table import ItemTable
 from rankloop.serving.learners import Learners, Lesson
-from rankloop.serving.memory_budget import Room
+from rankloop.serving.memory.budget import Room
 
 MAX_PAGE_ENTRIES = 2000
 """Entries that a replay decodes and applies at once."""
+MAX_RECALLED = 1000
+"""Decisions that are read back from the log at once."""
 MAX_CONFIG_MARKERS = 100
 """Changes of the configuration that charts can show."""
 
@@ -48,9 +51,22 @@ class Replica(EventFollower[Receipt]):
 
     Only events change it: equal logs give equal replicas, bit for bit. Applying an event that was checked before its
     commit never fails.
+
+    Args:
+        config: the settings.
+        skipped: positions that an operator has excluded.
+        recall: reads open decisions back from the log; without it, all of them stay in memory.
+        room: the part of a memory budget that the state may take; without it, all memory of the machine.
     """
 
-    def __init__(self, config: RankerConfig, skipped: Collection[int] = (), room: Room | None = None) -> None:
+    def __init__(
+        self,
+        config: RankerConfig,
+        skipped: Collection[int] = (),
+        recall: Recall | None = None,
+        *,
+        room: Room | None = None,
+    ) -> None:
         self.config, self.skipped = config, frozenset(skipped)  # positions that an operator has excluded
         self.version = 0  # of the configuration; 0 before the log has one
         self.own_versions: set[int] = set()  # under which this policy decided with these settings of learning
@@ -58,7 +74,9 @@ class Replica(EventFollower[Receipt]):
         self.changes: list[tuple[float, str]] = []  # when the settings or the guardrail changed, and how
         self.items = ItemTable(config.dim, config.coverage)
         self.learners = Learners(config, self.items, room)
-        self.open_decisions = OpenDecisions(config.window)
+        self.open_decisions = OpenDecisions(config.window, recall)
+        self.feature_history = FeatureHistory(self.items)
+        self.last_foreign = 0  # position of the last decision of another policy
         self.counters = Counters(config.slots, self.items.capacity)
         self.guardrail_tripped: str | None = None  # the reason, if the guardrail fell back to the control ranking
         self.guardrail_counts = [[0.0, 0.0], [0.0, 0.0]]  # settled and clicked lists of both groups since the reset
@@ -68,6 +86,7 @@ class Replica(EventFollower[Receipt]):
         self.mixed_numerics = False  # the snapshot that this started from was made by another numerics version
         self.witness: Witness | None = None  # sees outcomes before the policy learns from them
         self._deferred: dict[str, list[Lesson]] | None = None  # lessons of a replay by segment, not learned yet
+        self._recalled: Mapping[str, DecisionMade] = {}  # decisions that were read back for the events to apply
 
     # Applying events
 
@@ -96,21 +115,29 @@ class Replica(EventFollower[Receipt]):
         while block := list(islice(left, page)):
             applied = [entry for entry in block if entry.position not in self.skipped]
             events = decode_all(applied)
+            self._recalled = self.open_decisions.events(self._settled_by(applied, events))  # in one query
             self.apply_all([(entry.position, event) for entry, event in zip(applied, events, strict=True)])
+            self._recalled = {}
             self.position = block[-1].position
             self.open_decisions.detach(entry.key for entry in applied if entry.kind == DecisionMade.kind)
+
+    def _settled_by(self, entries: Sequence[LogEntry], events: Sequence[LogEvent]) -> list[str]:
+        """Return the decisions that the feedback among these events settles."""
+        if self.config.aggregate == "earliest":
+            return [entry.subject for entry in entries if entry.kind == FeedbackReceived.kind]
+        return [event.ends for event in events if event.ends is not None]
 
     def apply_carefully(self, entries: Iterable[LogEntry]) -> None:
         """Apply entries one by one, and raise CannotReplay at the first that cannot be applied."""
         for entry in entries:
+            self.position = entry.position
             try:
                 if entry.position not in self.skipped:
                     self.handle(decode(entry))
-            except CannotReplay:
+            except (CannotReplay, StoreUnavailable):
                 raise
             except Exception as error:
                 raise CannotReplay(entry.position, entry.kind, error) from error
-            self.position = entry.position
 
     def _learn_deferred(self) -> None:
         for lessons in (self._deferred or {}).values():
@@ -126,8 +153,10 @@ class Replica(EventFollower[Receipt]):
         """Open the decision and count it."""
         self.decided = max(self.decided, event.number)
         self.learners.row(event.segment)
-        scored = self.learners.scored(event) if self.is_foreign(event) else event
-        self.open_decisions[event.id] = OpenDecision(scored)
+        foreign = self.is_foreign(event)
+        if foreign:
+            self.last_foreign = self.position
+        self.open_decisions.open(event, self.position, foreign=foreign)
         self.counters.count_decision(event)
 
     def on_feedback(self, event: FeedbackReceived) -> Receipt:
@@ -137,23 +166,36 @@ class Replica(EventFollower[Receipt]):
             self.counters.late += 1
             return Receipt(event.decision, "late")
         if decision.outcome is None:
-            self.counters.count_feedback(decision.event, event.time)
+            self.counters.count_feedback(decision.time, event.time)
         aggregate = self.config.aggregate
         decision.outcome = event.combined(decision.outcome, aggregate)
         decision.regret = event.regret if decision.regret is None else decision.regret
         if event.final or aggregate == "earliest":
+            logged = event.decided or self._logged(event.decision, decision, self._recalled)
             del self.open_decisions[event.decision]
-            return Receipt(event.decision, self._settle(decision))
+            return Receipt(event.decision, self._settle(decision, logged))
         return Receipt(event.decision, "pending")
 
     def on_window_closed(self, event: WindowClosed) -> None:
         """Settle the decisions with the feedback received so far."""
-        for id in event.decisions:
-            decision = self.open_decisions.pop(id, None)
-            if decision is not None:
-                self.counters.closed += 1
-                if decision.outcome is not None or self.config.on_close == "nothing":
-                    self._settle(decision)
+        for start in range(0, len(event.decisions), MAX_RECALLED):
+            ids = event.decisions[start : start + MAX_RECALLED]
+            known = event.decided or self.open_decisions.events(ids)
+            for id in ids:
+                decision = self.open_decisions.get(id)
+                if decision is not None:
+                    self._close(id, decision, known)
+            if self._deferred is not None and sum(map(len, self._deferred.values())) >= MAX_RECALLED:
+                self._learn_deferred()  # lessons that wait keep their features in memory
+
+    def _close(self, id: str, decision: OpenDecision, known: Mapping[str, DecisionMade]) -> None:
+        """Settle a decision whose window has closed."""
+        learns = decision.outcome is not None or self.config.on_close == "nothing"
+        logged = self._logged(id, decision, known) if learns else None
+        del self.open_decisions[id]
+        self.counters.closed += 1
+        if logged is not None:
+            self._settle(decision, logged)
 
     def on_withdrawn(self, event: Withdrawn) -> Receipt:
         """Close the decision without learning from it."""
@@ -162,9 +204,12 @@ class Replica(EventFollower[Receipt]):
         self.counters.withdrawn += 1
         return Receipt(event.decision, "withdrawn")
 
-    def _settle(self, decision: OpenDecision) -> str:
+    def _logged(self, id: str, decision: OpenDecision, known: Mapping[str, DecisionMade]) -> DecisionMade:
+        """Return the event of an open decision: from memory, from those already read back, or from the log."""
+        return decision.event or known.get(id) or self.open_decisions.events([id])[id]
+
+    def _settle(self, decision: OpenDecision, event: DecisionMade) -> str:
         """Count the outcome of a decision and learn from it where that is possible; return the status."""
-        event = decision.event
         outcome = np.zeros(len(event.items)) if decision.outcome is None else decision.outcome
         outcome = self.learners.outcome(outcome)
         clicked = self.counters.count_outcome(event, outcome, decision.regret)
@@ -172,9 +217,12 @@ class Replica(EventFollower[Receipt]):
         counts = self.guardrail_counts[1 if control else 0]
         counts[0] += 1.0
         counts[1] += clicked
+        ignored = (control or self.is_foreign(event)) and not self.learners.policy.learns_off_policy
+        if decision.foreign and not (ignored and self.witness is None):
+            event = self.learners.scored(event, **self.feature_history.as_of(decision.position, event.items))
         if self.witness is not None:
             self.witness(event, outcome)
-        if (control or self.is_foreign(event)) and not self.learners.policy.learns_off_policy:
+        if ignored:
             return "ignored"
         lesson = Lesson(event, outcome, self.position)
         if self._deferred is None:
@@ -198,11 +246,21 @@ class Replica(EventFollower[Receipt]):
         changed = [item for item in event.items if self._prior_changes(item)]
         for item in changed:
             self._with_prior(item.id, self.learners.disbelieve)  # with the features that it was applied with
+        self._keep_features(event)
         self.items.put(event.items)
         self.learners.follow()
         self.counters.grow(self.items.capacity)
         for item in changed:
             self._with_prior(item.id, self.learners.believe)
+
+    def _keep_features(self, event: ItemsPut) -> None:
+        """Keep the features that the event changes, if an open decision of another policy may need them."""
+        oldest = self.open_decisions.oldest()
+        if oldest is not None and oldest.position <= self.last_foreign:
+            self.feature_history.forget_until(self.open_decisions.oldest_foreign())
+            self.feature_history.keep(event.items, self.position)
+        elif len(self.feature_history):
+            self.feature_history.forget_until(None)
 
     def on_items_removed(self, event: ItemsRemoved) -> None:
         """Take back the priors of the items and remove them."""

@@ -23,23 +23,22 @@ import numpy as np
 from rankloop import catalogue
 from rankloop.analytics.click_counters import TABLES
 from rankloop.analytics.counters import FIELDS
-from rankloop.arrays import Array, FloatArray
+from rankloop.arrays import Array
 from rankloop.errors import RankloopError
-from rankloop.eventlog.events import DecisionMade, decode_as, skipped_positions
-from rankloop.eventlog.open_decisions import OpenDecision
-from rankloop.eventlog.store import LogEntry, Snapshot, Store, StoreUnavailable
+from rankloop.eventlog import open_decisions
+from rankloop.eventlog.events import skipped_positions
+from rankloop.eventlog.open_decisions import OpenCopy, Recall, recall_from
+from rankloop.eventlog.store import Snapshot, Store, StoreUnavailable
 from rankloop.math import numerics
+from rankloop.serving import feature_history
 from rankloop.serving.config import LoggedConfig, Plain, RankerConfig
 from rankloop.serving.item_table import PER_COLUMN
-from rankloop.serving.memory_budget import Room, StateTooLarge
+from rankloop.serving.memory.budget import Room, StateTooLarge
 from rankloop.serving.replay_progress import ReplayProgress
 from rankloop.serving.replica import Replica
 from rankloop.serving.snapshot_frame import UnusableSnapshot, framed, payload_of
 
 log = logging.getLogger("rankloop.serving")
-
-OpenHeader = tuple[str, float, int | None, float | None]
-"""Of an open decision: its id, time, number of outcomes (None before the first feedback) and regret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class StateCopy:
 
     position: int  # of the last event
     arrays: dict[str, Array]
-    open_decisions: list[tuple[DecisionMade, FloatArray | None, float | None]]
+    open_decisions: OpenCopy
     header: dict[str, object]
 
 
@@ -58,13 +57,10 @@ def take(replica: Replica) -> StateCopy:
         "items": replica.items.arrays(),
         "learners": replica.learners.arrays(),
         "counters": replica.counters.arrays(),
+        "history": replica.feature_history.arrays(_oldest_foreign(replica)),
     }
     arrays: dict[str, Array] = {f"{part}.{name}": array for part, own in parts.items() for name, array in own.items()}
     arrays["guardrail_counts"] = np.array(replica.guardrail_counts)
-    decisions = [
-        (one.event, None if one.outcome is None else one.outcome.copy(), one.regret)
-        for one in replica.open_decisions.values()
-    ]
     header = {
         **_valid_for(replica),
         "numerics": numerics.version(mixed=replica.mixed_numerics),
@@ -75,24 +71,13 @@ def take(replica: Replica) -> StateCopy:
         "settings": dict(replica.settings),
         "changes": replica.changes,
     }
-    return StateCopy(replica.position, arrays, decisions, header)
+    return StateCopy(replica.position, arrays, replica.open_decisions.saved(), header)
 
 
 def packed(copy: StateCopy) -> Snapshot:
     """Return the state as bytes."""
-    arrays, entries = dict(copy.arrays), [event.entry() for event, _, _ in copy.open_decisions]
-    arrays["open.sizes"] = np.array([len(entry.body) for entry in entries], dtype=np.int64)
-    arrays["open.bodies"] = np.frombuffer(b"".join(entry.body for entry in entries), dtype=np.uint8)
-    outcomes = [np.empty(0) if outcome is None else outcome for _, outcome, _ in copy.open_decisions]
-    arrays["open.outcomes"] = np.concatenate([np.empty(0), *outcomes])
-    header = {
-        **copy.header,
-        "open": [
-            (entry.key, entry.time, None if outcome is None else len(outcome), regret)
-            for entry, (_, outcome, regret) in zip(entries, copy.open_decisions, strict=True)
-        ],
-    }
-    arrays["header"] = np.array(json.dumps(header))
+    arrays = copy.arrays | {f"open.{name}": array for name, array in copy.open_decisions.arrays().items()}
+    arrays["header"] = np.array(json.dumps(copy.header))
     stream = io.BytesIO()
     np.savez(stream, allow_pickle=False, **arrays)
     return framed(copy.position, stream.getvalue())
@@ -105,10 +90,17 @@ def unpacked(snapshot: Snapshot) -> tuple[Plain, dict[str, Array]]:
     return json.loads(str(arrays.pop("header"))), arrays
 
 
-def restored(config: RankerConfig, skipped: Collection[int], snapshot: Snapshot, room: Room | None = None) -> Replica:
+def restored(
+    config: RankerConfig,
+    skipped: Collection[int],
+    snapshot: Snapshot,
+    recall: Recall | None = None,
+    *,
+    room: Room | None = None,
+) -> Replica:
     """Return a new replica in the state of a snapshot, or raise `UnusableSnapshot`; there is none restored halfway."""
     try:
-        replica = Replica(config, skipped, room)
+        replica = Replica(config, skipped, recall, room=room)
         _restore(replica, snapshot)
     except (UnusableSnapshot, StateTooLarge):
         raise
@@ -136,17 +128,9 @@ def _restore(replica: Replica, snapshot: Snapshot) -> None:
     if replica.version:  # an imported log has no configuration
         replica.config = replica.config.adjusted_as(replica.settings)
     replica.open_decisions.window = replica.config.window
-    _restore_open_decisions(replica, header["open"], arrays)
-
-
-def _restore_open_decisions(replica: Replica, decisions: list[OpenHeader], arrays: Mapping[str, Array]) -> None:
-    bodies, outcomes = arrays["open.bodies"].tobytes(), arrays["open.outcomes"]
-    at = used = 0
-    for (key, time, length, regret), size in zip(decisions, arrays["open.sizes"].tolist(), strict=True):
-        event = decode_as(DecisionMade, LogEntry(DecisionMade.kind, key, key, time, bodies[at : at + size]))
-        outcome = None if length is None else outcomes[used : used + length].astype(np.float64)
-        replica.open_decisions[key] = OpenDecision(event, outcome, regret)
-        at, used = at + size, used + (length or 0)
+    replica.open_decisions.restore(_part("open.", arrays))
+    replica.feature_history.restore(_part("history.", arrays))
+    replica.last_foreign = max((one.position for one in replica.open_decisions.values() if one.foreign), default=0)
 
 
 def start(
@@ -156,16 +140,17 @@ def start(
 
     Raises `StateTooLarge` if the state does not fit into its room.
     """
-    skipped, title = skipped_positions(store, name), name_of(name, challenger=challenger)
+    skipped, recall = skipped_positions(store, name), recall_from(store, name)
+    title = name_of(name, challenger=challenger)
     snapshot, replica = store.load_snapshot(title), None
     if snapshot is not None:
         try:
-            replica = restored(config, skipped, snapshot, room)
+            replica = restored(config, skipped, snapshot, recall, room=room)
         except UnusableSnapshot as error:
             entries = f"{store.count(name):,} entries"
             log.warning("ranker %s: its snapshot is not used: %s; its whole log is replayed: %s", title, error, entries)
     try:
-        replica = Replica(config, skipped, room) if replica is None else replica
+        replica = Replica(config, skipped, recall, room=room) if replica is None else replica
         after = replica.position
         replica.follow(ReplayProgress(title, lambda: store.count(name, after)).watched(store.read(name, after)))
     except StoreUnavailable:
@@ -175,7 +160,7 @@ def start(
         raise
     except Exception:
         # A page of events does not say which of them cannot be applied, nor whether the snapshot was wrong.
-        replica = Replica(config, skipped, room)
+        replica = Replica(config, skipped, recall, room=room)
         replica.apply_carefully(ReplayProgress(title, lambda: store.count(name)).watched(store.read(name)))
     return replica
 
@@ -209,8 +194,9 @@ def _layout(replica: Replica) -> dict[str, object]:
     """Return the arrays of the state: names, types and numbers of axes. Their lengths follow from the items."""
     return {
         "learners": {name: [array.dtype.str, array.ndim] for name, array in replica.learners.state.arrays()},
-        "counters": [*FIELDS, *TABLES, "hits"],
+        "counters": [*FIELDS, *TABLES, "hits", "explored_days"],
         "items": list(PER_COLUMN),
+        "open": [*open_decisions.SAVED, *feature_history.SAVED],
     }
 
 
@@ -240,6 +226,11 @@ def _with_new_defaults(learning: Mapping[str, object]) -> object:
         return LoggedConfig.of(learning).learning()
     except RankloopError:
         return learning
+
+
+def _oldest_foreign(replica: Replica) -> int | None:
+    """Return the position of the oldest open decision of another policy, if former features may be needed for it."""
+    return replica.open_decisions.oldest_foreign() if len(replica.feature_history) else None
 
 
 def _part(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -19,6 +19,7 @@ from rankloop.eventlog.events import (
     decode_as,
     skipped_positions,
 )
+from rankloop.eventlog.open_decisions import recall_from
 from rankloop.eventlog.store import LogEntry, Store
 from rankloop.math import numerics
 from rankloop.serving import snapshots
@@ -65,7 +66,7 @@ class _Follower:
     """A replica that follows a log up to the requested position."""
 
     def __init__(self, store: Store, log: str, config: RankerConfig) -> None:
-        self.replica = Replica(config, skipped_positions(store, log))
+        self.replica = Replica(config, skipped_positions(store, log), recall_from(store, log))
         self._entries = store.read(log)
         self._next: LogEntry | None = next(self._entries, None)
 
@@ -217,10 +218,11 @@ class VerificationFinding:
 
 def compare_snapshot(store: Store, log: str, config: RankerConfig) -> VerificationFinding:
     """Compare the state from the snapshot and the rest of the log with a replay of the whole log."""
-    snapshot, skipped, restored, unusable = store.load_snapshot(log), skipped_positions(store, log), None, []
+    snapshot, skipped, recall = store.load_snapshot(log), skipped_positions(store, log), recall_from(store, log)
+    restored, unusable = None, []
     if snapshot is not None:
         try:
-            restored = snapshots.restored(config, skipped, snapshot)
+            restored = snapshots.restored(config, skipped, snapshot, recall)
         except UnusableSnapshot as error:
             unusable.append(f"the snapshot at {snapshot.position} is not used: {error}.")
     challenger = store.load_snapshot(snapshots.name_of(log, challenger=True))
@@ -229,11 +231,11 @@ def compare_snapshot(store: Store, log: str, config: RankerConfig) -> Verificati
             payload_of(challenger)
         except UnusableSnapshot as error:
             unusable.append(f"the snapshot of the challenger at {challenger.position} is not used: {error}.")
-    replayed = Replica(config, skipped)
+    replayed = Replica(config, skipped, recall)
     try:
         replayed.follow(store.read(log))
     except Exception:  # one by one, to name the event that cannot be applied
-        Replica(config, skipped).apply_carefully(store.read(log))
+        Replica(config, skipped, recall).apply_carefully(store.read(log))
         raise
     mixed, differences = restored is not None and restored.mixed_numerics, []
     if restored is not None:

@@ -10,7 +10,7 @@ from rankloop.analytics.counters import Counters
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import ItemTable, doubled
-from rankloop.serving.memory_budget import StateSize
+from rankloop.serving.memory.budget import StateSize
 
 SNAPSHOT_COPIES = 4
 """States that exist for a moment beside a state while its snapshot is stored: the copy, its file, and two of the

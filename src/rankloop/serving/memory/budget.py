@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from rankloop.errors import InvalidInput, Words
-from rankloop.serving.machine_memory import machine_memory
+from rankloop.serving.memory.machine import machine_memory
 
 DEFAULT_SHARE = 0.5
 """Share of the machine's memory that the rankers of a service may take unless `limits.memory` is set."""

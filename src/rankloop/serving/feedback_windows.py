@@ -1,0 +1,117 @@
+"""The part of a ranker that closes feedback windows, when their time has passed or too many are open."""
+
+from __future__ import annotations
+
+import threading
+from itertools import islice, takewhile
+
+from rankloop.eventlog.events import GuardrailTripped, WindowClosed
+from rankloop.eventlog.open_decisions import recall_from
+from rankloop.schema.service_settings import ServiceLimits
+from rankloop.serving import guardrail
+from rankloop.serving.configuration import ConfigurableRanker
+from rankloop.serving.window_ages import Clock, WindowAges, monotonic_of
+
+MAX_CLOSED_AT_ONCE = 1000
+"""Windows that one event closes; their decisions are in memory together."""
+MAX_EXCESS = 100
+"""Decisions above the limit at which a ranker in process closes the oldest ones, instead of one with each list."""
+
+
+class FeedbackWindows(ConfigurableRanker):
+    """A ranker whose open decisions are closed: each when its window has ended, the oldest if there are too many.
+
+    Windows follow a monotonic clock. A jump of the wall clock changes the stamps in the log and nothing else.
+    """
+
+    _monotonic: Clock
+    _decided_at: dict[str, float]  # monotonic time of the decisions that are not committed yet, in their order
+    closed_early: int = 0  # windows that this process closed because too many decisions were open
+
+    def _start_windows(self, clock: Clock, monotonic: Clock | None, limits: ServiceLimits | None) -> None:
+        """Take the ages of the decisions that are open in the log."""
+        self._monotonic = monotonic_of(clock) if monotonic is None else monotonic
+        self.open_limit = (ServiceLimits() if limits is None else limits).open_decisions
+        self._decided_at, self._ages, self._closing = {}, WindowAges(), threading.Lock()
+        decisions = self._replica.open_decisions.values()
+        positions, times = [one.position for one in decisions], [one.time for one in decisions]
+        self._ages.restore(positions, times, clock(), self._monotonic())
+
+    def _note_opened(self, id: str, position: int) -> None:
+        """Start the window of a decision that has been applied."""
+        since = self._decided_at.get(id)
+        if since is None:  # another process decided
+            since = self._monotonic()
+        else:
+            while id in self._decided_at:  # what was decided earlier and is not in the log could not be committed
+                del self._decided_at[next(iter(self._decided_at))]
+        self._ages.add(position, since)
+        opened = self._replica.open_decisions
+        self._ages.forget_settled((one.position for one in opened.values()), len(opened))
+
+    def tick(self) -> int:
+        """Close the feedback windows that have ended and evaluate the guardrail; return the number of windows.
+
+        If more decisions are open than the limit allows, the oldest ones are closed as well.
+        """
+        if self.quarantine is not None:
+            return 0
+        with self._lock:
+            due = self._due()
+            tripped = self._guardrail_reason()
+        with self._closing:
+            self._close(due)
+            early = self._close_excess()
+        if tripped is not None:
+            self._submit(GuardrailTripped(self._clock(), tripped)).result()
+        return len(due) + early
+
+    def _due(self) -> list[str]:
+        """Return the decisions whose window has ended, oldest first."""
+        now, opened = self._monotonic(), self._replica.open_decisions
+        oldest, newest = opened.oldest(), next(reversed(opened.values()), None)
+        if oldest is not None and newest is not None:
+            self._ages.forget_before(oldest.position)
+            if newest.position > self._ages.last:
+                self._ages.add(newest.position, now)
+        last = self._ages.due(now, opened.window)
+        committed = [id for id, _ in takewhile(lambda one: one[1].position <= last, opened.items())]
+        # Uncommitted decisions are in the log before the event that closes them.
+        waiting = ((id, self._decided_at.get(id, now)) for id in self._uncommitted)
+        return committed + [id for id, since in waiting if since + opened.window <= now]
+
+    def _close_if_too_many(self) -> None:
+        """Close the oldest windows if clearly more decisions are open than the limit, unless another thread does it."""
+        allowed = self.open_limit + min(MAX_EXCESS, self.open_limit // 100)
+        if len(self._replica.open_decisions) + len(self._uncommitted) <= allowed:
+            return
+        if self._closing.acquire(blocking=False):
+            try:
+                self._close_excess()
+            finally:
+                self._closing.release()
+
+    def _close_excess(self) -> int:
+        """Close the oldest windows above the limit; return how many."""
+        with self._lock:
+            opened = self._replica.open_decisions
+            ids = list(islice(opened, max(0, len(opened) + len(self._uncommitted) - self.open_limit)))
+        self._close(ids)
+        self.closed_early += len(ids)
+        return len(ids)
+
+    def _close(self, ids: list[str]) -> None:
+        """Close windows, in events of limited size; what is not in memory is read before anything is committed."""
+        recall = recall_from(self.store, self.name)
+        for start in range(0, len(ids), MAX_CLOSED_AT_ONCE):
+            piece = ids[start : start + MAX_CLOSED_AT_ONCE]
+            recent = {id: event for id in piece if (event := self.recent_decision(id)) is not None}
+            decided = {**recent, **recall([id for id in piece if id not in recent])}
+            self._submit(WindowClosed(self._clock(), tuple(piece), decided)).result()
+
+    def _guardrail_reason(self) -> str | None:
+        """Return why the guardrail trips now, if it does."""
+        rule, (treatment, control) = self._replica.config.guardrail, self._replica.guardrail_counts
+        if rule is None or self._replica.guardrail_tripped is not None:
+            return None
+        return guardrail.reason(rule, treatment, control) if guardrail.trips(rule, treatment, control) else None

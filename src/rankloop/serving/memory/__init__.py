@@ -1,0 +1,1 @@
+"""How much memory states take, and how much they may take."""
