@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, field
 
 from rankloop.errors import InvalidInput, Words
+from rankloop.schema.admission_settings import AdmissionSettings
 from rankloop.schema.base import Payload
 from rankloop.schema.limits import MAX_FLOAT
 
@@ -87,6 +88,9 @@ class ServiceSettings(Payload, kw_only=True, frozen=True):
     ] = "rankloop.db"
     keys: Annotated[tuple[ApiKey, ...], Meta(description="API keys; `rankloop serve --new-key` creates one.")] = ()
     limits: Annotated[ServiceLimits, Meta(description="Limits of requests and of stored objects.")] = ServiceLimits()
+    admission: Annotated[AdmissionSettings, Meta(description="Which requests a busy service executes or refuses.")] = (
+        AdmissionSettings()
+    )
     snapshots: Annotated[SnapshotSettings, Meta(description="When snapshots are stored.")] = SnapshotSettings()
     cors_origins: Annotated[
         tuple[str, ...], Meta(description="Origins of web pages that may call the service (CORS).")

@@ -7,6 +7,7 @@ from typing import Self
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.hosting.scheduler import Scheduler
 from rankloop.schema.service_settings import ServiceSettings
+from rankloop.service.admission import Admission
 from rankloop.service.auth import AccessControl
 from rankloop.service.metrics import Metrics
 
@@ -17,6 +18,7 @@ class Service:
     def __init__(self, settings: ServiceSettings, rankers: RankerRegistry) -> None:
         self.settings, self.limits, self.rankers = settings, settings.limits, rankers
         self.access, self.metrics = AccessControl(settings), Metrics(rankers)
+        self.admission = Admission(settings.admission)
         self.scheduler = Scheduler(rankers, settings.snapshots, self._count_closed_windows)
 
     @classmethod
