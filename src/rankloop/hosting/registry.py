@@ -29,6 +29,7 @@ from rankloop.schema.service_settings import ServiceSettings
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import ADJUSTABLE, ChallengerConfig, LoggedConfig, changes
 from rankloop.serving.configuration import fits
+from rankloop.serving.warm_up import warm_up
 
 SETTINGS = RankerSettings.__struct_fields__
 log = logging.getLogger("rankloop.service")
@@ -193,6 +194,7 @@ class RankerRegistry:
         is_free = name not in self._log_names and (name not in self.store.rankers() or fits(logged, config.plain()))
         log_name = name if is_free else f"{name}#{secrets.token_hex(6)}"
         self._log_names.add(log_name)
+        warm_up(config)  # before the ranker's first request
         ranker = Ranker(config, name=log_name, writer=self.writer, limits=self.limits, by=by, after=after)
         return HostedRanker(name, log_name, config.plain(), ranker)
 

@@ -37,8 +37,8 @@ class AdmissionSettings(Payload, kw_only=True, frozen=True):
     overload_queue: Annotated[
         Requests,
         Meta(
-            description="Maximum number of rank and feedback requests that wait while the service is overloaded: fewer, "
-            "so that accepted requests are answered quickly."
+            description="Maximum number of rank and feedback requests that wait while the service is overloaded: "
+            "fewer, so that accepted requests are answered quickly."
         ),
     ] = 64
     running: Annotated[
@@ -57,14 +57,14 @@ class AdmissionSettings(Payload, kw_only=True, frozen=True):
     rank_cost: Annotated[
         Numbers,
         Meta(
-            description="Maximum cost of a request with a key of the role rank, in numbers that are computed: draws of a "
-            "propensity times items times features."
+            description="Maximum cost of a request with a key of the role rank, in numbers that are computed: draws "
+            "of a propensity times items times features."
         ),
     ] = 1e8
     admin_cost: Annotated[
         Numbers,
         Meta(
             description="Maximum cost of a request with a key of the role admin, in numbers that are computed: as for "
-            "`rank_cost`, or priors times segments times the numbers in the state of one item."
+            "`rank_cost`, or items with priors times segments times the square of the features."
         ),
-    ] = 1e9
+    ] = 2e8

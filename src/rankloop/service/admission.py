@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from rankloop.schema.admission_settings import AdmissionSettings
+from rankloop.service.refusals import DEADLINE, FAIR_SHARE, QUEUE_FULL
 
 STARTS_PER_ITERATION = 16
 """Requests that start in one iteration of the event loop: a few milliseconds of work, after which the loop reads its
@@ -17,7 +19,7 @@ REFUSALS_PER_ITERATION = 64
 SWEEP_SECONDS = 0.05
 """Time between two searches for requests that are past their deadline."""
 MAX_KNOWN_KEYS = 1000
-QUEUE_FULL, FAIR_SHARE, DEADLINE = "queue_full", "fair_share", "deadline"
+DEADLINE_HEADER = b"request-deadline-ms"
 
 
 @dataclass(slots=True, eq=False)
@@ -76,8 +78,7 @@ class FairQueue:
         for key, rankers in list(self._keys.items()):
             for ranker, queue in list(rankers.items()):
                 late = [request for request in queue if request.deadline < now]
-                for request in late:
-                    expired.append(self._take(key, ranker, lambda queue, one=request: _removed(queue, one)))
+                expired += [self._take(key, ranker, partial(_removed, request)) for request in late]
         return expired
 
     def _take(
@@ -102,7 +103,7 @@ class FairQueue:
         return request
 
 
-def _removed(queue: deque[Waiting], request: Waiting) -> Waiting:
+def _removed(request: Waiting, queue: deque[Waiting]) -> Waiting:
     queue.remove(request)
     return request
 
@@ -111,8 +112,9 @@ class Admission:
     """Starts requests at the pace at which the event loop executes them, and refuses those that would wait too long.
 
     Requests start at once as long as none waits. A burst may fill the queue. If requests have been waiting without a
-    pause for `overload_ms`, the service is overloaded and the queue short, so that accepted requests wait briefly, until
-    none was refused for as long. When the queue is full, the key with the most waiting requests loses its newest one, of the ranker with the most.
+    pause for `overload_ms`, the service is overloaded, and the queue is short so that accepted requests wait briefly;
+    this ends when nothing waits and nothing was refused for as long. When the queue is full, the key with the most
+    waiting requests loses its newest one, of the ranker with the most.
 
     All methods are called on one event loop.
 
@@ -168,11 +170,11 @@ class Admission:
         """Return the name of the key in a header; all keys that were never accepted share one name."""
         return "" if authorization is None else self._names.get(authorization, "")
 
-    def deadline(self, arrived: float, asked_ms: bytes | None) -> float:
-        """Return the time up to which a request may start; a caller may ask for an earlier one."""
-        allowed = self.settings.deadline_ms
-        if asked_ms is not None and asked_ms.isdigit() and len(asked_ms) < 10:
-            allowed = min(allowed, float(asked_ms))
+    def deadline(self, arrived: float, headers: Mapping[bytes, bytes]) -> float:
+        """Return the time up to which a request may start; its headers may ask for an earlier one."""
+        allowed, asked = self.settings.deadline_ms, headers.get(DEADLINE_HEADER)
+        if asked is not None and asked.isdigit() and len(asked) < 10:
+            allowed = min(allowed, float(asked))
         return arrived + 1e-3 * allowed
 
     # Requests

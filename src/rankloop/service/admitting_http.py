@@ -12,20 +12,13 @@ import msgspec
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from rankloop.service.admission import DEADLINE, FAIR_SHARE, QUEUE_FULL, Admission, Waiting
-from rankloop.service.problems import MEDIA, RequestRefused, problem
+from rankloop.service.admission import Admission, Waiting
+from rankloop.service.problems import MEDIA, problem
+from rankloop.service.refusals import DETAILS, MAX_RETRY_SECONDS, overloaded
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
 
-DEADLINE_HEADER = b"request-deadline-ms"
-MAX_RETRY_SECONDS = 3
-"""Retry-After is drawn from 1 to this, so that refused callers do not all come back together."""
-DETAILS = {
-    QUEUE_FULL: "the service is overloaded: too many requests wait; try again later.",
-    FAIR_SHARE: "the service is overloaded, and this key or ranker uses more than its share; try again later.",
-    DEADLINE: "the request waited for longer than its deadline and was not executed; try again later.",
-}
 VISIT = re.compile(rb"/v1/rankers/([^/?]+)/(?:rank|feedback)\Z")
 SIMPLE_REQUEST = re.compile(
     rb"POST /v1/rankers/([^/? ]+)/(?:rank|feedback) HTTP/1\.1\r\n"
@@ -54,7 +47,7 @@ def _read_head(head: bytes) -> tuple[str, bytes | None, int]:
 
 def _response(reason: str, seconds: int) -> tuple[bytes, bytes]:
     """Return the head, without its end, and the body of a refusal."""
-    body = msgspec.json.encode(problem(RequestRefused(503, DETAILS[reason])))
+    body = msgspec.json.encode(problem(overloaded(reason, seconds)))
     head = (
         f"HTTP/1.1 503 Service Unavailable\r\ncontent-type: {MEDIA}\r\ncontent-length: {len(body)}\r\n"
         f"retry-after: {seconds}\r\n"
@@ -91,7 +84,12 @@ class AdmittingHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse the data, or refuse a whole request at once."""
         admission = self._admission
-        if admission is not None and admission.may_refuse and not self._within_request and self._refused(data, admission):
+        if (
+            admission is not None
+            and admission.may_refuse
+            and not self._within_request
+            and self._refused(data, admission)
+        ):
             return
         super().data_received(data)
 
@@ -172,7 +170,7 @@ class AdmittingHttp(HttpToolsProtocol):
                 key,
                 ranker,
                 arrived,
-                admission.deadline(arrived, headers.get(DEADLINE_HEADER)),
+                admission.deadline(arrived, headers),
                 lambda: self._start_admitted(cycle, app),
                 lambda reason: self._refuse(cycle, reason),
             )

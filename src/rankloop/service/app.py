@@ -61,7 +61,7 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
         app.include_router(router)
     app.router.routes.extend(dashboard.routes())
     _add_error_handlers(app)
-    app.add_middleware(endpoints.Requests, endpoints=visits, metrics=service.metrics)
+    app.add_middleware(endpoints.Requests, endpoints=visits, metrics=service.metrics, lanes=service.lanes)
     if service.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sized
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
-from anyio.to_thread import run_sync
 from msgspec import Struct
 from prometheus_client import Counter, Histogram
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rankloop.errors import InvalidInput, RankloopError, Words
+from rankloop.errors import Busy, InvalidInput, RankloopError, Words
+from rankloop.eventlog.writer import Commit
 from rankloop.schema import Decoder, FeedbackEvent, Payload, RankAnswer, RankRequest, Receipt
+from rankloop.service.lanes import Lanes
 from rankloop.service.metrics import Metrics
 from rankloop.service.problems import (
     UNCOMPUTABLE,
@@ -30,18 +33,33 @@ from rankloop.service.problems import (
 )
 from rankloop.service.service import Service
 from rankloop.serving import Ranker
+from rankloop.serving.costs import Cost
 
+LOOP_PATIENCE_SECONDS = 0.002
+"""Time for which the event loop waits for a ranker, which is rarely held for longer; then a thread waits instead."""
 MAX_IDS_ON_LOOP = 1000
 """Longer lists of ids are read in another thread, so that they do not hold up the event loop."""
 VISIT_PREFIX = ["v1", "rankers"]
+UNLIMITED = ("healthz", "readyz")
+"""Requests that are admitted however busy the service is."""
 T = TypeVar("T")
 P = TypeVar("P", bound=Payload)
 log = logging.getLogger("rankloop.service")
 encode = msgspec.json.Encoder().encode
 _rank_decoder, _feedback_decoder = Decoder(RankRequest), Decoder(FeedbackEvent)
 
-Answers = Callable[[Service, str, bytes], Awaitable[Struct]]
-"""Answers the body of a request to the ranker of a name."""
+
+@dataclass(slots=True)
+class Call:
+    """A request to a ranker, with its body read."""
+
+    ranker: str
+    body: bytes
+    headers: Mapping[bytes, bytes]
+    arrived: float  # monotonic time
+
+
+Answers = Callable[[Service, Call], Awaitable[Struct]]
 
 
 class Endpoint:
@@ -56,10 +74,14 @@ class Endpoint:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         service = self._service
         try:
-            service.access.admit(headers, self._role)
+            key = service.access.admit(headers, self._role)
+            if key is not None:
+                service.admission.learn_key(headers[b"authorization"], key)
             refuse_parameters(scope["query_string"])
             body = await read_body(headers, receive, service.limits.body)
-            answer = encode(await self._answers(service, scope["path_params"]["name"], body))
+            state = scope.get("state")
+            arrived = (state and state.get("arrived")) or time.monotonic()
+            answer = encode(await self._answers(service, Call(scope["path_params"]["name"], body, headers, arrived)))
         except RequestRefused as error:
             await response(error)(scope, receive, send)
             return
@@ -80,8 +102,8 @@ class Requests:
     The framework would route both as well, by matching the patterns of all its routes one after the other.
     """
 
-    def __init__(self, app: ASGIApp, endpoints: dict[str, Endpoint], metrics: Metrics) -> None:
-        self._app, self._endpoints, self._metrics = app, endpoints, metrics
+    def __init__(self, app: ASGIApp, endpoints: dict[str, Endpoint], metrics: Metrics, lanes: Lanes) -> None:
+        self._app, self._endpoints, self._metrics, self._lanes = app, endpoints, metrics, lanes
         self._measured: dict[tuple[str, int], tuple[Histogram, Counter]] = {}  # looking up labels costs much more
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,11 +111,13 @@ class Requests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status, app = time.perf_counter(), 0, self._app
+        start, status, app, counted = time.perf_counter(), 0, self._app, None
         steps = scope["path"].split("/")
         if scope["method"] == "POST" and len(steps) == 5 and steps[4] in self._endpoints and steps[1:3] == VISIT_PREFIX:
             scope["path_params"] = {"name": steps[3]}
             app = scope["endpoint"] = self._endpoints[steps[4]]
+        elif steps[1] not in UNLIMITED:
+            counted = steps[3] if len(steps) > 3 and steps[1:3] == VISIT_PREFIX else ""
 
         async def note_status(message: Message) -> None:
             nonlocal status
@@ -102,6 +126,13 @@ class Requests:
             await send(message)
 
         try:
+            if counted is not None:
+                try:
+                    self._lanes.enter(counted)
+                except RequestRefused as error:
+                    counted = None
+                    await response(error)(scope, receive, note_status)
+                    return
             await app(scope, receive, note_status)
         except Exception:
             log.exception("a request failed")
@@ -109,6 +140,8 @@ class Requests:
                 raise
             await internal()(scope, receive, note_status)
         finally:
+            if counted is not None:
+                self._lanes.leave(counted)
             path = getattr(scope.get("route") or scope.get("endpoint"), "path", "other")
             measured = self._measured.get((path, status))
             if measured is None:
@@ -118,14 +151,23 @@ class Requests:
             measured[1].inc()
 
 
-async def rank(service: Service, name: str, body: bytes) -> RankAnswer:
+async def rank(service: Service, call: Call) -> RankAnswer:
     """Decide a list; wait for its commit if the ranker is configured so."""
+    name = call.ranker
     ranker = service.rankers.ranker(name)
-    request = decode_payload(_rank_decoder, body)
+    request = decode_payload(_rank_decoder, call.body)
     # Draws for a propensity take long, and a decision id is looked up in the log.
-    slow = request.propensity > 0 or request.decision is not None
+    slow = request.propensity > 0 or request.decision is not None or name in service.lanes.busy
     slow = slow or max(len(ids or ()) for ids in (request.candidates, request.exclude, request.order)) > MAX_IDS_ON_LOOP
-    ranking, commit = await run_sync(ranker.submit_rank, request) if slow else ranker.submit_rank(request)
+    if request.propensity > 0:
+        check_cost(service, call.headers, ranker.draws_cost(request))
+    try:
+        if slow:
+            raise Busy
+        ranking, commit = ranker.submit_rank(request, LOOP_PATIENCE_SECONDS)
+    except Busy:
+        work = partial(ranker.submit_rank, request)
+        ranking, commit = await service.lanes.run(name, service.admission.deadline(call.arrived, call.headers), work)
     if commit is not None:
         await commit
     if not ranking.repeated:
@@ -133,20 +175,35 @@ async def rank(service: Service, name: str, body: bytes) -> RankAnswer:
     return ranking.answer()
 
 
-async def feedback(service: Service, name: str, body: bytes) -> Receipt:
+async def feedback(service: Service, call: Call) -> Receipt:
     """Submit feedback and wait until it is committed and applied."""
-    ranker = service.rankers.ranker(name)
-    receipt = await submit_feedback(ranker, decode_payload(_feedback_decoder, body))
-    service.metrics.feedback.labels(name, receipt.status).inc()
+    ranker, event = service.rankers.ranker(call.ranker), decode_payload(_feedback_decoder, call.body)
+    decision = ranker.recent_decision(event.decision)
+    try:
+        if decision is None:
+            raise Busy
+        commit = ranker.submit_feedback(event, decision, 0.0)
+    except Busy:  # the decision must be looked up in the log, or the ranker is busy: both may take long
+        deadline = service.admission.deadline(call.arrived, call.headers)
+        commit = await service.lanes.run(call.ranker, deadline, partial(_submit_feedback, ranker, event))
+    receipt = await commit
+    service.metrics.feedback.labels(call.ranker, receipt.status).inc()
     return receipt
 
 
-async def submit_feedback(ranker: Ranker, event: FeedbackEvent) -> Receipt:
-    """Submit feedback and wait until it is committed and applied."""
-    decision = ranker.recent_decision(event.decision)
-    if decision is None:  # it must be looked up in the log, which may take long
-        decision = await run_sync(ranker.find_decision, event.decision)
-    return await ranker.submit_feedback(event, decision)
+def _submit_feedback(ranker: Ranker, event: FeedbackEvent, patience: float) -> Commit[Receipt]:
+    return ranker.submit_feedback(event, ranker.find_decision(event.decision), patience)
+
+
+def check_cost(service: Service, headers: Mapping[bytes, bytes], cost: Cost) -> None:
+    """Refuse a request that costs more than the role of its key may cause."""
+    settings = service.settings.admission
+    if cost.total > settings.rank_cost:
+        try:
+            service.access.admit(headers, "admin")
+        except RequestRefused:
+            cost.require(settings.rank_cost, "for a key without the role admin")
+        cost.require(settings.admin_cost)
 
 
 # Bodies of requests and answers

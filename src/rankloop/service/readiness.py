@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.hosting.registry_log import PUT, RESERVED
 from rankloop.service.problems import RETRY, RequestRefused
+from rankloop.service.warm_up import WarmUp
 
 READ_TIMEOUT_SECONDS = 2.0
 """Time after which a read of the log counts as failed."""
@@ -17,16 +19,21 @@ READ_TIMEOUT_SECONDS = 2.0
 class ReadinessProbe:
     """Reads from the log, one read at a time: however many probes arrive, a log that hangs blocks one thread."""
 
-    def __init__(self, rankers: RankerRegistry) -> None:
-        self._rankers = rankers
+    def __init__(self, rankers: RankerRegistry, warm_up: WarmUp) -> None:
+        self._rankers, self._warm_up = rankers, warm_up
+        self._thread = CapacityLimiter(1)  # of its own: all others may be waiting for a ranker
         self._read: asyncio.Task[object] | None = None
 
     async def check(self) -> None:
-        """Refuse with 503 if the log cannot be read, or its writer is not running."""
+        """Refuse with 503 if kernels are being compiled, the log cannot be read, or its writer is not running."""
+        await self._warm_up.wait(READ_TIMEOUT_SECONDS)
+        if not self._warm_up.done:
+            raise RequestRefused(503, "the service is starting: its rankers are being warmed up.", headers=RETRY)
         read, loop = self._read, asyncio.get_running_loop()
         if read is None or read.done() or read.get_loop() is not loop:
             find = self._rankers.store.find
-            read = self._read = loop.create_task(run_sync(find, RESERVED, PUT, "-", abandon_on_cancel=True))
+            work = run_sync(find, RESERVED, PUT, "-", abandon_on_cancel=True, limiter=self._thread)
+            read = self._read = loop.create_task(work)
             read.add_done_callback(_retrieve_exception)
         try:
             await asyncio.wait_for(asyncio.shield(read), READ_TIMEOUT_SECONDS)

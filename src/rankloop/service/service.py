@@ -9,7 +9,9 @@ from rankloop.hosting.scheduler import Scheduler
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.admission import Admission
 from rankloop.service.auth import AccessControl
+from rankloop.service.lanes import Lanes
 from rankloop.service.metrics import Metrics
+from rankloop.service.warm_up import WarmUp
 
 
 class Service:
@@ -17,14 +19,17 @@ class Service:
 
     def __init__(self, settings: ServiceSettings, rankers: RankerRegistry) -> None:
         self.settings, self.limits, self.rankers = settings, settings.limits, rankers
-        self.access, self.metrics = AccessControl(settings), Metrics(rankers)
         self.admission = Admission(settings.admission)
+        self.access, self.metrics = AccessControl(settings), Metrics(rankers, self.admission)
+        self.lanes = Lanes(settings.admission, self.admission)
+        self.warm_up = WarmUp(rankers)
         self.scheduler = Scheduler(rankers, settings.snapshots, self._count_closed_windows)
 
     @classmethod
     def open(cls, settings: ServiceSettings) -> Self:
         """Open the log, replay its rankers and start the scheduled work."""
         service = cls(settings, RankerRegistry.open(settings))
+        service.warm_up.start()
         service.scheduler.start()
         return service
 
@@ -33,5 +38,6 @@ class Service:
 
     def close(self) -> None:
         """Stop the scheduled work, then save the state and close the log."""
+        self.warm_up.close()
         self.scheduler.close()
         self.rankers.close()
