@@ -60,11 +60,11 @@ class AdmissionSettings(Payload, kw_only=True, frozen=True):
             description="Maximum cost of a request with a key of the role rank, in numbers that are computed: draws "
             "of a propensity times items times features."
         ),
-    ] = 1e8
+    ] = 5e7
     admin_cost: Annotated[
         Numbers,
         Meta(
             description="Maximum cost of a request with a key of the role admin, in numbers that are computed: as for "
             "`rank_cost`, or items with priors times segments times the square of the features."
         ),
-    ] = 2e8
+    ] = 1e8

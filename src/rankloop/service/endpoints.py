@@ -11,6 +11,7 @@ from typing import TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+from anyio.to_thread import run_sync
 from msgspec import Struct
 from prometheus_client import Counter, Histogram
 from starlette.responses import Response
@@ -39,6 +40,8 @@ LOOP_PATIENCE_SECONDS = 0.002
 """Time for which the event loop waits for a ranker, which is rarely held for longer; then a thread waits instead."""
 MAX_IDS_ON_LOOP = 1000
 """Longer lists of ids are read in another thread, so that they do not hold up the event loop."""
+MAX_BYTES_ON_LOOP = 50_000
+"""Longer bodies are decoded in another thread; rank and feedback requests are simple enough for the loop."""
 VISIT_PREFIX = ["v1", "rankers"]
 UNLIMITED = ("healthz", "readyz")
 """Requests that are admitted however busy the service is."""
@@ -252,6 +255,13 @@ def decode(decoder: Callable[[bytes], T], body: bytes) -> T:
         raise not_json("its text is not UTF-8") from None
     except RecursionError:
         raise RequestRefused(400, "the body is nested too deeply.") from None
+
+
+async def decode_anywhere(decoder: Callable[[bytes], T], body: bytes) -> T:
+    """Return the decoded body, or refuse the request; a long body does not hold up the event loop."""
+    if len(body) <= MAX_BYTES_ON_LOOP:
+        return decode(decoder, body)
+    return await run_sync(decode, decoder, body)
 
 
 def at_most(field: str, given: Sized | None, limit: int) -> None:

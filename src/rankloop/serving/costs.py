@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from rankloop.errors import InvalidInput, Words
 
+PER_PRIOR = 5_000.0
+"""Numbers that could be computed in the time that an item with a prior takes in any case."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -36,4 +39,4 @@ def of_draws(draws: int, items: int, row: int) -> Cost:
 
 def of_priors(priors: int, segments: int, row: int) -> Cost:
     """Return the cost of items with priors: each changes the learners of all segments and of those to come."""
-    return Cost("items", priors, float((segments + 1) * row * row), "with a prior")
+    return Cost("items", priors, PER_PRIOR + float((segments + 1) * row * row), "with a prior")

@@ -45,7 +45,7 @@ def decoded_body(decoder: Callable[[bytes], T], service: Service) -> T:
 
     async def read(request: Request) -> T:
         body = await endpoints.read_body(dict(request.scope["headers"]), request.receive, service.limits.body)
-        return endpoints.decode(decoder, body)
+        return await endpoints.decode_anywhere(decoder, body)
 
     parameter: T = Depends(read)
     return parameter
