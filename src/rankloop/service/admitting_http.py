@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
@@ -18,6 +18,10 @@ from rankloop.service.refusals import DETAILS, MAX_RETRY_SECONDS, overloaded
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
+
+    from rankloop.service.service import Service
 
 VISIT = re.compile(rb"/v1/rankers/([^/?]+)/(?:rank|feedback)\Z")
 SIMPLE_REQUEST = re.compile(
@@ -71,11 +75,18 @@ class AdmittingHttp(HttpToolsProtocol):
     refused without being parsed, which takes a tenth of the time.
     """
 
-    def __init__(self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: Any = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, object],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        service = getattr(getattr(config.app, "state", None), "service", None)
-        self._admission: Admission | None = getattr(service, "admission", None)
-        self._origins = frozenset(origin.encode() for origin in service.settings.cors_origins) if service else ()
+        service = cast("Service | None", app_state.get("service"))  # from the lifespan of the application
+        self._admission: Admission | None = None if service is None else service.admission
+        origins = () if service is None else service.settings.cors_origins
+        self._origins = frozenset(origin.encode() for origin in origins)
         self._held: tuple[RequestResponseCycle, ASGI3Application] | None = None  # until its body is complete
         self._within_request = False
 

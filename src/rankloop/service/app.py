@@ -33,8 +33,8 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     service = Service.open(settings)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        yield
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Service]]:
+        yield {"service": service}  # for the HTTP protocol, which admits requests
         service.close()
 
     return application(service, lifespan)

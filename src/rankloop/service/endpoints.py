@@ -53,7 +53,7 @@ _rank_decoder, _feedback_decoder = Decoder(RankRequest), Decoder(FeedbackEvent)
 
 
 @dataclass(slots=True)
-class Call:
+class VisitCall:
     """A request to a ranker, with its body read."""
 
     ranker: str
@@ -62,7 +62,7 @@ class Call:
     arrived: float  # monotonic time
 
 
-Answers = Callable[[Service, Call], Awaitable[Struct]]
+Answers = Callable[[Service, VisitCall], Awaitable[Struct]]
 
 
 class Endpoint:
@@ -84,7 +84,9 @@ class Endpoint:
             body = await read_body(headers, receive, service.limits.body)
             state = scope.get("state")
             arrived = (state and state.get("arrived")) or time.monotonic()
-            answer = encode(await self._answers(service, Call(scope["path_params"]["name"], body, headers, arrived)))
+            answer = encode(
+                await self._answers(service, VisitCall(scope["path_params"]["name"], body, headers, arrived))
+            )
         except RequestRefused as error:
             await response(error)(scope, receive, send)
             return
@@ -154,7 +156,7 @@ class Requests:
             measured[1].inc()
 
 
-async def rank(service: Service, call: Call) -> RankAnswer:
+async def rank(service: Service, call: VisitCall) -> RankAnswer:
     """Decide a list; wait for its commit if the ranker is configured so."""
     name = call.ranker
     ranker = service.rankers.ranker(name)
@@ -178,7 +180,7 @@ async def rank(service: Service, call: Call) -> RankAnswer:
     return ranking.answer()
 
 
-async def feedback(service: Service, call: Call) -> Receipt:
+async def feedback(service: Service, call: VisitCall) -> Receipt:
     """Submit feedback and wait until it is committed and applied."""
     ranker, event = service.rankers.ranker(call.ranker), decode_payload(_feedback_decoder, call.body)
     decision = ranker.recent_decision(event.decision)
