@@ -12,7 +12,7 @@ from functools import partial
 from rankloop.schema.admission_settings import AdmissionSettings
 from rankloop.service.refusals import DEADLINE, FAIR_SHARE, QUEUE_FULL
 
-STARTS_PER_ITERATION = 16
+STARTS_PER_ITERATION = 32
 """Requests that start in one iteration of the event loop: a few milliseconds of work, after which the loop reads its
 sockets again and answers health checks."""
 REFUSALS_PER_ITERATION = 64
@@ -39,18 +39,26 @@ class FairQueue:
 
     def __init__(self) -> None:
         self._keys: dict[str, dict[str, deque[Waiting]]] = {}  # in the order of their turns
-        self._of_key, self._of_ranker = Counter[str](), Counter[str]()
+        self._of_key: dict[str, int] = {}
+        self._of_ranker: dict[str, int] = {}
         self.size = 0
 
     def of_ranker(self, ranker: str) -> int:
         """Return the number of requests that wait for a ranker."""
-        return self._of_ranker[ranker]
+        return self._of_ranker.get(ranker, 0)
 
     def push(self, request: Waiting) -> None:
         """Add a request."""
-        self._keys.setdefault(request.key, {}).setdefault(request.ranker, deque()).append(request)
-        self._of_key[request.key] += 1
-        self._of_ranker[request.ranker] += 1
+        key, ranker = request.key, request.ranker
+        rankers = self._keys.get(key)
+        if rankers is None:
+            rankers = self._keys[key] = {}
+        queue = rankers.get(ranker)
+        if queue is None:
+            queue = rankers[ranker] = deque()
+        queue.append(request)
+        self._of_key[key] = self._of_key.get(key, 0) + 1
+        self._of_ranker[ranker] = self._of_ranker.get(ranker, 0) + 1
         self.size += 1
 
     def pop(self) -> Waiting:
@@ -61,7 +69,8 @@ class FairQueue:
 
     def longest(self, key: str, ranker: str) -> tuple[str, str]:
         """Return the key and its ranker with the most requests, if one more of this key and ranker came."""
-        counts = self._of_key + Counter([key])
+        counts = Counter(self._of_key)
+        counts[key] += 1
         most = max(counts, key=lambda one: (counts[one], one == key))
         rankers = Counter({name: len(queue) for name, queue in self._keys.get(most, {}).items()})
         if most == key:
@@ -87,20 +96,26 @@ class FairQueue:
         rankers = self._keys[key]
         queue = rankers[ranker]
         request = take(queue)
-        for counts, name in ((self._of_key, key), (self._of_ranker, ranker)):
-            counts[name] -= 1
-            if not counts[name]:
-                del counts[name]
         self.size -= 1
-        if next_turn or not queue:
+        _decrease(self._of_key, key)
+        _decrease(self._of_ranker, ranker)
+        if not queue or (next_turn and len(rankers) > 1):
             del rankers[ranker]
             if queue:
-                rankers[ranker] = queue
-            if next_turn or not rankers:
-                del self._keys[key]
-                if rankers:
-                    self._keys[key] = rankers
+                rankers[ranker] = queue  # after the other rankers of the key
+        if not rankers or (next_turn and len(self._keys) > 1):
+            del self._keys[key]
+            if rankers:
+                self._keys[key] = rankers  # after the other keys
         return request
+
+
+def _decrease(counts: dict[str, int], name: str) -> None:
+    left = counts[name] - 1
+    if left:
+        counts[name] = left
+    else:
+        del counts[name]
 
 
 def _removed(request: Waiting, queue: deque[Waiting]) -> Waiting:

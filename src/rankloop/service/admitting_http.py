@@ -87,7 +87,7 @@ class AdmittingHttp(HttpToolsProtocol):
         self._admission: Admission | None = None if service is None else service.admission
         origins = () if service is None else service.settings.cors_origins
         self._origins = frozenset(origin.encode() for origin in origins)
-        self._held: tuple[RequestResponseCycle, ASGI3Application] | None = None  # until its body is complete
+        self._held: tuple[RequestResponseCycle, ASGI3Application, bytes] | None = None  # until its body is complete
         self._within_request = False
 
     # Refusing without parsing
@@ -138,7 +138,8 @@ class AdmittingHttp(HttpToolsProtocol):
         """Offer the request to the admission, now that its body is complete."""
         self._within_request = False
         super().on_message_complete()
-        self._offer_held()
+        if self._held is not None:
+            self._offer_held()
 
     def on_body(self, body: bytes) -> None:
         """Keep the body; a long one is read by the application, piece by piece."""
@@ -152,23 +153,22 @@ class AdmittingHttp(HttpToolsProtocol):
         if match is None:
             super()._start_asgi_task(cycle, app)
             return
-        self._held = cycle, app
+        self._held = cycle, app, match[1]
         if not cycle.more_body or cycle.waiting_for_100_continue:
             self._offer_held()
 
     def _offer_held(self) -> None:
         if self._held is None or self._admission is None:
             return
-        (cycle, app), self._held = self._held, None
+        (cycle, app, ranker), self._held = self._held, None
         if self._admission.starts_now():
             self._start_admitted(cycle, app)
         else:
-            self._queue(cycle, app, self._admission)
+            self._queue(cycle, app, ranker.decode("latin-1"), self._admission)
 
-    def _queue(self, cycle: RequestResponseCycle, app: ASGI3Application, admission: Admission) -> None:
+    def _queue(self, cycle: RequestResponseCycle, app: ASGI3Application, ranker: str, admission: Admission) -> None:
         scope: Any = cycle.scope
-        headers, match, arrived = dict(scope["headers"]), VISIT.match(scope["raw_path"]), time.monotonic()
-        ranker = "" if match is None else match[1].decode("latin-1")
+        headers, arrived = dict(scope["headers"]), time.monotonic()
         key = admission.key_of(headers.get(b"authorization"))
         reason = admission.refuses(key, ranker)
         if reason is not None:
