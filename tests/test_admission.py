@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,7 +21,7 @@ from rankloop.errors import InvalidInput
 from rankloop.eventlog.events import DecisionMade
 from rankloop.schema.admission_settings import AdmissionSettings
 from rankloop.schema.service_settings import ApiKey, ServiceSettings
-from rankloop.service import readiness
+from rankloop.service import endpoints, readiness
 from rankloop.service.admission import STARTS_PER_ITERATION, Admission, Waiting
 from rankloop.service.admitting_http import refusal
 from rankloop.service.app import create_app
@@ -412,6 +414,45 @@ def test_a_ranker_goes_on_while_a_propensity_is_estimated(tmp_path: Path, monkey
     asked(app, scenario)
 
 
+def test_a_list_that_takes_long_is_decided_off_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, threads = app_of(tmp_path, admission=PATIENT), list[str]()
+    ranker, loop = app.state.service.rankers.ranker("other"), threading.current_thread().name
+    decide = ranker._rank
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return decide(*given)
+
+    monkeypatch.setattr(ranker, "_rank", noted)
+
+    async def scenario(ask: Ask) -> None:
+        assert (await ask("POST", "/v1/rankers/other/rank", {})).status_code == 200
+        monkeypatch.setattr(endpoints, "MAX_COST_ON_LOOP", ranker.list_cost() - 1)
+        assert (await ask("POST", "/v1/rankers/other/rank", {})).status_code == 200
+        assert threads[0] == loop != threads[1]
+
+    asked(app, scenario)
+
+
+def test_a_long_body_is_decoded_off_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, threads = app_of(tmp_path), list[str]()
+    loop, decode = threading.current_thread().name, endpoints.decode
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return decode(*given)
+
+    monkeypatch.setattr(endpoints, "decode", noted)
+
+    async def scenario(ask: Ask) -> None:
+        for items in (1, 2000):
+            body = {"items": [{"id": f"new{n}", "features": [0.0, 1.0]} for n in range(items)]}
+            assert (await ask("PUT", "/v1/rankers/other/items", body)).status_code == 204
+        assert threads[0] == loop != threads[1]
+
+    asked(app, scenario)
+
+
 # Costs
 
 
@@ -703,3 +744,46 @@ def test_the_service_is_ready_when_its_rankers_are_warmed_up(tmp_path: Path, mon
         assert len(warmed) == 2
 
     asked(app, scenario)
+
+
+FIRST_VISIT = """
+from numba.core.dispatcher import Dispatcher
+import gc
+from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving.warm_up import warm_up
+
+def compiled():
+    return sum(len(one.signatures) for one in gc.get_objects() if isinstance(one, Dispatcher))
+
+config = RankerConfig.of({"policy": "cascade-lin-ts", "slots": 12, "dim": 7})
+warm_up(config)
+before = compiled()
+ranker = Ranker(config)
+ranker.put_items([{"id": f"{n}", "features": [n / 50, *[1.0] * 6]} for n in range(50)])
+for segment in ("", "other"):
+    ranker.feedback(ranker.rank(segment=segment, propensity=2).id, clicked=[3])
+ranker.close()
+assert before > 0
+assert compiled() == before, (before, compiled())
+"""
+
+
+def test_the_first_visit_of_a_ranker_that_was_warmed_up_compiles_nothing() -> None:
+    ended = subprocess.run([sys.executable, "-c", FIRST_VISIT], capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_new_ranker_and_a_challenger_are_warmed_up_before_they_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rankloop.hosting import challenger_rebuild, registry
+
+    warmed: list[str] = []
+    for module in (registry, challenger_rebuild):
+        monkeypatch.setattr(module, "warm_up", lambda config: warmed.append(config.policy))
+    with closing(app_of(tmp_path)) as app:
+        rankers = app.state.service.rankers
+        assert warmed == ["cascade-lin-ts"] * 2
+        rankers.put_challenger("other", {"policy": "ranked-lin-ts", "slots": 2})
+        until(lambda: rankers.challenger_status("other").state == "ready", "the challenger is ready")
+        assert warmed[2:] == ["ranked-lin-ts"]

@@ -38,6 +38,8 @@ from rankloop.serving.costs import Cost
 
 LOOP_PATIENCE_SECONDS = 0.002
 """Time for which the event loop waits for a ranker, which is rarely held for longer; then a thread waits instead."""
+MAX_COST_ON_LOOP = 2_000_000
+"""Lists for which more numbers are computed, which takes milliseconds, are decided in another thread."""
 MAX_IDS_ON_LOOP = 1000
 """Longer lists of ids are read in another thread, so that they do not hold up the event loop."""
 MAX_BYTES_ON_LOOP = 50_000
@@ -163,6 +165,7 @@ async def rank(service: Service, call: VisitCall) -> RankAnswer:
     request = decode_payload(_rank_decoder, call.body)
     # Draws for a propensity take long, and a decision id is looked up in the log.
     slow = request.propensity > 0 or request.decision is not None or name in service.lanes.busy
+    slow = slow or ranker.list_cost() > MAX_COST_ON_LOOP
     slow = slow or max(len(ids or ()) for ids in (request.candidates, request.exclude, request.order)) > MAX_IDS_ON_LOOP
     if request.propensity > 0:
         check_cost(service, call.headers, ranker.draws_cost(request))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -13,7 +14,7 @@ from rankloop.service.problems import RETRY, RequestRefused
 from rankloop.service.warm_up import WarmUp
 
 READ_TIMEOUT_SECONDS = 2.0
-"""Time after which a read of the log counts as failed."""
+"""Time after which the warm-up or a read of the log counts as not done."""
 
 
 class ReadinessProbe:
@@ -26,6 +27,7 @@ class ReadinessProbe:
 
     async def check(self) -> None:
         """Refuse with 503 if kernels are being compiled, the log cannot be read, or its writer is not running."""
+        end = time.monotonic() + READ_TIMEOUT_SECONDS
         await self._warm_up.wait(READ_TIMEOUT_SECONDS)
         if not self._warm_up.done:
             raise RequestRefused(503, "the service is starting: its rankers are being warmed up.", headers=RETRY)
@@ -36,7 +38,7 @@ class ReadinessProbe:
             read = self._read = loop.create_task(work)
             read.add_done_callback(_retrieve_exception)
         try:
-            await asyncio.wait_for(asyncio.shield(read), READ_TIMEOUT_SECONDS)
+            await asyncio.wait_for(asyncio.shield(read), end - time.monotonic())
         except TimeoutError:
             raise RequestRefused(503, "the log does not respond.", headers=RETRY) from None
         if not self._rankers.writes:

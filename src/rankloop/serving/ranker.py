@@ -133,6 +133,13 @@ class Ranker(CallableRanker):
             same_id.release()
         return idempotency.repeat(event, fingerprint, self._replica.items.ids), commit
 
+    def list_cost(self) -> int:
+        """Return about how many numbers are computed for one list; this takes no lock."""
+        replica = self._replica
+        config = replica.config
+        row = (config.dim or 1) * (config.context or 1)
+        return (replica.learners.items + row) * row
+
     def _rank(
         self, request: RankRequest, id: str | None, fingerprint: str | None, patience: float
     ) -> tuple[Ranking, Commit[Receipt | None] | None]:
