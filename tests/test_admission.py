@@ -235,6 +235,24 @@ def test_the_queue_is_short_once_requests_wait_without_a_pause_and_long_again_wh
     run(scenario)
 
 
+def test_fewer_requests_are_executed_at_a_time_while_the_service_is_overloaded() -> None:
+    async def scenario() -> None:
+        door = Door(running=20, overload_running=5, overload_queue=100)
+        for n in range(30):
+            door.offer(str(n))
+        await asyncio.sleep(0)
+        assert door.admission.running == 20
+        door.clock.now += 1.0
+        await asyncio.sleep(0.1)  # nothing can start, and the sweep notices how long requests have waited
+        assert door.admission.overloaded
+        for left in range(19, -1, -1):
+            door.admission.finished()
+            await asyncio.sleep(0)
+            assert door.admission.running == max(left, 5) or not door.admission.waiting
+
+    run(scenario)
+
+
 def test_keys_that_were_never_accepted_share_one_share() -> None:
     admission = Admission(AdmissionSettings())
     assert admission.key_of(None) == admission.key_of(b"Bearer made-up") == admission.key_of(b"Bearer other")
@@ -246,10 +264,12 @@ def test_keys_that_were_never_accepted_share_one_share() -> None:
 
 
 def app_of(path: Path, **more: Any) -> Any:
-    """A service with two rankers."""
+    """A service with two rankers; the lists of one wait for their commit."""
     app = create_app(ServiceSettings(log=str(path / "log.db"), **more))
     for name in ("busy", "other"):
-        app.state.service.rankers.put(name, {"policy": "cascade-lin-ts", "slots": 2, "dim": 2})
+        app.state.service.rankers.put(
+            name, {"policy": "cascade-lin-ts", "slots": 2, "dim": 2, "commit": "all" if name == "busy" else "feedback"}
+        )
         items = [{"id": f"{n}", "features": [n / 5, 1.0]} for n in range(5)]
         app.state.service.rankers.put_items(name, items)
     return app
@@ -275,6 +295,25 @@ class Held:
     def __exit__(self, *error: object) -> None:
         self.let_go.set()
         self._thread.join()
+
+
+class Hanging:
+    """A log that takes nothing inside the block: requests that wait for their commit are being executed."""
+
+    def __init__(self, app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        store = app.state.service.rankers.store
+        self._append, self._go_on = store.append, threading.Event()
+        monkeypatch.setattr(store, "append", self._wait_and_append)
+
+    def _wait_and_append(self, entries: Any) -> Any:
+        self._go_on.wait()
+        return self._append(entries)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        self._go_on.set()
 
 
 Ask = Callable[..., Awaitable[httpx.Response]]
@@ -624,12 +663,14 @@ def in_background(work: Callable[[], bytes]) -> tuple[threading.Thread, list[byt
     return thread, answers
 
 
-def test_a_service_that_is_busy_queues_refuses_and_still_answers_health_checks(tmp_path: Path) -> None:
+def test_a_service_that_is_busy_queues_refuses_and_still_answers_health_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     admission = AdmissionSettings(running=1, queue=2, ranker_queue=2, deadline_ms=60_000.0)
     app = app_of(tmp_path, admission=admission, cors_origins=("https://shop.example",))
     service = app.state.service
     with listening(app) as address:
-        with Held(service.rankers.ranker("busy")):
+        with Hanging(app, monkeypatch):
             rank = post("/v1/rankers/busy/rank")
             first = in_background(lambda: exchange(address, rank))
             until(lambda: service.admission.running == 1, "one request is executed")
@@ -665,12 +706,28 @@ def test_a_service_that_is_busy_queues_refuses_and_still_answers_health_checks(t
         until(lambda: service.admission.running == 0, "everything is answered")
 
 
-def test_a_request_in_the_queue_is_refused_at_its_deadline_and_dropped_if_its_caller_is_gone(tmp_path: Path) -> None:
+def test_requests_that_wait_for_a_busy_ranker_do_not_count_as_executed(tmp_path: Path) -> None:
+    app = app_of(tmp_path, admission=AdmissionSettings(running=1, deadline_ms=60_000.0))
+    service = app.state.service
+    with listening(app) as address:
+        with Held(service.rankers.ranker("busy")):
+            waiting = [in_background(lambda: exchange(address, post("/v1/rankers/busy/rank"))) for _ in range(3)]
+            until(lambda: sum(lane.requests for lane in list(service.lanes.busy.values())) == 3, "all wait in a lane")
+            assert exchange(address, post("/v1/rankers/other/rank")).startswith(b"HTTP/1.1 200 ")
+        for thread, answers in waiting:
+            thread.join()
+            assert answers[0].startswith(b"HTTP/1.1 200 ")
+        until(lambda: service.admission.running == 0, "everything is answered")
+
+
+def test_a_request_in_the_queue_is_refused_at_its_deadline_and_dropped_if_its_caller_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     admission = AdmissionSettings(running=1, deadline_ms=60_000.0)
     app = app_of(tmp_path, admission=admission)
     service = app.state.service
     with listening(app) as address:
-        with Held(service.rankers.ranker("busy")):
+        with Hanging(app, monkeypatch):
             first = in_background(lambda: exchange(address, post("/v1/rankers/busy/rank")))
             until(lambda: service.admission.running == 1, "one request is executed")
             refused = exchange(address, post("/v1/rankers/other/rank", "Request-Deadline-Ms: 1"))

@@ -40,10 +40,21 @@ class AdmissionSettings(Payload, kw_only=True, frozen=True):
             description="Maximum number of rank and feedback requests that wait while the service is overloaded: "
             "fewer, so that accepted requests are answered quickly."
         ),
-    ] = 64
+    ] = 32
     running: Annotated[
-        Requests, Meta(description="Maximum number of rank and feedback requests that are executed at a time.")
+        Requests,
+        Meta(
+            description="Maximum number of rank and feedback requests that are executed at a time, including those "
+            "that wait for their commit."
+        ),
     ] = 500
+    overload_running: Annotated[
+        Requests,
+        Meta(
+            description="Maximum number of rank and feedback requests that are executed at a time while the service "
+            "is overloaded: as many as fill a commit."
+        ),
+    ] = 64
     others: Annotated[
         Requests,
         Meta(description="Maximum number of all other requests at a time; health checks are always admitted."),

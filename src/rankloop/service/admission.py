@@ -168,6 +168,13 @@ class Admission:
         return min(settings.queue, settings.overload_queue) if self._overloaded else settings.queue
 
     @property
+    def has_room(self) -> bool:
+        """Whether another request may be executed now."""
+        settings = self.settings
+        limit = min(settings.running, settings.overload_running) if self._overloaded else settings.running
+        return self.running < limit
+
+    @property
     def may_refuse(self) -> bool:
         """Whether `refuses` may refuse a request that arrives now; this takes no time."""
         return self._queue.size >= self._fewest
@@ -196,7 +203,7 @@ class Admission:
 
     def starts_now(self) -> bool:
         """Return whether a request that arrives now need not wait; if so, it counts as started."""
-        if self._queue.size or self._started >= STARTS_PER_ITERATION or self.running >= self.settings.running:
+        if self._queue.size or self._started >= STARTS_PER_ITERATION or not self.has_room:
             return False
         self._count_start()
         return True
@@ -206,6 +213,14 @@ class Admission:
         self.running -= 1
         if self._queue.size:
             self._pump_soon()
+
+    def park(self) -> None:
+        """Count a started request as not executed while it waits for its ranker: others may start instead."""
+        self.finished()
+
+    def unpark(self) -> None:
+        """Count a parked request as executed again."""
+        self.running += 1
 
     def refuses(self, key: str, ranker: str) -> str | None:
         """Return why a request that arrives now is refused; None if it may wait."""
@@ -250,7 +265,7 @@ class Admission:
         """Start the requests whose turn it is; the loop polls its sockets before the next call."""
         self._pumping, self._started = False, 0
         queue, now, refused = self._queue, self._clock(), 0
-        while queue.size and self._started < STARTS_PER_ITERATION and self.running < self.settings.running:
+        while queue.size and self._started < STARTS_PER_ITERATION and self.has_room:
             if refused >= REFUSALS_PER_ITERATION:
                 self._pump_soon()
                 break
@@ -280,10 +295,12 @@ class Admission:
 
     def _sweep(self) -> None:
         """Refuse the requests that are past their deadline, even if nothing can start."""
-        for request in self._queue.pop_expired(self._clock()):
+        now = self._clock()
+        for request in self._queue.pop_expired(now):
             self._refuse(request, DEADLINE)
         self._sweeping = self._queue.size > 0
         if self._sweeping:
             asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
         else:
             self._standing_since = None
+        self._judge(now)

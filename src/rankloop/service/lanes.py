@@ -58,6 +58,7 @@ class Lanes:
         if lane.requests >= self._settings.ranker_queue:
             raise self.refusal(QUEUE_FULL)
         lane.requests += 1
+        self._admission.park()
         try:
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                 await lane.free_threads.acquire()
@@ -68,6 +69,7 @@ class Lanes:
         except (Busy, TimeoutError):
             raise self.refusal(DEADLINE) from None
         finally:
+            self._admission.unpark()
             lane.requests -= 1
             if not lane.requests:
                 del self.busy[ranker]
