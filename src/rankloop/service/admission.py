@@ -12,7 +12,7 @@ from functools import partial
 from rankloop.schema.admission_settings import AdmissionSettings
 from rankloop.service.refusals import DEADLINE, FAIR_SHARE, QUEUE_FULL
 
-STARTS_PER_ITERATION = 32
+STARTS_PER_ITERATION = 48
 """Requests that start in one iteration of the event loop: a few milliseconds of work, after which the loop reads its
 sockets again and answers health checks."""
 REFUSALS_PER_ITERATION = 64
@@ -147,7 +147,8 @@ class Admission:
         self._pumping = self._sweeping = False
         self._standing_since: float | None = None  # from when on the queue has not been empty
         self._refused_at = -float("inf")
-        self._overloaded = False
+        self.overloaded = False  # the queue is short, since requests have been waiting without a pause for long
+        self._set_limits()
         self._fewest = min(settings.queue, settings.overload_queue, settings.ranker_queue)
         self._names: dict[bytes, str] = {}  # of keys by Authorization header
 
@@ -156,23 +157,12 @@ class Admission:
         """The number of requests that wait."""
         return self._queue.size
 
-    @property
-    def overloaded(self) -> bool:
-        """Whether the queue is short, since requests have been waiting without a pause for long."""
-        return self._overloaded
-
-    @property
-    def limit(self) -> int:
-        """The number of requests that may wait now."""
-        settings = self.settings
-        return min(settings.queue, settings.overload_queue) if self._overloaded else settings.queue
-
-    @property
-    def has_room(self) -> bool:
-        """Whether another request may be executed now."""
-        settings = self.settings
-        limit = min(settings.running, settings.overload_running) if self._overloaded else settings.running
-        return self.running < limit
+    def _set_limits(self) -> None:
+        """Set how many requests may wait and be executed now."""
+        settings, self._limit, self._room = self.settings, self.settings.queue, self.settings.running
+        if self.overloaded:
+            self._limit = min(self._limit, settings.overload_queue)
+            self._room = min(self._room, settings.overload_running)
 
     @property
     def may_refuse(self) -> bool:
@@ -203,12 +193,12 @@ class Admission:
 
     def starts_now(self) -> bool:
         """Return whether a request that arrives now need not wait; if so, it counts as started."""
-        if self._queue.size or self._started >= STARTS_PER_ITERATION or not self.has_room:
+        if self._queue.size or self._started >= STARTS_PER_ITERATION or self.running >= self._room:
             return False
         self._count_start()
         return True
 
-    def finished(self, _: object = None) -> None:
+    def finished(self) -> None:
         """Count a started request as answered."""
         self.running -= 1
         if self._queue.size:
@@ -226,13 +216,13 @@ class Admission:
         """Return why a request that arrives now is refused; None if it may wait."""
         if self._queue.of_ranker(ranker) >= self.settings.ranker_queue:
             return QUEUE_FULL
-        if self._queue.size >= self.limit and self._queue.longest(key, ranker) == (key, ranker):
+        if self._queue.size >= self._limit and self._queue.longest(key, ranker) == (key, ranker):
             return QUEUE_FULL if self._queue.of_ranker(ranker) == self._queue.size else FAIR_SHARE
         return None
 
     def wait(self, request: Waiting) -> None:
         """Let a request that `refuses` admits wait for its turn, if need be instead of another one."""
-        if self._queue.size >= self.limit:
+        if self._queue.size >= self._limit:
             self._refuse(self._queue.pop_newest(*self._queue.longest(request.key, request.ranker)), FAIR_SHARE)
         if self._standing_since is None:
             self._standing_since = self._clock()
@@ -265,7 +255,7 @@ class Admission:
         """Start the requests whose turn it is; the loop polls its sockets before the next call."""
         self._pumping, self._started = False, 0
         queue, now, refused = self._queue, self._clock(), 0
-        while queue.size and self._started < STARTS_PER_ITERATION and self.has_room:
+        while queue.size and self._started < STARTS_PER_ITERATION and self.running < self._room:
             if refused >= REFUSALS_PER_ITERATION:
                 self._pump_soon()
                 break
@@ -273,7 +263,7 @@ class Admission:
             if request.deadline < now:
                 refused += 1
                 self._refuse(request, DEADLINE)
-            elif queue.size >= self.limit:  # the service has become overloaded
+            elif queue.size >= self._limit:  # the service has become overloaded
                 refused += 1
                 self._refuse(request, QUEUE_FULL)
             else:
@@ -288,10 +278,12 @@ class Admission:
     def _judge(self, now: float) -> None:
         """Enter or leave the state of overload."""
         long, since = 1e-3 * self.settings.overload_ms, self._standing_since
-        if since is not None and now - since > long:
-            self._overloaded = True
-        elif since is None and now - self._refused_at > long:
-            self._overloaded = False
+        if not self.overloaded and since is not None and now - since > long:
+            self.overloaded = True
+            self._set_limits()
+        elif self.overloaded and since is None and now - self._refused_at > long:
+            self.overloaded = False
+            self._set_limits()
 
     def _sweep(self) -> None:
         """Refuse the requests that are past their deadline, even if nothing can start."""

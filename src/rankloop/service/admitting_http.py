@@ -195,8 +195,12 @@ class AdmittingHttp(HttpToolsProtocol):
             return
         task: asyncio.Task[None] = self.loop.create_task(cycle.run_asgi(app))
         self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-        task.add_done_callback(self._admission.finished)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if self._admission is not None:
+            self._admission.finished()
 
     def _refuse(self, cycle: RequestResponseCycle, reason: str) -> None:
         """Answer a request that was not executed."""
