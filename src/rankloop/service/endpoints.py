@@ -36,7 +36,7 @@ from rankloop.service.service import Service
 from rankloop.serving import Ranker
 from rankloop.serving.costs import Cost
 
-LOOP_PATIENCE_SECONDS = 0.002
+LOOP_PATIENCE_SECONDS = 0.02
 """Time for which the event loop waits for a ranker, which is rarely held for longer; then a thread waits instead."""
 MAX_COST_ON_LOOP = 2_000_000
 """Lists for which more numbers are computed, which takes milliseconds, are decided in another thread."""
