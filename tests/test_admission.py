@@ -706,6 +706,31 @@ def test_a_service_that_is_busy_queues_refuses_and_still_answers_health_checks(
         until(lambda: service.admission.running == 0, "everything is answered")
 
 
+def test_answers_keep_their_order_while_an_overloaded_service_holds_back_refusals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admission = AdmissionSettings(running=1, queue=2, ranker_queue=2, deadline_ms=60_000.0)
+    app = app_of(tmp_path, admission=admission)
+    service, rank = app.state.service, post("/v1/rankers/busy/rank")
+    with listening(app) as address:
+        with Hanging(app, monkeypatch):
+            waiting = [in_background(lambda: exchange(address, rank)) for _ in range(3)]
+            until(lambda: service.admission.waiting == 2 and service.admission.overloaded, "the service is overloaded")
+            with socket.create_connection(address, timeout=60) as connection:
+                connection.sendall(rank)
+                until(lambda: service.admission.refused[QUEUE_FULL] == 1, "the request is refused")
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                received = b""
+                while received.count(b"HTTP/1.1 ") < 2:
+                    received += connection.recv(65536) or pytest.fail("closed")
+                assert received.startswith(b"HTTP/1.1 503 ")
+                assert received.rindex(b"HTTP/1.1 200 ") > 0
+        for thread, answers in waiting:
+            thread.join()
+            assert answers[0].startswith(b"HTTP/1.1 200 ")
+        assert decisions(app, "busy") == 3
+
+
 def test_requests_that_wait_for_a_busy_ranker_do_not_count_as_executed(tmp_path: Path) -> None:
     app = app_of(tmp_path, admission=AdmissionSettings(running=1, deadline_ms=60_000.0))
     service = app.state.service

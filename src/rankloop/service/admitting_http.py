@@ -33,6 +33,8 @@ SIMPLE_REQUEST = re.compile(
     re.IGNORECASE,
 )
 """The head of a request without anything that changes how its end is found or how it must be answered."""
+REFUSAL_PAUSE_SECONDS = 0.25
+"""Time for which an overloaded service holds back a refusal, so that callers which repeat at once cannot use it up."""
 MAX_KNOWN_HEADS, MAX_HEAD_BYTES = 1000, 2000
 AUTHORIZATION = re.compile(rb"\r\nauthorization: *([^\r]*)\r\n", re.IGNORECASE)
 
@@ -72,7 +74,7 @@ class AdmittingHttp(HttpToolsProtocol):
     """uvicorn's HTTP protocol; rank and feedback requests start when the service's admission lets them.
 
     They start when they are complete, so that a slow body holds nobody up. While the queue is full, a request is
-    refused without being parsed, which takes a tenth of the time.
+    refused without being parsed, which takes a tenth of the time; an overloaded service does so after a pause.
     """
 
     def __init__(
@@ -89,11 +91,17 @@ class AdmittingHttp(HttpToolsProtocol):
         self._origins = frozenset(origin.encode() for origin in origins)
         self._held: tuple[RequestResponseCycle, ASGI3Application, bytes] | None = None  # until its body is complete
         self._within_request = False
+        self._unanswered: bytes | None = None  # what arrived while a refusal is held back
 
     # Refusing without parsing
 
     def data_received(self, data: bytes) -> None:
         """Parse the data, or refuse a whole request at once."""
+        if self._unanswered is not None:  # answers keep the order of their requests
+            self._unanswered += data
+            if len(self._unanswered) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+            return
         admission = self._admission
         if (
             admission is not None
@@ -123,9 +131,23 @@ class AdmittingHttp(HttpToolsProtocol):
             return False
         admission.count_refusal(reason)
         self._unset_keepalive_if_required()
+        if admission.overloaded:
+            self._unanswered = b""
+            self.loop.call_later(REFUSAL_PAUSE_SECONDS, self._answer_refused, reason)
+        else:
+            self._answer_refused(reason)
+        return True
+
+    def _answer_refused(self, reason: str) -> None:
+        """Send a refusal, then take what was sent meanwhile."""
+        data, self._unanswered = self._unanswered, None
+        if self.transport.is_closing():
+            return
         self.transport.write(refusal(reason))
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
-        return True
+        self.flow.resume_reading()
+        if data:
+            self.data_received(data)
 
     # Waiting
 
