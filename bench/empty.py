@@ -8,8 +8,8 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from rankloop.service.answer_transport import BufferedHttp
 from rankloop.service.app import NO_TELEMETRY
+from rankloop.service.transport.answer_transport import BufferedHttp
 
 app = FastAPI(telemetry=NO_TELEMETRY)
 

@@ -10,7 +10,7 @@ from typing import Any
 from tools.serving import serving
 
 from rankloop.schema.service_settings import ServiceSettings
-from rankloop.service.answer_transport import MAX_BUFFER_BYTES, BufferedTransport
+from rankloop.service.transport.answer_transport import MAX_BUFFER_BYTES, BufferedTransport
 
 
 class RecordingTransport:

@@ -16,9 +16,9 @@ from fastapi import FastAPI
 
 from rankloop.errors import InvalidInput
 from rankloop.schema.api_key import ApiKey
-from rankloop.service import audit
-from rankloop.service.audit import MAX_PENDING, MAX_REFUSALS_PER_MINUTE, AuditLog, AuditRecord
-from rankloop.service.auth import make_key
+from rankloop.service.access import audit
+from rankloop.service.access.audit import MAX_PENDING, MAX_REFUSALS_PER_MINUTE, AuditLog, AuditRecord
+from rankloop.service.access.auth import make_key
 from rankloop.service.problems import RequestRefused
 from test_service import COUNTS, Http, Start, problem, start  # noqa: F401
 

@@ -28,7 +28,7 @@ from rankloop.cli import serve as serve_command
 from rankloop.client import AsyncClient, Client, Conflict, NotAllowed, NotFound, ServiceError, Unavailable
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.schema.service_settings import ServiceSettings
-from rankloop.service.auth import make_key
+from rankloop.service.access.auth import make_key
 
 CONFIG = {"policy": "cascade-ucb1", "slots": 2}
 

@@ -19,9 +19,9 @@ from tools.serving import serving
 
 from rankloop.schema.connection_settings import ConnectionSettings
 from rankloop.schema.service_settings import ServiceSettings
-from rankloop.service.connections import GRACE_SECONDS, Connections, OpenConnection, Phase, network
-from rankloop.service.descriptors import connection_limit
-from rankloop.service.watched_http import MAX_HEAD_BYTES
+from rankloop.service.transport.connections import GRACE_SECONDS, Connections, OpenConnection, Phase, network
+from rankloop.service.transport.descriptors import connection_limit
+from rankloop.service.transport.watched_http import MAX_HEAD_BYTES
 from served import Served, serve, until  # noqa: F401 (a fixture)
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -323,7 +323,7 @@ def clocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clocked]:
     log = str(tmp_path_factory.mktemp("clocked") / "log.db")
     items = {"items": [{"id": f"{n}-{'x' * 150}"} for n in range(4000)]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rankloop.service.connections.SWEEP_SECONDS", 0.02)
+        patch.setattr("rankloop.service.transport.connections.SWEEP_SECONDS", 0.02)
         patch.setattr("rankloop.service.app._connections", lambda service: rules.connections)
         with serving(ServiceSettings(log=log, rankers={"counts": {"policy": "cascade-ucb1", "slots": 3}})) as url:
             assert httpx.put(f"{url}/v1/rankers/counts/items", json=items, timeout=60.0).status_code == 204

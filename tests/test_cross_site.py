@@ -12,7 +12,7 @@ from tools.serving import serving
 
 from rankloop.client import Client
 from rankloop.schema.service_settings import ServiceSettings
-from rankloop.service.auth import make_key
+from rankloop.service.access.auth import make_key
 from rankloop.service.cross_site import CHANGING_METHODS, MARK
 from test_service import COUNTS, Http
 

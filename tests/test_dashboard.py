@@ -29,7 +29,7 @@ from tools.serving import serving
 from rankloop.client import Client
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service import dashboard
-from rankloop.service.auth import make_key
+from rankloop.service.access.auth import make_key
 
 CHROMIUM = Path(os.environ.get("RANKLOOP_CHROMIUM", "/usr/bin/chromium"))
 PATIENCE = 20_000.0

@@ -23,13 +23,13 @@ from rankloop.client import Calls
 from rankloop.errors import InvalidInput
 from rankloop.schema.api_key import ApiKey, check_key_names, iso_time
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
-from rankloop.service import auth
 from rankloop.service import settings as configuration
-from rankloop.service.auth import AccessControl, RateLimit, make_key
-from rankloop.service.key_edit import add_key, revoke_key, with_keys
-from rankloop.service.key_watch import KeyWatch, key_changes
+from rankloop.service.access import auth
+from rankloop.service.access.auth import AccessControl, RateLimit, make_key
+from rankloop.service.access.key_edit import add_key, revoke_key, with_keys
+from rankloop.service.access.key_watch import KeyWatch, key_changes
+from rankloop.service.access.tokens import SignedTokens
 from rankloop.service.problems import RequestRefused
-from rankloop.service.tokens import SignedTokens
 from served import Served, until
 from test_service import COUNTS, ROLES, Http, Start, problem, start  # noqa: F401
 
@@ -348,10 +348,10 @@ def test_a_running_service_takes_new_keys_and_refuses_revoked_ones(tmp_path: Pat
 def shop(start: Start) -> tuple[Http, dict[str, str], Clock]:  # noqa: F811
     """A service with the rankers `r` and `other`, a key for each role, and one that may issue tokens; its clock."""
     made = {role: make_key(role, [role]) for role in ROLE_NAMES} | {"shop": make_key("shop", ["rank", "feedback"])}
-    http = start(keys=[entry for _, entry in made.values()], rankers={"r": COUNTS, "other": COUNTS})
+    keys, rankers = [entry for _, entry in made.values()], {"r": COUNTS, "other": COUNTS}
+    http = start(keys=keys, rankers=rankers, limits=ServiceLimits(token_rate=10_000.0))  # however fast the tests are
     clock = http.service.access._clock = http.service.access.tokens._clock = Clock()
-    keys = {name: key for name, (key, _) in made.items()}
-    return http, keys, clock
+    return http, {name: key for name, (key, _) in made.items()}, clock
 
 
 def ask(http: Http, key: str, method: str, path: str, body: Any = None) -> httpx.Response:

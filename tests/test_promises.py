@@ -24,7 +24,7 @@ from rankloop.explore import Thompson
 from rankloop.feedback import Cascade
 from rankloop.plan import TopK
 from rankloop.policy import Policy
-from rankloop.service.auth import make_key
+from rankloop.service.access.auth import make_key
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.types import Decision, Evidence, Setting
 from served import Served, until

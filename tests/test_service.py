@@ -23,8 +23,8 @@ from rankloop.schema.api_key import ApiKey
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
 from rankloop.service import readiness
 from rankloop.service import settings as configuration
+from rankloop.service.access.auth import RateLimit, make_key
 from rankloop.service.app import create_app
-from rankloop.service.auth import RateLimit, make_key
 from rankloop.service.problems import RequestRefused
 
 DIM = 3

@@ -22,8 +22,8 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from rankloop.schema.service_settings import ServiceSettings
+from rankloop.service.access.auth import make_key
 from rankloop.service.app import application
-from rankloop.service.auth import make_key
 from rankloop.service.service import Service
 
 pytestmark = pytest.mark.slow

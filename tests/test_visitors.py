@@ -31,7 +31,7 @@ from rankloop.client.errors import refusal
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
 from rankloop.eventlog import SqliteStore
 from rankloop.schema.service_settings import ServiceSettings
-from rankloop.service.auth import make_key
+from rankloop.service.access.auth import make_key
 from rankloop.service.problems import RequestRefused, response
 from rankloop.types import EMPTY, BetaPrior, Setting
 from rankloop.visitors import Audience, Run, VisitorBehaviour, VisitPlan, fit, load_world, visit_requests

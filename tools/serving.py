@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.app import create_app
-from rankloop.service.watched_http import WatchedHttp
+from rankloop.service.transport.watched_http import WatchedHttp
 
 
 @contextmanager

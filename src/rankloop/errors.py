@@ -110,6 +110,10 @@ class Unavailable(RankloopError):
     status, retry = 503, True
 
 
+class Busy(Unavailable):
+    """Other work held the ranker for longer than the caller would wait; nothing was executed."""
+
+
 class Quarantined(Unavailable):
     """The ranker is quarantined; nothing was changed."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from rankloop import schema
 from rankloop.schema import Payload
+from rankloop.schema.admission_settings import AdmissionSettings
 from rankloop.schema.api_key import ApiKey
 from rankloop.schema.connection_settings import ConnectionSettings
 from rankloop.schema.field_descriptions import describe_fields
@@ -30,6 +31,7 @@ PAYLOADS: tuple[tuple[str, str, type[Payload]], ...] = (
     ("Guardrail", "the field `guardrail` of a ranker's settings.", schema.Guardrail),
     ("Service settings", "`rankloop serve --config FILE`, and the variables below.", ServiceSettings),
     ("API key", "an entry of `keys` of the service settings.", ApiKey),
+    ("Admission", "the field `admission` of the service settings.", AdmissionSettings),
     ("Limits", "the field `limits` of the service settings.", ServiceLimits),
     ("Connections", "the field `connections` of the service settings.", ConnectionSettings),
     ("Snapshots", "the field `snapshots` of the service settings.", SnapshotSettings),
@@ -59,7 +61,12 @@ def _payload(title: str, where: str, kind: type[Payload]) -> Iterator[str]:
 def service_variables() -> dict[str, str]:
     """Return the environment variable of every service setting, with the setting's path."""
     found: dict[str, str] = {}
-    parts = {"limits": ServiceLimits, "connections": ConnectionSettings, "snapshots": SnapshotSettings}
+    parts = {
+        "admission": AdmissionSettings,
+        "limits": ServiceLimits,
+        "connections": ConnectionSettings,
+        "snapshots": SnapshotSettings,
+    }
     for name in ServiceSettings.__struct_fields__:
         for inner in parts[name].__struct_fields__ if name in parts else ("",):
             path = f"{name}.{inner}" if inner else name

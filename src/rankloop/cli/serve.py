@@ -82,7 +82,7 @@ def serve_until_interrupted(
     import scipy.special  # noqa: F401  (loaded at its first use, which would delay the first request)
     import uvicorn
 
-    from rankloop.service.watched_http import WatchedHttp
+    from rankloop.service.transport.watched_http import WatchedHttp
 
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     gc.collect()

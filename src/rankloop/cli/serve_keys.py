@@ -53,8 +53,8 @@ def run_key_command(args: argparse.Namespace) -> bool:
 
 def _create(args: argparse.Namespace) -> None:
     from rankloop.schema.api_key import ApiKey, iso_time
-    from rankloop.service.auth import make_key
-    from rankloop.service.key_edit import add_key
+    from rankloop.service.access.auth import make_key
+    from rankloop.service.access.key_edit import add_key
 
     name, _, roles = args.new_key.partition(":")
     chosen = [role.strip() for role in roles.split(",")]
@@ -76,7 +76,7 @@ def _create(args: argparse.Namespace) -> None:
 
 
 def _revoke(args: argparse.Namespace) -> None:
-    from rankloop.service.key_edit import revoke_key
+    from rankloop.service.access.key_edit import revoke_key
 
     if args.config is None:
         raise InvalidInput("--config", Words("missing"), "the settings file from which the key is removed")

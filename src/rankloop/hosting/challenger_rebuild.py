@@ -17,6 +17,7 @@ from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.memory.budget import MemoryBudget, Room
 from rankloop.serving.memory.state_size import state_size
 from rankloop.serving.replica import Replica
+from rankloop.serving.warm_up import warm_up
 
 PAUSE_SECONDS = 0.005
 """Pause of a rebuild after every few hundred entries, in which requests are served."""
@@ -86,6 +87,7 @@ class ChallengerRebuild:
     def _run(self) -> None:
         ranker = self._ranker
         try:
+            warm_up(self.config)  # before it may be promoted
             ranker.flush()
             active = Replica(ranker.config, self._skipped, self._recall, room=self._memory.active)
             self._comparison = compare(active, self._challenger, ranker.store.read(ranker.name), self._pause)

@@ -32,6 +32,7 @@ from rankloop.serving.item_table import prior_scores
 from rankloop.serving.log_shape import fits
 from rankloop.serving.memory.budget import MemoryBudget, Room
 from rankloop.serving.memory.state_size import Extent, state_size
+from rankloop.serving.warm_up import warm_up
 
 SETTINGS = RankerSettings.__struct_fields__
 log = logging.getLogger("rankloop.service")
@@ -202,6 +203,7 @@ class RankerRegistry:
         is_free = name not in self._log_names and (name not in self.store.rankers() or fits(logged, config.plain()))
         log_name = name if is_free else f"{name}#{secrets.token_hex(6)}"
         try:
+            warm_up(config)  # before the ranker's first request
             ranker = Ranker(
                 config, name=log_name, writer=self.writer, limits=self.limits, by=by, after=after, room=room
             )

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, field
 
 from rankloop.errors import InvalidInput
+from rankloop.schema.admission_settings import AdmissionSettings
 from rankloop.schema.api_key import ApiKey, check_key_names
 from rankloop.schema.base import Payload
 from rankloop.schema.connection_settings import ConnectionSettings
@@ -96,6 +97,9 @@ class ServiceSettings(Payload, kw_only=True, frozen=True):
         ),
     ] = None
     limits: Annotated[ServiceLimits, Meta(description="Limits of requests and of stored objects.")] = ServiceLimits()
+    admission: Annotated[AdmissionSettings, Meta(description="Which requests a busy service executes or refuses.")] = (
+        AdmissionSettings()
+    )
     connections: Annotated[ConnectionSettings, Meta(description="Limits and time-outs of connections.")] = (
         ConnectionSettings()
     )

@@ -20,11 +20,11 @@ from starlette.types import Lifespan
 from rankloop.errors import RankloopError
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service import dashboard, endpoints, methods, openapi, problems, routes
-from rankloop.service.connections import STATE_KEY, Connections
 from rankloop.service.cross_site import MARK, CrossSiteGuard
-from rankloop.service.descriptors import connection_limit, open_files
 from rankloop.service.problems import RequestRefused
 from rankloop.service.service import Service
+from rankloop.service.transport.connections import STATE_KEY, Connections
+from rankloop.service.transport.descriptors import connection_limit, open_files
 from rankloop.version import __version__
 
 log = logging.getLogger("rankloop.service")
@@ -42,10 +42,10 @@ def create_app(settings: ServiceSettings, key_file: Path | None = None) -> FastA
     service = Service.open(settings, key_file)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Connections]]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         connections = _connections(service)
         async with connections.swept():
-            yield {STATE_KEY: connections}
+            yield {STATE_KEY: connections, "service": service}  # for the HTTP protocol
         service.close()
 
     return application(service, lifespan)
@@ -83,7 +83,9 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
     app.router.routes.extend(dashboard.routes())
     _add_error_handlers(app)
     guard = CrossSiteGuard(service.settings)
-    app.add_middleware(endpoints.Requests, endpoints=visits, metrics=service.metrics, cross_site=guard)
+    app.add_middleware(
+        endpoints.Requests, endpoints=visits, metrics=service.metrics, cross_site=guard, lanes=service.lanes
+    )
     if service.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sized
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
@@ -16,9 +18,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rankloop.errors import InvalidInput, RankloopError, Words
+from rankloop.errors import Busy, InvalidInput, RankloopError, Words
+from rankloop.eventlog.writer import Commit
 from rankloop.schema import Decoder, FeedbackEvent, Payload, RankAnswer, RankRequest, Receipt
 from rankloop.service.cross_site import BROWSER_HEADERS, CrossSiteGuard
+from rankloop.service.lanes import Lanes
 from rankloop.service.metrics import Metrics
 from rankloop.service.problems import (
     UNCOMPUTABLE,
@@ -32,20 +36,39 @@ from rankloop.service.problems import (
 )
 from rankloop.service.service import Service
 from rankloop.serving import Ranker
+from rankloop.serving.costs import Cost
 
+LOOP_PATIENCE_SECONDS = 0.02
+"""Time for which the event loop waits for a ranker, which is rarely held for longer; then a thread waits instead."""
+MAX_COST_ON_LOOP = 2_000_000
+"""Lists for which more numbers are computed, which takes milliseconds, are decided in another thread."""
 MAX_IDS_ON_LOOP = 1000
 """Longer lists of ids are read in another thread, so that they do not hold up the event loop."""
+MAX_BYTES_ON_LOOP = 50_000
+"""Longer bodies are decoded in another thread; rank and feedback requests are simple enough for the loop."""
 VISIT_PREFIX = ["v1", "rankers"]
 CLIENT_GONE = 499
 """Status under which requests are counted whose client left before they could be answered."""
+UNLIMITED = ("healthz", "readyz")
+"""Requests that are admitted however busy the service is."""
 T = TypeVar("T")
 P = TypeVar("P", bound=Payload)
 log = logging.getLogger("rankloop.service")
 encode = msgspec.json.Encoder().encode
 _rank_decoder, _feedback_decoder = Decoder(RankRequest), Decoder(FeedbackEvent)
 
-Answers = Callable[[Service, str, bytes], Awaitable[Struct]]
-"""Answers the body of a request to the ranker of a name."""
+
+@dataclass(slots=True)
+class VisitCall:
+    """A request to a ranker, with its body read."""
+
+    ranker: str
+    body: bytes
+    headers: Mapping[bytes, bytes]
+    arrived: float  # monotonic time
+
+
+Answers = Callable[[Service, VisitCall], Awaitable[Struct]]
 
 
 class Endpoint:
@@ -60,10 +83,16 @@ class Endpoint:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         service = self._service
         try:
-            service.access.admit(headers, self._role, scope["path_params"]["name"])
+            key = service.access.admit(headers, self._role, scope["path_params"]["name"])
+            if key is not None:
+                service.admission.learn_key(headers[b"authorization"], key)
             refuse_parameters(scope["query_string"])
             body = await read_body(headers, receive, service.limits.body)
-            answer = encode(await self._answers(service, scope["path_params"]["name"], body))
+            state = scope.get("state")
+            arrived = (state and state.get("arrived")) or time.monotonic()
+            answer = encode(
+                await self._answers(service, VisitCall(scope["path_params"]["name"], body, headers, arrived))
+            )
         except RequestRefused as error:
             await response(error)(scope, receive, send)
             return
@@ -86,9 +115,15 @@ class Requests:
     """
 
     def __init__(
-        self, app: ASGIApp, endpoints: dict[str, Endpoint], metrics: Metrics, cross_site: CrossSiteGuard
+        self,
+        app: ASGIApp,
+        endpoints: dict[str, Endpoint],
+        metrics: Metrics,
+        cross_site: CrossSiteGuard,
+        lanes: Lanes,
     ) -> None:
-        self._app, self._endpoints, self._metrics, self._cross_site = app, endpoints, metrics, cross_site
+        self._app, self._endpoints, self._metrics = app, endpoints, metrics
+        self._cross_site, self._lanes = cross_site, lanes
         self._measured: dict[tuple[str, int], tuple[Histogram, Counter]] = {}  # looking up labels costs much more
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,11 +131,13 @@ class Requests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status, app, has_body = time.perf_counter(), 0, self._app, True
+        start, status, app, has_body, counted = time.perf_counter(), 0, self._app, True, None
         steps = scope["path"].split("/")
         if scope["method"] == "POST" and len(steps) == 5 and steps[4] in self._endpoints and steps[1:3] == VISIT_PREFIX:
             scope["path_params"] = {"name": steps[3]}
             app = scope["endpoint"] = self._endpoints[steps[4]]
+        elif steps[1] not in UNLIMITED:
+            counted = steps[3] if len(steps) > 3 and steps[1:3] == VISIT_PREFIX else ""
         names = [name for name, _ in scope["headers"]]
         is_plain = app is not self._app and names.count(b"host") == 1 and BROWSER_HEADERS.isdisjoint(names)
         if not is_plain or self._cross_site.checks_hosts:  # rank and feedback check the media type themselves
@@ -116,6 +153,13 @@ class Requests:
             await send(message if has_body or "body" not in message else {**message, "body": b""})
 
         try:
+            if counted is not None:
+                try:
+                    self._lanes.enter(counted)
+                except RequestRefused as error:
+                    counted = None
+                    await response(error)(scope, receive, note_status)
+                    return
             await app(scope, receive, note_status)
         except ClientDisconnect:
             status = status or CLIENT_GONE
@@ -125,6 +169,8 @@ class Requests:
                 raise
             await internal()(scope, receive, note_status)
         finally:
+            if counted is not None:
+                self._lanes.leave(counted)
             path = getattr(scope.get("route") or scope.get("endpoint"), "path", "other")
             measured = self._measured.get((path, status))
             if measured is None:
@@ -134,14 +180,24 @@ class Requests:
             measured[1].inc()
 
 
-async def rank(service: Service, name: str, body: bytes) -> RankAnswer:
+async def rank(service: Service, call: VisitCall) -> RankAnswer:
     """Decide a list; wait for its commit if the ranker is configured so."""
+    name = call.ranker
     ranker = service.rankers.ranker(name)
-    request = decode_payload(_rank_decoder, body)
+    request = decode_payload(_rank_decoder, call.body)
     # Draws for a propensity take long, and a decision id is looked up in the log.
-    slow = request.propensity > 0 or request.decision is not None
+    slow = request.propensity > 0 or request.decision is not None or name in service.lanes.busy
+    slow = slow or ranker.list_cost() > MAX_COST_ON_LOOP
     slow = slow or max(len(ids or ()) for ids in (request.candidates, request.exclude, request.order)) > MAX_IDS_ON_LOOP
-    ranking, commit = await run_sync(ranker.submit_rank, request) if slow else ranker.submit_rank(request)
+    if request.propensity > 0:
+        check_cost(service, call.headers, ranker.draws_cost(request))
+    try:
+        if slow:
+            raise Busy
+        ranking, commit = ranker.submit_rank(request, LOOP_PATIENCE_SECONDS)
+    except Busy:
+        work = partial(ranker.submit_rank, request)
+        ranking, commit = await service.lanes.run(name, service.admission.deadline(call.arrived, call.headers), work)
     if commit is not None:
         await commit
     if not ranking.repeated:
@@ -149,20 +205,35 @@ async def rank(service: Service, name: str, body: bytes) -> RankAnswer:
     return ranking.answer()
 
 
-async def feedback(service: Service, name: str, body: bytes) -> Receipt:
+async def feedback(service: Service, call: VisitCall) -> Receipt:
     """Submit feedback and wait until it is committed and applied."""
-    ranker = service.rankers.ranker(name)
-    receipt = await submit_feedback(ranker, decode_payload(_feedback_decoder, body))
-    service.metrics.feedback.labels(name, receipt.status).inc()
+    ranker, event = service.rankers.ranker(call.ranker), decode_payload(_feedback_decoder, call.body)
+    decision = ranker.recent_decision(event.decision)
+    try:
+        if decision is None:
+            raise Busy
+        commit = ranker.submit_feedback(event, decision, 0.0)
+    except Busy:  # the decision must be looked up in the log, or the ranker is busy: both may take long
+        deadline = service.admission.deadline(call.arrived, call.headers)
+        commit = await service.lanes.run(call.ranker, deadline, partial(_submit_feedback, ranker, event))
+    receipt = await commit
+    service.metrics.feedback.labels(call.ranker, receipt.status).inc()
     return receipt
 
 
-async def submit_feedback(ranker: Ranker, event: FeedbackEvent) -> Receipt:
-    """Submit feedback and wait until it is committed and applied."""
-    decision = ranker.recent_decision(event.decision)
-    if decision is None:  # it must be looked up in the log, which may take long
-        decision = await run_sync(ranker.find_decision, event.decision)
-    return await ranker.submit_feedback(event, decision)
+def _submit_feedback(ranker: Ranker, event: FeedbackEvent, patience: float) -> Commit[Receipt]:
+    return ranker.submit_feedback(event, ranker.find_decision(event.decision), patience)
+
+
+def check_cost(service: Service, headers: Mapping[bytes, bytes], cost: Cost) -> None:
+    """Refuse a request that costs more than the role of its key may cause."""
+    settings = service.settings.admission
+    if cost.total > settings.rank_cost:
+        try:
+            service.access.admit(headers, "admin")
+        except RequestRefused:
+            cost.require(settings.rank_cost, "for a key without the role admin")
+        cost.require(settings.admin_cost)
 
 
 # Bodies of requests and answers
@@ -213,6 +284,13 @@ def decode(decoder: Callable[[bytes], T], body: bytes) -> T:
         raise not_json("its text is not UTF-8") from None
     except RecursionError:
         raise RequestRefused(400, "the body is nested too deeply.") from None
+
+
+async def decode_anywhere(decoder: Callable[[bytes], T], body: bytes) -> T:
+    """Return the decoded body, or refuse the request; a long body does not hold up the event loop."""
+    if len(body) <= MAX_BYTES_ON_LOOP:
+        return decode(decoder, body)
+    return await run_sync(decode, decoder, body)
 
 
 def at_most(field: str, given: Sized | None, limit: int) -> None:

@@ -6,10 +6,18 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 
 from rankloop.hosting.registry import RankerRegistry
+from rankloop.service.admission import Admission
+from rankloop.service.refusals import DETAILS
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 LATENCY_BUCKETS_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
@@ -18,7 +26,7 @@ LATENCY_BUCKETS_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 class Metrics:
     """Counters and histograms of requests, and the current state of every ranker."""
 
-    def __init__(self, rankers: RankerRegistry) -> None:
+    def __init__(self, rankers: RankerRegistry, admission: Admission) -> None:
         self.registry = registry = CollectorRegistry()
         self.seconds = Histogram(
             "rankloop_request_seconds",
@@ -44,6 +52,7 @@ class Metrics:
             registry=registry,
         )
         registry.register(_RankerState(rankers))
+        registry.register(_AdmissionState(admission))
 
     def text(self) -> bytes:
         """Return all metrics in the text format."""
@@ -118,3 +127,31 @@ class _RankerState(Collector):
             memory.needed,
         )
         yield GaugeMetricFamily("rankloop_memory_limit_bytes", "Maximum of rankloop_memory_needed_bytes", memory.limit)
+
+
+class _AdmissionState(Collector):
+    """Reads what waits and what was refused when the metrics are scraped."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    def collect(self) -> Iterator[Metric]:
+        admission = self._admission
+        refused = CounterMetricFamily(
+            "rankloop_refused",
+            "Requests that were refused because the service was busy, and not executed, by reason",
+            labels=["reason"],
+        )
+        for reason in DETAILS:
+            refused.add_metric([reason], admission.refused[reason])
+        waited = SummaryMetricFamily(
+            "rankloop_queue_seconds", "Time that rank and feedback requests waited, of those that had to wait"
+        )
+        waited.add_metric([], int(admission.waits), admission.waited)
+        waiting = GaugeMetricFamily("rankloop_queue", "Rank and feedback requests that wait")
+        waiting.add_metric([], admission.waiting)
+        running = GaugeMetricFamily("rankloop_running", "Rank and feedback requests that are being executed")
+        running.add_metric([], admission.running)
+        overloaded = GaugeMetricFamily("rankloop_overloaded", "1 while the service is overloaded, 0 otherwise")
+        overloaded.add_metric([], float(admission.overloaded))
+        yield from (refused, waited, waiting, running, overloaded)

@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.hosting.registry_log import PUT, RESERVED
 from rankloop.service.problems import RETRY, RequestRefused
+from rankloop.service.warm_up import WarmUp
 
 READ_TIMEOUT_SECONDS = 2.0
-"""Time after which a read of the log counts as failed."""
+"""Time after which the warm-up or a read of the log counts as not done."""
 
 
 class ReadinessProbe:
     """Reads from the log and confirms the claim to it, one check at a time: a log that hangs blocks one thread."""
 
-    def __init__(self, rankers: RankerRegistry) -> None:
-        self._rankers = rankers
+    def __init__(self, rankers: RankerRegistry, warm_up: WarmUp) -> None:
+        self._rankers, self._warm_up = rankers, warm_up
+        self._thread = CapacityLimiter(1)  # of its own: all others may be waiting for a ranker
         self._read: asyncio.Task[object] | None = None
 
     async def check(self) -> None:
-        """Refuse with 503 if the log cannot be read or written, or if another process serves it."""
+        """Refuse with 503 if rankers are being warmed up, the log is not usable, or another process serves it."""
+        end = time.monotonic() + READ_TIMEOUT_SECONDS
         if self._rankers.writer.refusal is not None:
             raise self._rankers.writer.refusal
         if not self._rankers.writes:
             raise RequestRefused(503, "the log is not being written.", headers=RETRY)
+        await self._warm_up.wait(READ_TIMEOUT_SECONDS)
+        if not self._warm_up.done:
+            raise RequestRefused(503, "the service is starting: its rankers are being warmed up.", headers=RETRY)
         read, loop = self._read, asyncio.get_running_loop()
         if read is None or read.done() or read.get_loop() is not loop:
             read = self._read = loop.create_task(self._use_log())
             read.add_done_callback(_retrieve_exception)
         try:
-            await asyncio.wait_for(asyncio.shield(read), READ_TIMEOUT_SECONDS)
+            await asyncio.wait_for(asyncio.shield(read), end - time.monotonic())
         except TimeoutError:
             raise RequestRefused(503, "the log does not respond.", headers=RETRY) from None
         problem = self._rankers.store.problem
@@ -40,7 +48,8 @@ class ReadinessProbe:
             raise RequestRefused(503, f"the log cannot be written: {problem}.", headers=RETRY)
 
     async def _use_log(self) -> None:
-        await run_sync(self._rankers.store.find, RESERVED, PUT, "-", abandon_on_cancel=True)
+        find = self._rankers.store.find
+        await run_sync(find, RESERVED, PUT, "-", abandon_on_cancel=True, limiter=self._thread)
         await self._rankers.writer.barrier()
 
 

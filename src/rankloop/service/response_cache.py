@@ -50,6 +50,12 @@ class ResponseCache:
         self._clock = clock
         self._responses: dict[tuple[str, Hashable], CachedResponse] = {}
 
+    def find(self, hosted: HostedRanker, query: Hashable, age: float) -> CachedResponse | None:
+        """Return the response to a query about a ranker if the cache has a recent one."""
+        cached = self._responses.get((hosted.name, query))
+        recent = cached is not None and self._clock() < cached.expires(age) and cached.hosted is hosted
+        return cached if recent else None
+
     def answer(self, hosted: HostedRanker, query: Hashable, age: float, make: Callable[[], object]) -> CachedResponse:
         """Return the response to a query about a ranker, from the cache if it is recent enough.
 
@@ -60,8 +66,8 @@ class ResponseCache:
             make: returns the body of a new response.
         """
         start, key = self._clock(), (hosted.name, query)
-        cached = self._responses.get(key)
-        if cached is not None and start < cached.expires(age) and cached.hosted is hosted:
+        cached = self.find(hosted, query, age)
+        if cached is not None:
             return cached
         plain = endpoints.encode(make())
         compressed = gzip.compress(plain, 1, mtime=0)  # level 1: a tenth of the size for a fraction of the time

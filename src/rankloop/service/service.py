@@ -10,10 +10,13 @@ from rankloop.hosting.registry import RankerRegistry
 from rankloop.hosting.scheduler import Scheduler
 from rankloop.schema.api_key import ApiKey
 from rankloop.schema.service_settings import ServiceSettings
-from rankloop.service.audit import AuditLog, AuditRecord
-from rankloop.service.auth import AccessControl
-from rankloop.service.key_watch import KeyWatch, key_changes
+from rankloop.service.access.audit import AuditLog, AuditRecord
+from rankloop.service.access.auth import AccessControl
+from rankloop.service.access.key_watch import KeyWatch, key_changes
+from rankloop.service.admission import Admission
+from rankloop.service.lanes import Lanes
 from rankloop.service.metrics import Metrics
+from rankloop.service.warm_up import WarmUp
 
 
 class Service:
@@ -21,7 +24,10 @@ class Service:
 
     def __init__(self, settings: ServiceSettings, rankers: RankerRegistry) -> None:
         self.settings, self.limits, self.rankers = settings, settings.limits, rankers
-        self.access, self.metrics = AccessControl(settings), Metrics(rankers)
+        self.admission = Admission(settings.admission)
+        self.access, self.metrics = AccessControl(settings), Metrics(rankers, self.admission)
+        self.lanes = Lanes(settings.admission, self.admission)
+        self.warm_up = WarmUp(rankers)
         self.audit = AuditLog(settings.audit)
         self.key_watch: KeyWatch | None = None
         self.scheduler = Scheduler(rankers, settings.snapshots, self._count_closed_windows)
@@ -31,6 +37,7 @@ class Service:
         """Open the log, replay its rankers, start the scheduled work, and watch the file with the API keys."""
         AuditLog(settings.audit)  # refuses a file that cannot be written before the log is opened
         service = cls(settings, RankerRegistry.open(settings))
+        service.warm_up.start()
         service.scheduler.start()
         if key_file is not None:
             service.key_watch = KeyWatch(key_file, service.use_keys)
@@ -51,5 +58,6 @@ class Service:
         if self.key_watch is not None:
             self.key_watch.close()
         self.audit.close()
+        self.warm_up.close()
         self.scheduler.close()
         self.rankers.close()

@@ -9,17 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop import propensity
+from rankloop.arrays import Array
 from rankloop.eventlog.events import DecisionMade
 from rankloop.math import numerics
 from rankloop.propensity import Propensity
-from rankloop.ranking_policy import LearnerState
+from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import ItemTable
 from rankloop.serving.learners import Learners
 from rankloop.serving.rank_request import PolicyRequest
 from rankloop.serving.ranking import Ranking, exploration_shares
 from rankloop.serving.replica import Replica
-from rankloop.types import EMPTY, BoolArray, Decision, IntArray
+from rankloop.types import EMPTY, BoolArray, Decision, IntArray, Request
 from rankloop.version import __version__
 
 FIRST_BLOCK_COLUMNS = 256
@@ -44,10 +45,33 @@ class PolicyList(NamedTuple):
     propensity: Propensity | None  # where it has a closed form
 
 
+class Draws(NamedTuple):
+    """Copies of what a propensity is estimated from, so that the ranker may go on meanwhile."""
+
+    policy: RankingPolicy[LearnerState]
+    state: LearnerState
+    shown: Decision
+    rng: np.random.Generator
+    number: int
+
+    @classmethod
+    def of(cls, learners: Learners, state: LearnerState, shown: Decision, rng: np.random.Generator, n: int) -> Draws:
+        """Return n draws of a list that was just decided."""
+        live = shown.request
+        names = ("features", "context", "coverage", "allowed", "pinned", "slots")
+        arrays: dict[str, Array | None] = {name: _copy(getattr(live, name)) for name in names}
+        request = Request.trusted(live.learners, live.items, live.k, **arrays)
+        return cls(learners.policy, state.copy(), replace(shown, request=request), rng, n)
+
+    def estimate(self) -> Propensity:
+        """Decide again and count."""
+        return propensity.estimate(self.policy, self.state, self.shown, self.rng, self.number)
+
+
 def decide(
     replica: Replica, log: str, request: PolicyRequest, stamp: Stamp, rng: np.random.Generator, *, withheld: bool
-) -> tuple[DecisionMade, Ranking]:
-    """Decide a list and explain it.
+) -> tuple[DecisionMade, Ranking, Draws | None]:
+    """Decide a list and explain it; return the event, the list, and the draws of its propensity that are still to do.
 
     Args:
         replica: the ranker's state, which is only read.
@@ -63,6 +87,7 @@ def decide(
     shadow = config.mode == "shadow"
     state = learners.of(request.segment)
     made: PolicyList | None = None
+    draws: Draws | None = None
     if not control or shadow:
         made = policy_list(replica, state, request, rng, withheld=withheld)
     if made is None or control:
@@ -75,8 +100,8 @@ def decide(
         scores = None if shown.scores is None else shown.scores[0]
         shares = exploration_shares(shown.items[0], scores, reasons, request.pinned)
         if likely is None and request.draws:
-            draws = rng_of_decision(config.seed, stamp.number, PROPENSITY_STREAM)
-            likely = propensity.estimate(learners.policy, state, shown, draws, request.draws)
+            own = rng_of_decision(config.seed, stamp.number, PROPENSITY_STREAM)
+            draws = Draws.of(learners, state, shown, own, request.draws)
     x, context, allowed = shown.rows.x, request.request.context, request.request.allowed
     explained = [share for share in shares if share is not None]
     event = DecisionMade(
@@ -107,7 +132,7 @@ def decide(
         withheld=withheld and made is not None,
         asked=request.fingerprint,
     )
-    return event, Ranking(event, replica.items.ids, shares, request.ignored)
+    return event, Ranking(event, replica.items.ids, shares, request.ignored), draws
 
 
 def in_control_group(config: RankerConfig, log: str, visitor: str, *, tripped: bool) -> bool:
@@ -143,6 +168,10 @@ def policy_list(
     decision = policy.decide(state, wanted, rng)
     changed = not np.array_equal(decision.items, best.items)
     return PolicyList(decision, changed, _closed_form(learners, state, decision))
+
+
+def _copy(array: Array | None) -> Array | None:
+    return None if array is None else np.copy(array)
 
 
 def _closed_form(learners: Learners, state: LearnerState, decision: Decision) -> Propensity | None:

@@ -15,6 +15,7 @@ from rankloop.errors import Unsupported
 from rankloop.eventlog.events import DecisionMade
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Prior
+from rankloop.schema.item import SegmentPrior
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import ItemTable
 from rankloop.serving.memory.budget import MemoryBudget, Room, StateSize
@@ -278,9 +279,9 @@ class Learners:
             self._in_all_segments(self.policy.disbelieve, column, prior)
 
     def _in_all_segments(self, change: ChangePrior, column: int, prior: Prior) -> None:
+        """Change the learners of all segments, those with the same prior in one step."""
         request = self.request(self._config.slots, self._no_context())
-        for segment, state in self._all():
-            one = prior.in_segment(segment)
+        for one, state in self._all(prior):
             if self._is_outcome(one.score):
                 change(state, request, column, one.score, one.strength)
 
@@ -288,9 +289,16 @@ class Learners:
         """Return whether a score is a possible outcome: a policy that learns from clicks takes no amounts."""
         return not self._binary or 0.0 <= score <= 1.0
 
-    def _all(self) -> Iterator[tuple[str | None, LearnerState]]:
-        yield None, self.fresh
-        yield from ((segment, self.view(row)) for segment, row in self.segments.items())
+    def _all(self, prior: Prior) -> Iterator[tuple[SegmentPrior, LearnerState]]:
+        """Yield all learners, in batches to which the same part of a prior applies."""
+        yield prior.in_segment(None), self.fresh
+        if not prior.segments:
+            if self.segments:
+                yield prior.in_segment(None), self.state.view(slice(0, len(self.segments)))
+            return
+        for one, alike in groupby(self.segments, key=prior.in_segment):
+            rows = [self.segments[segment] for segment in alike]
+            yield one, self.state.view(slice(rows[0], rows[-1] + 1))
 
     def _no_context(self) -> FloatArray | None:
         return None if self._config.context is None else np.zeros((1, self._config.context))

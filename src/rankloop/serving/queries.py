@@ -14,7 +14,9 @@ from rankloop.analytics.overview import ItemSlotCounts, Overview
 from rankloop.errors import InvalidInput
 from rankloop.eventlog import Store
 from rankloop.eventlog.events import DecisionMade, decode, decode_as
-from rankloop.schema import Item, Quarantine
+from rankloop.schema import Item, Quarantine, RankRequest
+from rankloop.serving import costs
+from rankloop.serving.costs import Cost
 from rankloop.serving.item_table import check_prior
 from rankloop.serving.ranking import Ranking
 from rankloop.serving.replica import Replica
@@ -108,6 +110,20 @@ class RankerQueries(ABC):
         except InvalidInput:
             return False
         return True
+
+    def draws_cost(self, request: RankRequest) -> Cost:
+        """Return what the draws of a propensity cost; this takes no lock."""
+        return costs.of_draws(request.propensity, len(self._replica.items), self._row_size)
+
+    def priors_cost(self, items: Sequence[Item]) -> Cost:
+        """Return what the priors of items cost; this takes no lock."""
+        priors = sum(item.prior is not None for item in items) if self.takes_priors else 0
+        return costs.of_priors(priors, len(self._replica.learners.segments), self._row_size)
+
+    @property
+    def _row_size(self) -> int:
+        config = self._replica.config
+        return max(1, config.dim or 1) * max(1, config.context or 1)
 
     def counts(self) -> dict[str, int]:
         """Return the number of items, segments, decisions and open decisions, and the log position."""

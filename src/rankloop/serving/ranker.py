@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 import threading
 import time as clocks
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, cast
 
 import numpy as np
 
-from rankloop.errors import InvalidInput, RankloopError, UnknownDecision
+from rankloop.errors import Busy, InvalidInput, RankloopError, UnknownDecision
 from rankloop.eventlog import MemoryStore, SqliteStore, Store, Writer
 from rankloop.eventlog.events import (
     CannotReplay,
@@ -28,18 +28,18 @@ from rankloop.eventlog.writer import Commit
 from rankloop.schema import FeedbackEvent, Item, ItemFields, Quarantine, RankRequest, Receipt
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import idempotency, rank_request, snapshots
+from rankloop.serving.calls import FOR_EVER, CallableRanker
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.decide import DecisionRng, Stamp, decide
 from rankloop.serving.item_table import check_item, check_prior
 from rankloop.serving.log_shape import check_shape
-from rankloop.serving.maintenance import MaintainedRanker
 from rankloop.serving.memory.budget import Room
 from rankloop.serving.ranking import Ranking
 from rankloop.serving.window_ages import Clock
 from rankloop.types import EMPTY, FloatArray
 
 
-class Ranker(MaintainedRanker):
+class Ranker(CallableRanker):
     """One ranker: its items, learners, open decisions and log. Any thread may call it.
 
     Every change is committed to the log first and applied afterwards, in one order: the state is a function of the
@@ -90,6 +90,7 @@ class Ranker(MaintainedRanker):
         self._writer = Writer(self.store) if writer is None else writer
         self._challenger = None
         self.quarantine = None
+        self._drawing = 0  # lists that exploration changed and whose propensity is being estimated
         self._configuring = threading.Lock()
         with ExitStack() as on_error:
             if self._owns_writer:
@@ -147,66 +148,46 @@ class Ranker(MaintainedRanker):
 
     # Decisions
 
-    def rank(
-        self,
-        *,
-        k: int | None = None,
-        budget: int | None = None,
-        context: Sequence[float] | None = None,
-        candidates: Sequence[str] | None = None,
-        exclude: Sequence[str] = (),
-        pin: Mapping[int, str] | None = None,
-        segment: str = "",
-        propensity: int = 0,
-        order: Sequence[str] | None = None,
-        visitor: str | None = None,
-        strict: bool = False,
-        decision: str | None = None,
-    ) -> Ranking:
-        """Decide a list; `schema.RankRequest` describes the options."""
-        request = RankRequest(
-            k=k,
-            budget=budget,
-            context=context,
-            candidates=candidates,
-            exclude=exclude,
-            pin=pin,
-            segment=segment,
-            propensity=propensity,
-            order=order,
-            visitor=visitor,
-            strict=strict,
-            decision=decision,
-        )
-        ranking, commit = self.submit_rank(request)
-        if commit is not None:
-            commit.result()
-        self._close_if_too_many()
-        return ranking
-
-    def submit_rank(self, request: RankRequest) -> tuple[Ranking, Commit[Receipt | None] | None]:
+    def submit_rank(
+        self, request: RankRequest, patience: float = FOR_EVER
+    ) -> tuple[Ranking, Commit[Receipt | None] | None]:
         """Decide a list; return it with the commit to wait for before it may be shown, if there is one.
 
         Without a commit, the decision is in the log within milliseconds, and in any case before its feedback. If the
         process crashes in between, feedback for it is refused.
+
+        Args:
+            request: what to rank.
+            patience: seconds to wait while other work holds the ranker; then `Busy` is raised and nothing is logged.
         """
         id = request.decision
         if id is None:
-            return self._rank(request, None, None)
-        fingerprint = idempotency.fingerprint(request)
-        with self._idempotent.lock(id):
+            return self._rank(request, None, None, patience)
+        fingerprint, same_id = idempotency.fingerprint(request), self._idempotent.lock(id)
+        _acquire(same_id, patience)
+        try:
             event, commit = self._idempotent.awaited(id) or (self._logged_decision(id), None)
             if event is None:
-                return self._rank(request, id, fingerprint)
+                return self._rank(request, id, fingerprint, patience)
+        finally:
+            same_id.release()
         return idempotency.repeat(event, fingerprint, self._replica.items.ids), commit
 
+    def list_cost(self) -> int:
+        """Return about how many numbers are computed for one list; this takes no lock."""
+        replica = self._replica
+        config = replica.config
+        row = (config.dim or 1) * (config.context or 1)
+        return (replica.learners.items + row) * row
+
     def _rank(
-        self, request: RankRequest, id: str | None, fingerprint: str | None
+        self, request: RankRequest, id: str | None, fingerprint: str | None, patience: float
     ) -> tuple[Ranking, Commit[Receipt | None] | None]:
         now = self._clock()
         # Reading entropy from the operating system can block, so it is done before the lock is taken.
         id = _new_id(now) if id is None else id
-        with self._lock:
+        _acquire(self._lock, patience)
+        try:
             self._require_serving()
             replica = self._replica
             config = replica.config
@@ -219,63 +200,81 @@ class Ranker(MaintainedRanker):
             number = max(self._number, replica.decided) + 1
             withheld = config.explore_daily is not None and self._explored_today(now) >= config.explore_daily
             stamp, rng = Stamp(id, number, now), self._rng(config.seed, number)
-            event, ranking = decide(replica, self.name, wanted, stamp, rng, withheld=withheld)
-            self._number, self._decided_at[id] = number, self._monotonic()
-            if config.commit == "all":
-                commit = self._submit(event)
-                if is_new:
-                    self._new_segments.add(request.segment)
-                    commit.add_done_callback(lambda _: self._new_segments.discard(request.segment))
-                if fingerprint is not None:
-                    self._idempotent.track(event, commit)
-                return ranking, commit
-            self._uncommitted[id] = event
-            try:
-                self._writer.post(self.name, event.entry(), event, self._apply)
-            except BaseException:
-                del self._uncommitted[id]
-                raise
-            return ranking, None
+            event, ranking, draws = decide(replica, self.name, wanted, stamp, rng, withheld=withheld)
+            self._number = number
+            if draws is None:
+                return ranking, self._submit_decision(event, is_new=is_new)
+            self._drawing += event.explored
+            if is_new:
+                self._new_segments.add(request.segment)
+        finally:
+            self._lock.release()
+        try:
+            event.propensity = draws.estimate()  # this takes long, so nobody waits for it
+        except BaseException:
+            with self._lock:
+                self._end_drawing(event)
+            raise
+        with self._lock:
+            self._end_drawing(event)
+            return ranking, self._submit_decision(event, is_new=is_new)
+
+    def _end_drawing(self, event: DecisionMade) -> None:
+        self._drawing -= event.explored
+        self._new_segments.discard(event.segment)
+
+    def _submit_decision(self, event: DecisionMade, *, is_new: bool) -> Commit[Receipt | None] | None:
+        """Commit a decision, or answer it before its commit if the ranker is configured so.
+
+        Args:
+            event: the decision.
+            is_new: whether its segment has no learner yet.
+        """
+        self._require_serving()
+        self._decided_at[event.id] = self._monotonic()
+        if self._replica.config.commit == "all":
+            commit = self._submit(event)
+            if is_new:
+                self._new_segments.add(event.segment)
+                commit.add_done_callback(lambda _: self._new_segments.discard(event.segment))
+            if event.asked is not None:
+                self._idempotent.track(event, commit)
+            return commit
+        self._uncommitted[event.id] = event
+        try:
+            self._writer.post(self.name, event.entry(), event, self._apply)
+        except BaseException:
+            del self._uncommitted[event.id]
+            raise
+        return None
 
     def _explored_today(self, now: float) -> int:
         """Return the number of today's lists that exploration changed, uncommitted ones included."""
-        return self._replica.counters.explored_on(now) + sum(one.explored for one in self._uncommitted.values())
+        uncommitted = sum(one.explored for one in self._uncommitted.values())
+        return self._replica.counters.explored_on(now) + uncommitted + self._drawing
 
     # Feedback
 
-    def feedback(
-        self,
-        decision: str,
-        *,
-        clicked: Sequence[int] | None = None,
-        items: Sequence[str] | None = None,
-        values: Sequence[float] | None = None,
-        item_values: Mapping[str, float] | None = None,
-        event: str | None = None,
-        final: bool = False,
-        regret: float | None = None,
-    ) -> Receipt:
-        """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
-        given = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
-        return self.submit_feedback(given, self.find_decision(decision)).result()
-
-    def submit_feedback(self, given: FeedbackEvent, decision: DecisionMade) -> Commit[Receipt]:
+    def submit_feedback(
+        self, given: FeedbackEvent, decision: DecisionMade, patience: float = FOR_EVER
+    ) -> Commit[Receipt]:
         """Submit feedback; the commit has its receipt once it is in the log and applied.
 
         Args:
             given: the feedback event.
             decision: its decision, from `recent_decision` or `find_decision`.
+            patience: seconds to wait while other work holds the ranker, if need be; then `Busy` is raised.
         """
         ids = self._replica.items.ids
         listed = [None if column == EMPTY else ids[column] for column in decision.items.tolist()]
         outcome = np.array(given.by_slot(listed), dtype=np.float64)
-        self._check(decision, outcome)
+        self._check(decision, outcome, patience)
         now, name = self._clock(), given.event or ""
         event = FeedbackReceived(now, name, decision.id, outcome, given.final, given.regret, decision)
         commit = self._submit(event, lambda: self._duplicate_of(event.event, decision.id))
         return cast("Commit[Receipt]", commit)  # applying feedback always gives a receipt
 
-    def _check(self, decision: DecisionMade, outcome: FloatArray) -> None:
+    def _check(self, decision: DecisionMade, outcome: FloatArray, patience: float) -> None:
         """Refuse, before anything is committed, an outcome that the policy which decided could not learn from.
 
         Other policies convert outcomes. If the policy that decided is gone, nothing is refused.
@@ -288,8 +287,11 @@ class Ranker(MaintainedRanker):
         try:
             decider.learners.check(decision, outcome)
         except RankloopError:
-            with self._lock:  # items may have been added meanwhile; a second refusal is final
+            _acquire(self._lock, patience)  # items may have been added meanwhile; a second refusal is final
+            try:
                 decider.learners.check(decision, outcome)
+            finally:
+                self._lock.release()
 
     def _duplicate_of(self, event: str, decision: str) -> Receipt:
         """Return the receipt of an event that was committed before."""
@@ -385,6 +387,11 @@ class Ranker(MaintainedRanker):
         if self._owns_writer:
             self._writer.close()
             self.store.close()
+
+
+def _acquire(lock: threading.Lock | threading.RLock, patience: float) -> None:
+    if not lock.acquire(timeout=patience):
+        raise Busy("the ranker is busy with other work; try again later.")
 
 
 def _new_id(now: float) -> str:

@@ -62,6 +62,10 @@ class VerifiedLists:
             self.differences.append(description)
 
 
+MAX_FOLLOWERS = 8
+"""Replicas of one configuration that follow the log at a time."""
+
+
 class _Follower:
     """A replica that follows a log up to the requested position."""
 
@@ -95,7 +99,7 @@ def decide_again(store: Store, log: str, configure: Configure = LoggedConfig.of)
     """
     configs = _configurations(store, log)
     skipped = [(int(entry.key), entry.position) for entry in store.of_kind(log, EventSkipped.kind)]
-    followers: dict[str, _Follower] = {}
+    followers: dict[str, list[_Follower]] = {}
     result = VerifiedLists()
     for position, decision in _decisions(store, log):
         if decision.group == "control" and decision.proposed is None:
@@ -110,9 +114,14 @@ def decide_again(store: Store, log: str, configure: Configure = LoggedConfig.of)
             result.outdated += 1
             continue
         learning = json.dumps(learning_of(settings), sort_keys=True)
-        follower = followers.get(learning)
-        if follower is None or follower.replica.position > decision.position:
-            follower = followers[learning] = _Follower(store, log, configure(settings))
+        # Lists whose propensity was estimated are logged later than lists that were decided after them.
+        started = followers.setdefault(learning, [])
+        behind = [one for one in started if one.replica.position <= decision.position]
+        if behind:
+            follower = max(behind, key=lambda one: one.replica.position)
+        else:
+            follower = _Follower(store, log, configure(settings))
+            started[MAX_FOLLOWERS - 1 :] = [follower]
         _compare(follower.to(decision.position), decision, log, result)
     return result
 

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from rankloop.errors import RankloopError
-from rankloop.service.audit import AuditRecord
+from rankloop.service.access.audit import AuditRecord
 from rankloop.service.problems import UNCOMPUTABLE, RequestRefused
 from rankloop.service.service import Service
 

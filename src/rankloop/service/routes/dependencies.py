@@ -10,7 +10,7 @@ from fastapi import Depends, Query, Request
 from fastapi.params import Depends as Dependency
 
 from rankloop.service import endpoints
-from rankloop.service.auth import AccessControl
+from rankloop.service.access.auth import AccessControl
 from rankloop.service.service import Service
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ def decoded_body(decoder: Callable[[bytes], T], service: Service) -> T:
     async def read(request: Request) -> T:
         body = await endpoints.read_body(dict(request.scope["headers"]), request.receive, service.limits.body)
         request.state.body = body  # for the audit log
-        return endpoints.decode(decoder, body)
+        return await endpoints.decode_anywhere(decoder, body)
 
     parameter: T = Depends(read)
     return parameter

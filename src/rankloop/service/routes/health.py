@@ -17,7 +17,7 @@ from rankloop.service.service import Service
 def router(service: Service) -> APIRouter:
     """Return the routes for probes and monitoring."""
     router, admits_everyone = APIRouter(tags=["health"]), requires(service.access, None)
-    readiness = ReadinessProbe(service.rankers)
+    readiness = ReadinessProbe(service.rankers, service.warm_up)
 
     @router.get(
         "/healthz",
@@ -34,7 +34,7 @@ def router(service: Service) -> APIRouter:
         **describe_route(422, 503, answer=answers.ReadinessAnswer, authenticated=False),
     )
     async def ready(request: Request) -> Response:
-        """Confirm that the log can be read and written, and list the quarantined rankers.
+        """Confirm that the rankers are warmed up and that the log can be read and written; list quarantined rankers.
 
         Their names and reasons are shown to keys with the role read only.
         """

@@ -36,6 +36,7 @@ def router(service: Service) -> APIRouter:
     def put_items(name: str, body: ItemsBody = items_body) -> Response:
         """Add or change items, all of them or none."""
         endpoints.at_most("items", body.items, service.limits.list)
+        rankers.ranker(name).priors_cost(body.items).require(service.settings.admission.admin_cost)
         rankers.put_items(name, body.items)
         return Response(status_code=204)
 

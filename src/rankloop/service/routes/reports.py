@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
@@ -79,8 +80,11 @@ def router(service: Service) -> APIRouter:
         def make() -> answers.OverviewAnswer:
             return answers.OverviewAnswer(name, hosted.ranker.overview(hours, points))
 
-        # On the event loop, not in a worker thread: it is rarely computed, and holds the ranker's lock meanwhile.
-        return cache.answer(hosted, ("overview", hours, points), OVERVIEW_MAX_AGE_SECONDS, make).to(request)
+        query = ("overview", hours, points)
+        cached = cache.find(hosted, query, OVERVIEW_MAX_AGE_SECONDS)
+        if cached is None:  # it is rarely computed, and may wait for the ranker
+            cached = await run_sync(cache.answer, hosted, query, OVERVIEW_MAX_AGE_SECONDS, make)
+        return cached.to(request)
 
     @router.get(
         "/v1/rankers/{name}/segments", dependencies=[reads], **describe_route(404, answer=answers.SegmentsAnswer)

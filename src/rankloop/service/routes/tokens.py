@@ -9,7 +9,7 @@ from rankloop.errors import InvalidInput
 from rankloop.schema import Decoder
 from rankloop.schema.request_bodies import TokenAnswer, TokenRequest
 from rankloop.service import endpoints
-from rankloop.service.auth import ISSUES_TOKENS
+from rankloop.service.access.auth import ISSUES_TOKENS
 from rankloop.service.openapi import describe_route
 from rankloop.service.routes.audited import AuditedRoute
 from rankloop.service.routes.dependencies import decoded_body, requires

@@ -12,8 +12,8 @@ from typing import NamedTuple, get_args
 
 from rankloop.schema.api_key import ApiKey, Role
 from rankloop.schema.service_settings import ServiceSettings, is_loopback
+from rankloop.service.access.tokens import TOKEN_PREFIX, TOKEN_ROLES, SignedTokens
 from rankloop.service.problems import RETRY, RequestRefused
-from rankloop.service.tokens import TOKEN_PREFIX, TOKEN_ROLES, SignedTokens
 
 MAX_CACHED_KEYS = 1000
 """Number of keys whose hash is not computed again."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from rankloop.service.transport.admitting_http import AdmittingHttp
 
 MAX_BUFFER_BYTES = 65_536
 """A longer response is sent in parts, so that flow control reaches its producer."""
 
 
-class BufferedHttp(HttpToolsProtocol):
+class BufferedHttp(AdmittingHttp):
     """uvicorn's HTTP protocol with one system call for a response instead of two."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -10,9 +10,9 @@ from uvicorn.server import ServerState
 
 from rankloop.schema.connection_settings import ConnectionSettings
 from rankloop.service import problems
-from rankloop.service.answer_transport import BufferedHttp
-from rankloop.service.connections import STATE_KEY, Connections, OpenConnection, Phase, network
 from rankloop.service.problems import RequestRefused
+from rankloop.service.transport.answer_transport import BufferedHttp
+from rankloop.service.transport.connections import STATE_KEY, Connections, OpenConnection, Phase, network
 
 MAX_HEAD_BYTES = 65_536
 """Size of a request's headers at which the connection is closed."""
@@ -49,14 +49,14 @@ class WatchedHttp(BufferedHttp):
         watch = cast("Connections | None", app_state.get(STATE_KEY))
         # Without the application's lifespan there are no limits: each connection is the only one of its own collection.
         self._watch = Connections(ConnectionSettings(), 1, _count_nothing) if watch is None else watch
-        self._in_head = self._in_body = self._refused = False
+        self._in_head = self._in_body = self._is_surplus = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection, or close it if there are too many."""
         super().connection_made(transport)
         self._one = OpenConnection(self, network(self.client[0]) if self.client else "")
         if not self._watch.admit(self._one):
-            self._refused = True
+            self._is_surplus = True
             self._send_last(TOO_MANY)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -66,7 +66,7 @@ class WatchedHttp(BufferedHttp):
 
     def data_received(self, data: bytes) -> None:
         """Parse what was received."""
-        if self._refused:
+        if self._is_surplus:
             return
         self._one.size += len(data)
         super().data_received(data)
@@ -98,6 +98,11 @@ class WatchedHttp(BufferedHttp):
 
     # Answers
 
+    def _answer_refused(self, reason: str) -> None:
+        super()._answer_refused(reason)
+        self._unset_keepalive_if_required()
+        self.settle()
+
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()
@@ -122,7 +127,7 @@ class WatchedHttp(BufferedHttp):
         size = 0
         if flow.write_paused or self.transport.is_closing():
             phase, size = Phase.ANSWER, self._unsent
-        elif self.pipeline:
+        elif self.pipeline or self.is_refusing:
             phase = Phase.WORK
         elif cycle is not None and not cycle.response_complete:
             phase = Phase.BODY if cycle.more_body else Phase.WORK

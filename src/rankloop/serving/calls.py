@@ -1,0 +1,84 @@
+"""The part of a ranker that takes calls of the same process: they wait for their commits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+from rankloop.eventlog.events import DecisionMade
+from rankloop.eventlog.writer import Commit
+from rankloop.schema import FeedbackEvent, RankRequest, Receipt
+from rankloop.serving.maintenance import MaintainedRanker
+from rankloop.serving.ranking import Ranking
+
+FOR_EVER = -1.0
+"""Patience without a limit."""
+
+
+class CallableRanker(MaintainedRanker):
+    """A ranker whose methods take the fields of a request as arguments."""
+
+    @abstractmethod
+    def submit_rank(
+        self, request: RankRequest, patience: float = FOR_EVER
+    ) -> tuple[Ranking, Commit[Receipt | None] | None]:
+        """Decide a list; return it with the commit to wait for before it may be shown, if there is one."""
+
+    @abstractmethod
+    def submit_feedback(
+        self, given: FeedbackEvent, decision: DecisionMade, patience: float = FOR_EVER
+    ) -> Commit[Receipt]:
+        """Submit feedback; the commit has its receipt once it is in the log and applied."""
+
+    def rank(
+        self,
+        *,
+        k: int | None = None,
+        budget: int | None = None,
+        context: Sequence[float] | None = None,
+        candidates: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        pin: Mapping[int, str] | None = None,
+        segment: str = "",
+        propensity: int = 0,
+        order: Sequence[str] | None = None,
+        visitor: str | None = None,
+        strict: bool = False,
+        decision: str | None = None,
+    ) -> Ranking:
+        """Decide a list; `schema.RankRequest` describes the options."""
+        request = RankRequest(
+            k=k,
+            budget=budget,
+            context=context,
+            candidates=candidates,
+            exclude=exclude,
+            pin=pin,
+            segment=segment,
+            propensity=propensity,
+            order=order,
+            visitor=visitor,
+            strict=strict,
+            decision=decision,
+        )
+        ranking, commit = self.submit_rank(request)
+        if commit is not None:
+            commit.result()
+        self._close_if_too_many()
+        return ranking
+
+    def feedback(
+        self,
+        decision: str,
+        *,
+        clicked: Sequence[int] | None = None,
+        items: Sequence[str] | None = None,
+        values: Sequence[float] | None = None,
+        item_values: Mapping[str, float] | None = None,
+        event: str | None = None,
+        final: bool = False,
+        regret: float | None = None,
+    ) -> Receipt:
+        """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
+        given = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
+        return self.submit_feedback(given, self.find_decision(decision)).result()
