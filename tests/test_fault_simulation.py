@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from fault_simulation.model_log import ModelLog, ModelStore
 from fault_simulation.schedule import draw
 from fault_simulation.simulation import Violation, play
 from rankloop.eventlog import MemoryStore, StoreUnavailable
-from rankloop.serving import snapshots
+from rankloop.serving import snapshots, window_ages
+from rankloop.serving.feedback_windows import FeedbackWindows
 from rankloop.serving.snapshot_frame import framed
 
 SCHEDULES = int(os.environ.get("RANKLOOP_SCHEDULES", "500"))
@@ -143,6 +145,34 @@ def snapshots_ahead_of_their_state(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(snapshots, "framed", lambda position, payload: framed(position + 1, payload))
 
 
+def windows_by_the_wall_clock(patch: pytest.MonkeyPatch) -> None:
+    """The age of a decision follows the wall clock, which jumps."""
+    start = FeedbackWindows._start_windows
+    patch.setattr(
+        FeedbackWindows, "_start_windows", lambda self, clock, monotonic, limits: start(self, clock, clock, limits)
+    )
+
+
+def windows_behind_a_stamp_ahead(patch: pytest.MonkeyPatch) -> None:
+    """A decision that was stamped with a time ahead blocks the windows of all that follow it in the log."""
+
+    def due(self: FeedbackWindows) -> list[str]:
+        now, opened = self._clock(), self._replica.open_decisions
+        return [id for id, _ in takewhile(lambda pair: pair[1].time + opened.window <= now, opened.items())]
+
+    patch.setattr(FeedbackWindows, "_due", due)
+
+
+def stamps_believed_after_a_start(patch: pytest.MonkeyPatch) -> None:
+    """Stamps ahead of the present keep windows open after a start."""
+    patch.setattr(window_ages, "believable", lambda times, now: times)
+
+
+def unbounded_open_decisions(patch: pytest.MonkeyPatch) -> None:
+    """Decisions stay open, however many they are."""
+    patch.setattr(FeedbackWindows, "_close_excess", lambda self: 0)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     unconditional_appends,
     entries_deleted_after_others_read_them,
@@ -152,6 +182,10 @@ MUTATIONS: tuple[Mutation, ...] = (
     applied_before_the_commit,
     duplicates_stored,
     snapshots_ahead_of_their_state,
+    windows_by_the_wall_clock,
+    windows_behind_a_stamp_ahead,
+    stamps_believed_after_a_start,
+    unbounded_open_decisions,
 )
 
 

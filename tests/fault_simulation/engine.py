@@ -12,7 +12,7 @@ from rankloop.serving import Ranker, RankerConfig
 
 T = TypeVar("T")
 NAME = "ranker"
-OPEN_LIMIT = 8
+OPEN_LIMIT = 4
 MAX_STEPS = 100
 """Steps within which a writer writes or refuses what is queued."""
 

@@ -14,16 +14,16 @@ WEIGHTS = {
     "repeat feedback": 1.0,
     "write": 5.0,
     "pass time": 3.0,
-    "tick": 2.0,
+    "tick": 4.0,
     "put items": 1.0,
     "snapshot": 1.0,
-    "start": 2.0,
+    "start": 3.0,
     "close": 0.3,
-    "crash": 0.6,
+    "crash": 1.0,
     "fail next append": 1.0,
     "disconnect": 0.8,
     "tear snapshot": 0.3,
-    "jump wall clock": 0.6,
+    "jump wall clock": 1.5,
 }
 """What may happen, and how often."""
 TWO_WRITERS = WEIGHTS | {"start": 6.0, "fail next append": 4.0, "disconnect": 2.0, "write": 8.0, "pass time": 1.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from fault_simulation.engine import NAME, Clocks, Engine
+from fault_simulation.engine import NAME, OPEN_LIMIT, Clocks, Engine
 from fault_simulation.model_log import Crashed, ModelLog
 from fault_simulation.schedule import WINDOW_SECONDS, Schedule, Step
 from rankloop.errors import UnknownDecision
@@ -99,7 +99,7 @@ class Simulation:
         elif step.what == "jump wall clock":
             self.clocks.wall += JUMP_SECONDS * (1.0 if step.how < 0.5 else -1.0)
         elif step.what == "pass time":
-            self.clocks.advance(WINDOW_SECONDS * step.how)
+            self.clocks.advance(1.5 * WINDOW_SECONDS * step.how)
         elif running:
             at = running[int(step.which * len(running))]
             self.trace.append(f"{step.what} at engine {at}")
@@ -201,7 +201,11 @@ class Simulation:
         self._engine(at).writer.flush()
 
     def _tick(self, at: int, step: Step) -> None:
-        self._engine(at).ranker.tick()
+        self._write_all(at)
+        engine = self._engine(at)
+        before = set(engine.ranker._replica.open_decisions)
+        engine.ranker.tick()
+        self._check_windows(engine, before)
 
     def _put_items(self, at: int, step: Step) -> None:
         id = f"item-{int(6 * step.how)}"
@@ -245,6 +249,24 @@ class Simulation:
         replayed.follow(entries)
         if packed(take(replayed)).body != packed(take(ranker._replica)).body:
             raise Violation(f"the state of engine {at} at position {ranker.position} is not that of a replay")
+
+    def _check_windows(self, engine: Engine, before: set[str]) -> None:
+        """A tick closes a window if its time has passed, or if too many are open, and no other window.
+
+        The time is that of the monotonic clock. Of windows that were open when the process started, it is only known
+        that their time has passed when the process has run for so long.
+        """
+        now, after = self.clocks.monotonic, set(engine.ranker._replica.open_decisions)
+        if len(after) > OPEN_LIMIT:
+            raise Violation(f"{len(after)} decisions are open, and the limit is {OPEN_LIMIT}")
+        for id in before:
+            listed = self.lists[id]
+            is_own = listed.engine is engine
+            since = listed.opened if is_own else engine.started
+            if id in after and now - since >= WINDOW_SECONDS:
+                raise Violation(f"the window of {id} is open after {now - since} seconds")
+            if id not in after and is_own and now - since < WINDOW_SECONDS and len(before) <= OPEN_LIMIT:
+                raise Violation(f"the window of {id} was closed after {now - since} seconds")
 
     def _check_log(self) -> None:
         """The log has what was acknowledged, once, and nothing that was refused; every list follows from its state."""
