@@ -33,7 +33,7 @@ faults: $(READY)  ## Stop the database, fill the disk and tear the log, 20 times
 fuzz: $(READY)  ## Send requests generated from the OpenAPI document (up to ten minutes)
 	RANKLOOP_FUZZ=600 $(LONG) tests/test_service_fuzz.py
 
-soak: $(READY)  ## Run visitors at half of the service's capacity, then replay the log (half an hour)
+soak: $(READY)  ## Run visitors at half of the service's capacity, then slow clients and overload; replay the log (half an hour)
 	$(BIN)/python -m bench.soak
 
 check: lint test  ## Run everything that CI checks, except the build of the site

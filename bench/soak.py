@@ -1,6 +1,7 @@
 """Run visitors for a long time at half of the capacity of the service. `python -m bench.soak [MINUTES]`.
 
 Memory must stay constant, no request may fail, and at the end a replay of the whole log must equal the live state.
+Before the end, the service is attacked by slow clients (`bench.slowloris`) and overloaded (`bench.overload`).
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from bench.load import HOST, cpu, memory
+from bench.overload import overload_stage
+from bench.slowloris import slowloris_stage
 from rankloop.cli.log_verify import report_lines
 from rankloop.client import Client, Unavailable
 from rankloop.eventlog import SqliteStore
-from rankloop.serving import RankerConfig
-from rankloop.serving.verification import compare_snapshot, decide_again
+from rankloop.serving.config import LoggedConfig
+from rankloop.serving.verification import compare_snapshot, decide_again, last_settings
 
 LATE_SHARE, LOST_SHARE, PROCESSES = 0.05, 0.02, 2
 MEMORY_SAMPLE_SECONDS = 10.0
+SLOWLORIS_SECONDS, OVERLOAD_SECONDS = 60.0, 20.0
+TARGET = {"policy": "gts", "slots": 10}
+"""The ranker of the attacks."""
 
 
 def visitors_command(url: str, name: str, *options: str) -> list[str]:
@@ -56,13 +62,15 @@ def soak(minutes: float, folder: Path) -> None:
                 client.put_ranker("soak", config)
             print(f"capacity: {max_rate:.0f} visits/s; half of it for {minutes:g} minutes", flush=True)
             _run(url, max_rate / 2, minutes, server.pid)
+            _attack(url, port, server.pid)
         finally:
             server.send_signal(signal.SIGINT)
             server.wait()
     store = SqliteStore(log)
     logs = {json.loads(entry.body)["log"] for entry in store.read("") if entry.kind == "ranker-put"}
     for name in sorted(logs):
-        finding = compare_snapshot(store, name, RankerConfig.of(config))
+        settings = last_settings(store, name) or config
+        finding = compare_snapshot(store, name, LoggedConfig.of(settings))
         print("\n".join(report_lines(name, finding, decide_again(store, name))))
     store.close()
 
@@ -87,6 +95,16 @@ def _run(url: str, rate: float, minutes: float, pid: int) -> None:
         f"settled {overview['groups']['treatment']['settled']:,} of {overview['decisions']:,} lists, pending "
         f"{overview['open_decisions']}, late {overview['late']}, windows closed {overview['closed']:,}"
     )
+
+
+def _attack(url: str, port: int, pid: int) -> None:
+    """Hold connections open, then send three times as many requests as the service can answer."""
+    with Client(url) as client:
+        client.put_ranker("bench", TARGET)
+        client.put_items("bench", [{"id": f"item-{i}"} for i in range(100)])
+    print(f"slow clients: {slowloris_stage((HOST, port), SLOWLORIS_SECONDS)}", flush=True)
+    print(overload_stage((HOST, port), OVERLOAD_SECONDS), flush=True)
+    print(f"memory after both: {memory(pid):.0f} MB", flush=True)
 
 
 def _print(summaries: list[dict[str, Any]], memory_mb: list[float], share: float) -> None:

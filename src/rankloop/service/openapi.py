@@ -151,6 +151,7 @@ def document(app: FastAPI) -> dict[str, object]:
     _, components = msgspec.json.schema_components((*BODIES, *ANSWERS), ref_template=SCHEMA_PREFIX + "{name}")
     settings = components["RankerSettings"]
     settings["properties"]["policy"]["enum"] = [entry.id for entry in catalogue.entries()]
+    settings["properties"]["guardrail"]["anyOf"].append({"type": "boolean"})  # true: the defaults, false: none
     components[answers.RankerChanges.__name__] = _partial_settings(settings, settings["properties"])
     openapi.setdefault("components", {})["schemas"] = components
     openapi["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
