@@ -24,9 +24,8 @@ PARTS = 10
 """The schedules are played in parts, so that several processes can share them."""
 MAX_SCHEDULES = 1000
 """A fault must be found within so many schedules."""
-KEPT = (82, 367, 2258)
-"""Seeds that once broke a promise: feedback to a process that did not know the list's items; an entry that was deleted
-after another process had read it; an append in doubt whose process lost the claim."""
+KEPT = (191, 245)
+"""Seeds that must not be lost: those that find the rarest of the faults below, and any that breaks a promise."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +41,7 @@ def test_no_schedule_breaks_a_promise(part: int) -> None:
 
 
 @pytest.mark.parametrize("seed", KEPT)
-def test_schedules_that_once_broke_a_promise(seed: int) -> None:
+def test_kept_schedules_break_no_promise(seed: int) -> None:
     play(draw(seed))
 
 
