@@ -40,11 +40,12 @@ def ranker_of(store: Store, **settings: Any) -> Ranker:
 def test_an_append_is_stored_only_where_the_log_ends(opened: Opened) -> None:  # noqa: F811
     one, two = opened(), opened()
     assert one.append([("r", entry("a")), ("s", entry("b"))], 0) == [1, 2]
-    for wrong in (0, 1, 3):
+    for wrong in (0, 1):
         with pytest.raises(LogMoved, match=f"ends at position 2.* up to {wrong}"):
             two.append([("r", entry("c"))], wrong)
         with pytest.raises(LogMoved):
             two.append([("r", entry("a"))], wrong)  # also if nothing would be stored
+    for wrong in (0, 1, 3):
         with pytest.raises(LogMoved):
             two.append([], wrong)
     assert two.append([], 2) == []

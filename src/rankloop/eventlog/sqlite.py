@@ -149,13 +149,11 @@ class SqliteStore:
             if not batch:
                 self._confirm(after)
                 return []
-            statement, values = _insert(len(batch)), [*values, after, after]
-            try:
-                done = self._writer.execute(statement, values)
-            except sqlite3.Error as error:
-                done = self._retried(error, statement, values)
-            if after is not None and done.rowcount == 0:  # all entries are duplicates, or the log has moved
-                self._require_end(after)
+            done = None if after is None else self._insert_all(batch, after, values)
+            if done is None:
+                done = self._write(_insert_new(len(batch)), [*values, after, after])
+                if after is not None and done.rowcount == 0:  # all entries are duplicates, or the log has moved
+                    self._require_end(after)
             self._wal_bytes += PAGE_BYTES * (CHANGED_PAGES + len(batch)) + sum([len(entry.body) for _, entry in batch])
             if self._wal_bytes >= self._look_at:
                 self._bound_wal()
@@ -163,6 +161,25 @@ class SqliteStore:
             if new == len(batch):
                 return list(range(last - new + 1, last + 1))
             return _positions(batch, self._writer.execute(NEWEST, (last, new)).fetchall()[::-1] if new else [])
+
+    def _insert_all(
+        self, batch: Sequence[tuple[str, LogEntry]], after: int, values: list[str | float | bytes | None]
+    ) -> sqlite3.Cursor | None:
+        """Insert all entries, the first one at the position that follows; None if the log has it, or a duplicate.
+
+        This is faster than to read the end of the log in the same statement, and there are few duplicates. A log that
+        ends earlier, which no other process can cause, is only noticed by `_confirm`.
+        """
+        try:
+            return self._write(_insert_after(len(batch)), [after + 1, *values])
+        except sqlite3.IntegrityError:
+            return None
+
+    def _write(self, statement: str, values: list[str | float | bytes | None]) -> sqlite3.Cursor:
+        try:
+            return self._writer.execute(statement, values)
+        except sqlite3.Error as error:
+            return self._retried(error, statement, values)
 
     def _confirm(self, after: int | None) -> None:
         """Check that this process may write and that the log ends at a position."""
@@ -275,7 +292,15 @@ class SqliteStore:
 
 
 @lru_cache(MAX_PREPARED_STATEMENTS)
-def _insert(rows: int) -> str:
+def _insert_after(rows: int) -> str:
+    """Return a statement that inserts entries after a given position, or fails."""
+    others = ",(NULL,?,?,?,?,?,?)" * (rows - 1)
+    return f"INSERT INTO log (position, {INSERTED}) VALUES (?,?,?,?,?,?,?){others}"  # noqa: S608  (literals)
+
+
+@lru_cache(MAX_PREPARED_STATEMENTS)
+def _insert_new(rows: int) -> str:
+    """Return a statement that inserts entries without duplicates, if the log ends at a position or none is given."""
     values = ",".join(["(?,?,?,?,?,?)"] * rows)
     # Made of literals of this module.
     return f"INSERT OR IGNORE INTO log ({INSERTED}) SELECT * FROM (VALUES {values}) WHERE ? IS NULL OR ? = ({LAST})"  # noqa: S608
