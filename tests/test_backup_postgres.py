@@ -70,6 +70,7 @@ def downgraded(address: str) -> None:
         for old, new in RENAMED_KINDS.items():
             connection.execute("UPDATE log SET kind = %s WHERE kind = %s AND ranker <> ''", (old, new))
         connection.execute("DELETE FROM layout WHERE version > 2")
+        connection.execute("DROP TABLE IF EXISTS claim")
 
 
 def test_backup_of_a_database_of_format_2_has_the_current_kinds(database: str, tmp_path: Path) -> None:  # noqa: F811

@@ -109,6 +109,23 @@ def test_a_writer_whose_log_has_moved_stores_and_accepts_nothing_more() -> None:
     assert [key for _, key in read(store)] == ["a", "of another process"]
 
 
+def test_a_refusal_collects_no_traceback_entries() -> None:
+    """A process that refuses for days must not keep the frames of every request."""
+    store = MemoryStore()
+    writer = Writer(store)
+    store.append([("r", entry("of another process"))])
+    for _ in range(50):
+        with pytest.raises(LogMoved):
+            writer.flush()
+    refusal, entries = writer.refusal, 0
+    assert refusal is not None
+    traceback = refusal.__traceback__
+    while traceback is not None:
+        traceback, entries = traceback.tb_next, entries + 1
+    assert entries < 10
+    writer.close()
+
+
 def test_a_writer_refuses_while_another_process_has_the_claim_and_goes_on_when_the_log_has_not_moved() -> None:
     store = ClaimedElsewhere()
     writer = Writer(store)
@@ -343,3 +360,34 @@ def test_a_position_that_is_used_again_is_not_mistaken_for_the_entry_that_was_ap
     assert read(first) == [(1, "another")]
     first.close()
     second.close()
+
+
+@pytest.mark.slow
+def test_entries_of_a_failed_append_stay_if_another_process_has_served_the_log_since(database: str) -> None:  # noqa: F811
+    """It has read them, may have answered a retry as a duplicate, and its snapshot contains what they taught."""
+    first = PostgresStore(database, exclusive=True)
+    first.append([("r", entry("in doubt"))])
+    first._unconfirmed, first._end = [(1, "r", "kind", "in doubt", "", 0.0, b"")], (0, "", "", 0.0)  # not answered
+    _terminate_claim(database)
+    with closing(PostgresStore(database, exclusive=True)) as second:
+        assert second.append([("r", entry("in doubt"))], 1) == [None]
+    with pytest.raises(StoreUnavailable, match="terminating connection"):
+        first.append([("r", entry("another"))], 0)
+    with pytest.raises(LogMoved):
+        first.append([("r", entry("another"))], 0)
+    with closing(open_store(database)) as reader:
+        assert read(reader) == [(1, "in doubt")]
+    first.close()
+
+
+@pytest.mark.slow
+def test_entries_of_a_failed_append_are_deleted_if_nobody_else_has_served_the_log(database: str) -> None:  # noqa: F811
+    first = PostgresStore(database, exclusive=True)
+    first.append([("r", entry("in doubt"))])
+    first._unconfirmed, first._end = [(1, "r", "kind", "in doubt", "", 0.0, b"")], (0, "", "", 0.0)  # not answered
+    _terminate_claim(database)
+    with pytest.raises(StoreUnavailable, match="terminating connection"):
+        first.append([("r", entry("another"))], 0)
+    assert first.append([("r", entry("another"))], 0) == [1]
+    assert read(first) == [(1, "another")]
+    first.close()

@@ -258,7 +258,7 @@ def test_a_failed_migration_changes_nothing(database: str, monkeypatch: pytest.M
     monkeypatch.undo()
     store = PostgresStore(database)
     tables = store._writer.get().execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
-    assert [name for (name,) in tables] == ["layout", "log", "snapshot"]
+    assert [name for (name,) in tables] == ["claim", "layout", "log", "snapshot"]
     assert store._writer.get().execute("SELECT version FROM layout").fetchall() == [
         (n + 1,) for n in range(len(MIGRATIONS))
     ]

@@ -23,6 +23,7 @@ class ModelLog(MemoryStore):
         super().__init__()
         self.claims_work = claims_work  # False: as if the lock file had been deleted
         self.holder: ModelStore | None = None
+        self.epoch = 0  # number of claims so far
         self.was_cut = False  # entries of an append that was reported as failed were deleted
 
     def all(self) -> list[tuple[str, LogEntry]]:
@@ -62,13 +63,16 @@ class ModelStore:
         self._log, self.fault, self.unconfirmed = log, "", list[LogEntry]()
         self._end: tuple[str, LogEntry] | tuple[()] | None = None  # the last entry that this process knows
         self._connected, self._claimed, self._unreachable = True, False, 0
+        self._epoch, self._was_served_by_another = 0, False
         self._claim()
 
     def _claim(self) -> None:
         if self._log.claims_work and self._log.holder not in (None, self):
             error = ClaimLost if self._claimed else StoreUnavailable
             raise error("the log is being served by another process.")
-        self._log.holder, self._claimed, self._connected = self, True, True
+        self._log.epoch += 1
+        self._was_served_by_another |= self._claimed and self._log.epoch != self._epoch + 1
+        self._log.holder, self._claimed, self._connected, self._epoch = self, True, True, self._log.epoch
 
     def heal(self) -> None:
         """Let the next append succeed."""
@@ -89,7 +93,7 @@ class ModelStore:
             self._claim()
         self._resolve()
         if after is not None and self._end is not None and self._end != self._log.end():
-            raise LogMoved("the model", after, self._log.last_position())
+            raise LogMoved.of("the model", after, self._log.last_position())
         fault = ""
         if batch:  # a check that the log can be written fails no further
             fault, self.fault = self.fault, ""
@@ -114,8 +118,8 @@ class ModelStore:
         if not self.unconfirmed:
             return
         first, end = self.unconfirmed[0].position, self.unconfirmed[-1].position
-        if self._log.last_position() != end:
-            raise LogMoved("the model", first - 1, self._log.last_position())
+        if self._log.last_position() != end or self._was_served_by_another:
+            raise LogMoved.of("the model", first - 1, self._log.last_position())
         self._log.cut(first - 1)
         self.unconfirmed = []
 

@@ -21,7 +21,7 @@ class MemoryStore:
     def append(self, batch: Sequence[tuple[str, LogEntry]], after: int | None = None) -> list[int | None]:
         """Append entries in order."""
         if after is not None and after != len(self._entries):
-            raise LogMoved("in memory", after, len(self._entries))
+            raise LogMoved.of("in memory", after, len(self._entries))
         positions: list[int | None] = []
         for ranker, entry in batch:
             key = (ranker, entry.kind, entry.key)

@@ -18,6 +18,7 @@ from rankloop.eventlog.postgres_connection import (
     execute,
     first_line,
     psycopg_modules,
+    storable,
 )
 from rankloop.eventlog.store import ClaimLost, LogEntry, LogMoved, Snapshot, StoreUnavailable
 from rankloop.eventlog.watchdog import Watchdog
@@ -50,6 +51,10 @@ MIGRATIONS = (
     CREATE INDEX log_ranker ON log (ranker, position);
     """,
     RENAME_KINDS,
+    """
+    CREATE TABLE claim (epoch BIGINT NOT NULL);
+    INSERT INTO claim (epoch) VALUES (0);
+    """,
 )
 """Schema migrations; a migration and its version number are committed in one transaction."""
 COLUMNS = "kind, key, subject, time, body, position"
@@ -113,6 +118,7 @@ class PostgresStore:
         try:
             with self._explained("opened"):
                 self._migrate()
+                self._writer.count_first_claim()
         except BaseException:
             self._watchdog.close()
             raise
@@ -153,7 +159,7 @@ class PostgresStore:
         with self._writer.dropped_on_error():
             last, existing = self._begin(connection, batch)
             if after is not None and (last[0] != after or last != (self._end or last)):
-                raise LogMoved(self.name, after, last[0])
+                raise LogMoved.of(self.name, after, last[0])
             positions, rows = _assign_positions(batch, last[0], existing)
             if rows:
                 with connection.cursor() as cursor, cursor.copy(COPY) as copy:
@@ -201,7 +207,7 @@ class PostgresStore:
     def _resolve_unconfirmed(self, after: int | None = None) -> None:
         """Delete the entries of an append that was reported as failed, before anything else happens.
 
-        If another process has written after them, it has applied them: they stay, and `LogMoved` is raised.
+        If another process has served the log since, it has applied them: they stay, and `LogMoved` is raised.
         """
         if self._unconfirmed is None:
             return
@@ -209,8 +215,8 @@ class PostgresStore:
         with self._writer.locked() as connection:
             if _has_rows(connection, self._unconfirmed):
                 last, *_ = connection.execute(LAST).fetchone() or EMPTY_LOG
-                if last != end:
-                    raise LogMoved(self.name, first - 1 if after is None else after, last)
+                if last != end or self._writer.was_served_by_another:
+                    raise LogMoved.of(self.name, first - 1 if after is None else after, last)
                 connection.execute("DELETE FROM log WHERE position BETWEEN %s AND %s", (first, end))
         self._unconfirmed = None
 
@@ -281,8 +287,8 @@ class PostgresStore:
 
     def find_all(self, ranker: str, kind: str, keys: Sequence[str]) -> list[LogEntry]:
         """Return the entries of many keys in one statement."""
-        storable = [key for key in keys if _storable(key)]
-        return self._select("ranker = %s AND kind = %s AND key = ANY(%s) AND key <> ''", ranker, kind, storable)
+        wanted = [key for key in keys if storable(key)]
+        return self._select("ranker = %s AND kind = %s AND key = ANY(%s) AND key <> ''", ranker, kind, wanted)
 
     def about(self, ranker: str, subject: str) -> list[LogEntry]:
         """Return the entries of a decision."""
@@ -306,7 +312,7 @@ class PostgresStore:
         return None if row is None else Snapshot(*row)
 
     def _select(self, where: str, *values: str | int | list[str]) -> list[LogEntry]:
-        if not all(_storable(value) for value in values):
+        if not all(storable(value) for value in values):
             return []
         with self._reader("read") as connection:
             # The conditions are literals of this module; values are bound.
@@ -386,13 +392,3 @@ def _has_rows(connection: Connection[TupleRow], rows: list[Row]) -> bool:
         " WHERE position BETWEEN %s AND %s ORDER BY position"
     )
     return connection.execute(query, (rows[0][0], rows[-1][0]), binary=True).fetchall() == rows
-
-
-def _storable(value: str | int | list[str]) -> bool:
-    """Return whether the database can hold a text: no NUL, no unpaired surrogate."""
-    text = str(value)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text

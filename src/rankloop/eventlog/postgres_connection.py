@@ -42,7 +42,9 @@ class WriteConnection:
         self._pg, self._info, self._name, self._watchdog = pg, info, name, watchdog
         self.timeout_seconds, self._exclusive = timeout_seconds, exclusive
         self._connection: Connection[TupleRow] | None = None
-        self._closed = self._claimed = False  # whether it has claimed the log once
+        self._closed = self._has_claimed = False
+        self._epoch: int | None = None  # number of this process's last claim, of all that were ever made
+        self.was_served_by_another = False  # since its first claim
 
     def get(self) -> Connection[TupleRow]:
         """Return the connection, a new one if the last one was lost."""
@@ -108,9 +110,22 @@ class WriteConnection:
         """Hold the log for as long as the connection lasts."""
         (claimed,) = connection.execute("SELECT pg_try_advisory_lock(%s)", (SERVING_LOCK,)).fetchone() or (False,)
         if not claimed:
-            error = ClaimLost if self._claimed else StoreUnavailable
+            error = ClaimLost if self._has_claimed else StoreUnavailable
             raise error(f"the log {self._name} is being served by another process.")
-        self._claimed = True
+        self._has_claimed = True
+        if self._epoch is not None:
+            self._count_claim(connection)
+
+    def count_first_claim(self) -> None:
+        """Count the claim of a store that was just opened, now that its tables exist."""
+        if self._exclusive:
+            self._count_claim(self.get())
+
+    def _count_claim(self, connection: Connection[TupleRow]) -> None:
+        """Count a claim; if it does not follow this process's last one, another process has served the log."""
+        (epoch,) = connection.execute("UPDATE claim SET epoch = epoch + 1 RETURNING epoch").fetchone() or (0,)
+        self.was_served_by_another |= self._epoch is not None and epoch != self._epoch + 1
+        self._epoch = epoch
 
     def _release(self, connection: Connection[TupleRow]) -> None:
         """Let the next process serve at once: the server frees a lock only some time after the connection ends."""
@@ -144,6 +159,16 @@ def execute(
 def _not_understood() -> InvalidInput:
     accepted = "an address that libpq understands, with special characters of a password encoded (%2F for /)"
     return InvalidInput("log", Words("a text with postgresql://"), accepted)
+
+
+def storable(value: str | int | list[str]) -> bool:
+    """Return whether the database can hold a text: no NUL, no unpaired surrogate."""
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
 def first_line(error: Exception) -> str:

@@ -191,7 +191,7 @@ class SqliteStore:
     def _require_end(self, after: int) -> None:
         (last,) = self._writer.execute(LAST).fetchone()
         if last != after:
-            raise LogMoved(self.path.name, after, last)
+            raise LogMoved.of(self.path.name, after, last)
 
     def last_position(self) -> int:
         """Return the position of the last entry."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from rankloop.errors import Unavailable
 
 
 class StoreUnavailable(Unavailable):
-    """The log cannot be written or read now; a write that failed stored nothing."""
+    """The log cannot be written or read now; a write that failed stored nothing, unless `LogMoved` says otherwise."""
 
 
 class ClaimLost(StoreUnavailable):
@@ -20,10 +20,12 @@ class ClaimLost(StoreUnavailable):
 class LogMoved(StoreUnavailable):
     """Another process has written to the log, so that the state of this one is out of date for good."""
 
-    def __init__(self, log: str, applied: int, last: int) -> None:
-        super().__init__(
+    @classmethod
+    def of(cls, log: str, applied: int, last: int) -> Self:
+        """Return the error of a process that has applied a log up to a position, where it does not end any more."""
+        return cls(
             f"another process has written to the log {log}: it ends at position {last}, and this process has applied "
-            f"it up to {applied}. Nothing was written; restart this process to go on from the end of the log."
+            f"it up to {applied}. Restart this process to go on from the end of the log."
         )
 
 

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
+from copy import copy
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
@@ -143,6 +144,11 @@ class Writer:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
+    def require_claim(self) -> None:
+        """Refuse if another process serves the log."""
+        if self.refusal is not None:
+            raise copy(self.refusal)  # an exception that is raised again and again would collect traceback entries
+
     @property
     def queued(self) -> int:
         """Return the number of entries that wait for their commit."""
@@ -197,8 +203,7 @@ class Writer:
         with self._changed:
             if self._closed:
                 raise StoreUnavailable("the log is closed.")
-            if self.refusal is not None:
-                raise self.refusal
+            self.require_claim()
             if one.entry is not None and len(self._queue) >= self._limit:
                 raise StoreUnavailable(f"{self._limit} entries wait for their commit, which is the limit; try again.")
             self._queue.append(one)

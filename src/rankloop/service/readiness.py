@@ -28,8 +28,7 @@ class ReadinessProbe:
     async def check(self) -> None:
         """Refuse with 503 if rankers are being warmed up, the log is not usable, or another process serves it."""
         end = time.monotonic() + READ_TIMEOUT_SECONDS
-        if self._rankers.writer.refusal is not None:
-            raise self._rankers.writer.refusal
+        self._rankers.writer.require_claim()
         if not self._rankers.writes:
             raise RequestRefused(503, "the log is not being written.", headers=RETRY)
         await self._warm_up.wait(READ_TIMEOUT_SECONDS)
