@@ -262,6 +262,7 @@ def test_a_damaged_log_is_reported(tmp_path: Path) -> None:
         ("soft.db", True, "a file other than the log"),
         ("log.db-wal", True, "a file other than the log"),
         ("log.db.lock", False, "a file other than the log"),
+        ("log.db.reserve", True, "a file other than the log"),
         ("no/out.db", True, "a path in an existing folder"),
         ("log.db/out.db", True, "a path in an existing folder"),
         ("sub", True, "the path of a file, not of a folder"),

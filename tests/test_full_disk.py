@@ -9,6 +9,7 @@ import errno
 import os
 import sqlite3
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ import httpx
 import numpy as np
 import pytest
 
+from rankloop.errors import RankloopError
 from rankloop.eventlog import LogEntry, SqliteStore, StoreUnavailable, disk_reserve, wal_checkpoints, wal_space
 from rankloop.eventlog.disk_reserve import DiskReserve
 from rankloop.eventlog.store import Snapshot
@@ -245,6 +247,71 @@ def test_a_checkpoint_that_fails_after_a_commit_refuses_nothing(
     appender.check()
 
 
+def test_a_checkpoint_that_cannot_be_requested_after_a_commit_refuses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread can be started: the entries are stored, the writer goes on, and later looks try again."""
+    monkeypatch.setattr("rankloop.eventlog.sqlite.INLINE_BYTES", 0)
+    monkeypatch.setattr(wal_space, "MAX_WAL_BYTES", MIN_WAL_BYTES)
+    start_thread, refused = threading.Thread.start, list[str]()
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "rankloop-checkpoints" and len(refused) < 2:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start_thread(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with closing(SqliteStore(tmp_path / "log.db", exclusive=True)) as store:
+        for n in range(6):
+            assert store.append([("r", entry(f"{n}", MIN_WAL_BYTES))], n) == [n + 1]
+        assert (len(refused), store._checkpoints.running) == (2, True)
+        assert keys(store) == [f"{n}" for n in range(6)]
+
+
+@pytest.mark.parametrize("after", [2, None])
+def test_an_append_with_duplicates_that_fails_stores_nothing(after: int | None, tmp_path: Path) -> None:
+    """The positions are found before the commit, so that an error means that nothing was stored."""
+    with closing(SqliteStore(tmp_path / "log.db")) as store:
+        store.append([("r", entry("a")), ("r", entry("b"))])
+        batch = [("r", entry("c")), ("r", entry("a")), ("r", entry("d"))]
+        connection: Any = FailingReads(store._writer)
+        store._writer, working = connection, store._writer
+        with pytest.raises(StoreUnavailable, match="disk I/O error"):
+            store.append(batch, after)
+        store._writer = working
+        assert keys(store) == ["a", "b"]
+        assert store.append(batch, after) == [3, None, 4]
+        assert keys(store) == ["a", "b", "c", "d"]
+
+
+class FailingReads:
+    """A connection that cannot read the newest entries."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, statement: str, values: Any = ()) -> sqlite3.Cursor:
+        if statement.startswith("SELECT position"):
+            raise sqlite3.OperationalError("disk I/O error")
+        return self._connection.execute(statement, values)
+
+
+def test_duplicates_on_a_full_disk_are_written_again_after_room_was_made(
+    store: SqliteStore, disk: SimulatedDisk
+) -> None:
+    appender = Appender(store)
+    while sizes(disk.path)["-wal"] < 600_000:
+        assert appender.append()
+    last = len(appender.acknowledged)
+    disk.others += disk.free  # full, but for the reserve
+    assert store.append([("r", entry("key-0")), ("r", entry("new"))], last) == [None, last + 1]
+    assert keys(store) == [*appender.acknowledged, "new"]
+
+
 def test_a_snapshot_that_would_fill_the_disk_is_not_stored(store: SqliteStore, disk: SimulatedDisk) -> None:
     disk.capacity = 2_000_000
     store.save_snapshot("r", Snapshot(1, b"small"))
@@ -324,6 +391,37 @@ def test_a_reserve_left_by_a_killed_process_gives_a_full_disk_room_to_open(
     free[0] = 1000
     WalSpace(tmp_path / "log.db").prepare_open()
     assert reserve.size == 0
+
+
+def test_the_reserve_of_the_process_that_serves_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = [10**9]
+    monkeypatch.setattr(WalSpace, "_free", lambda self: free[0])
+    path = tmp_path / "log.db"
+    with closing(SqliteStore(path, exclusive=True)) as store:
+        store.append([("r", entry("a", 300_000))], 0)
+        kept = sizes(path)[".reserve"]
+        assert kept >= MIN_WAL_BYTES
+        free[0] = 1000
+        SqliteStore(path).close()  # a reader
+        with pytest.raises(RankloopError, match="another process"):
+            SqliteStore(path, exclusive=True)
+        assert sizes(path)[".reserve"] == kept
+        Path(f"{path}.lock").unlink()
+        free[0] = 10**9
+        with closing(SqliteStore(path, exclusive=True)):  # the log is served by this one now
+            store.close()
+            assert sizes(path)[".reserve"] == kept
+
+
+def test_the_disk_of_a_link_is_that_of_the_log(tmp_path: Path) -> None:
+    for folder in ("real", "link"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "link" / "log.db").symlink_to(tmp_path / "real" / "log.db")
+    with closing(SqliteStore(tmp_path / "link" / "log.db", exclusive=True)) as store:
+        store.append([("r", entry("a", 300_000))], 0)
+        assert store._space.wal_bytes == sizes(tmp_path / "real" / "log.db")["-wal"] > 0
+        assert sizes(tmp_path / "real" / "log.db")[".reserve"] > 0
+        assert [path.name for path in (tmp_path / "link").iterdir()] == ["log.db"]
 
 
 # A real small disk

@@ -20,9 +20,11 @@ from rankloop.errors import InvalidInput, Quarantined, RankloopError
 from rankloop.eventlog import MemoryStore, StoreUnavailable
 from rankloop.eventlog.events import ConfigChanged
 from rankloop.hosting.registry import RankerRegistry
+from rankloop.propensity import Propensity
 from rankloop.schema import RankRequest
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
 from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving.decide import Draws
 from rankloop.serving.memory.budget import DEFAULT_SHARE, MemoryBudget, Room, StateSize, StateTooLarge, in_words
 from rankloop.serving.memory.machine import machine_memory
 from rankloop.serving.memory.state_size import SNAPSHOT_COPIES, Extent, state_size
@@ -357,6 +359,28 @@ def test_segments_under_way_to_the_log_count(monkeypatch: pytest.MonkeyPatch) ->
     assert failing.segments() == {"b"}
 
 
+def test_a_segment_stays_under_way_while_one_of_its_lists_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another list of the same new segment may fail while the propensity of the first is estimated."""
+    ranker = Ranker(RankerConfig.of(LINEAR))
+    ranker.put_items(items(4))
+    estimate, coming = Draws.estimate, list[set[str]]()
+
+    def fail(draws: Draws) -> None:
+        raise StoreUnavailable("stopped.")
+
+    def first(draws: Draws) -> Propensity:
+        monkeypatch.setattr(Draws, "estimate", fail)
+        with pytest.raises(StoreUnavailable):
+            ranker.rank(segment="new", propensity=10)
+        coming.append(ranker._coming_segments())
+        return estimate(draws)
+
+    monkeypatch.setattr(Draws, "estimate", first)
+    ranker.rank(segment="new", propensity=10)
+    assert coming == [{"new"}]
+    until(lambda: ranker._coming_segments() == set(), "the segment has its learner")
+
+
 def _unavailable(*given: Any) -> None:
     raise StoreUnavailable("the log cannot be written.")
 
@@ -455,6 +479,24 @@ def test_a_ranker_that_could_not_be_registered_takes_no_memory(tmp_path: Path, m
                 rankers.put("r", LINEAR)
         assert rankers.memory.needed == 0
         rankers.put("r", LINEAR)
+
+
+def test_a_reset_and_a_challenger_that_fail_at_once_give_their_memory_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path / "log.db") as rankers:
+        rankers.put("r", LINEAR)
+        before = rankers.memory.needed
+        with monkeypatch.context() as patch:
+            patch.setattr("rankloop.hosting.registry.settings_in_log", _unavailable)
+            with pytest.raises(StoreUnavailable):
+                rankers.patch("r", {"reset": True})
+        assert rankers.memory.needed == before
+        with monkeypatch.context() as patch:
+            patch.setattr("rankloop.hosting.challenger_rebuild.skipped_positions", _unavailable)
+            with pytest.raises(StoreUnavailable):
+                rankers.put_challenger("r", {"policy": "cascade-lin-ts", "slots": 5})
+        assert rankers.memory.needed == before
 
 
 def test_a_challenger_that_is_too_large_is_refused_and_the_earlier_one_stays(tmp_path: Path) -> None:

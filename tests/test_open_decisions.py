@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankloop.errors import InvalidInput
+from rankloop.errors import InvalidInput, Quarantined
 from rankloop.eventlog import MemoryStore, SqliteStore, StoreUnavailable, open_decisions
 from rankloop.eventlog.events import DecisionMade, WindowClosed, decode, decode_as
 from rankloop.eventlog.open_decisions import recall_from
@@ -289,6 +290,89 @@ def test_if_the_log_cannot_be_read_nothing_is_committed_and_nothing_is_lost() ->
     assert ranker.feedback(ids[0], clicked=[0]).status == "learned"
     assert ranker.tick() == 4
     assert state(ranker._replica) == state(resident(ranker, ranker.config))
+
+
+class DamagedStore(MemoryStore):
+    """A store that gives one decision back without its bytes."""
+
+    damaged = ""
+
+    def find_all(self, ranker: str, kind: str, keys: Sequence[str]) -> list[LogEntry]:
+        """Look up many keys."""
+        found = super().find_all(ranker, kind, keys)
+        return [entry._replace(body=b"\0") if entry.key == self.damaged else entry for entry in found]
+
+
+@pytest.mark.usefixtures("nothing_recent")
+def test_a_window_of_a_decision_that_cannot_be_read_quarantines_the_ranker_where_it_is() -> None:
+    store, clock = DamagedStore(), Clock()
+    ranker = Ranker(config("cascade-lin-ts", window=10.0), store=store, clock=clock)
+    ranker.put_items(items(6))
+    ids = [ranker.rank().id for _ in range(5)]
+    ranker.flush()
+    (at,) = [entry.position for entry in store.read("ranker") if entry.key == ids[2]]
+    clock.now += 10.0
+    store.damaged = ids[2]
+    with pytest.raises(Quarantined, match=f"quarantined at log position {at}: the decision event cannot be applied"):
+        ranker.tick()
+    assert ranker.quarantine is not None
+    assert ranker.quarantine.position == at
+    assert not [entry for entry in store.read("ranker") if entry.kind == WindowClosed.kind]
+    assert ranker.tick() == 0
+
+
+def test_a_list_is_returned_although_the_oldest_window_cannot_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list is in the log by then; the next call closes the windows."""
+    store = MemoryStore()
+    ranker = Ranker(config("cascade-ucb1", commit="all"), store=store)
+    ranker.put_items(items(6))
+    ranker.open_limit = 3
+    for _ in range(3):
+        ranker.rank()
+    append = store.append
+
+    def refuse_windows(batch: Sequence[tuple[str, LogEntry]], after: int | None = None) -> list[int | None]:
+        if any(entry.kind == WindowClosed.kind for _, entry in batch):
+            raise StoreUnavailable("full.")
+        return append(batch, after)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "append", refuse_windows)
+        fourth = ranker.rank().id
+    assert fourth in ranker._replica.open_decisions
+    assert len(ranker._replica.open_decisions) == 4
+    ranker.rank()
+    assert len(ranker._replica.open_decisions) == 3
+
+
+def test_a_list_that_was_refused_and_asked_for_again_is_committed_once_and_kept_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A is refused, B is taken by the writer, then A is asked for again and committed after B."""
+    clocks, store = Clocks(), MemoryStore()
+    ranker = clocks.ranker(store)
+    with monkeypatch.context() as full:
+        full.setattr(ranker._writer, "_limit", 0)
+        with pytest.raises(StoreUnavailable):
+            ranker.submit_rank(RankRequest(decision="A"))
+    assert ranker._decided_at == {}
+    append, taken, asked = store.append, threading.Event(), threading.Event()
+
+    def slow(batch: Sequence[tuple[str, LogEntry]], after: int | None = None) -> list[int | None]:
+        taken.set()
+        assert asked.wait(60.0)
+        return append(batch, after)
+
+    monkeypatch.setattr(store, "append", slow)
+    ranker.submit_rank(RankRequest(decision="B"))
+    assert taken.wait(60.0)
+    ranker.submit_rank(RankRequest(decision="A"))
+    assert list(ranker._uncommitted) == list(ranker._decided_at) == ["B", "A"]
+    asked.set()
+    ranker.flush()
+    assert list(ranker._replica.open_decisions) == ["B", "A"]
+    assert ranker._uncommitted == ranker._decided_at == {}
+    ranker.close()
 
 
 @pytest.mark.usefixtures("nothing_recent")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from rankloop.hosting.change_history import change_history
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.plan import TopK
 from rankloop.policy import Policy
-from rankloop.schema import Item, Prior
+from rankloop.schema import Item, Prior, Quarantine
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.serving import Ranker, RankerConfig, UnknownDecision
 from rankloop.serving.replica import Replica
@@ -93,6 +94,32 @@ def test_a_reset_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.
     with opened(tmp_path / "log.db") as rankers:
         again = rankers.find("r").ranker
         assert (again.config.slots, len(again.items()), again.counts()["decisions"]) == (2, 2, 3)
+
+
+def test_a_registry_that_cannot_be_opened_leaves_no_thread() -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(InvalidInput):
+        RankerRegistry(ServiceSettings(rankers={"a": GTS | {"slots": 0}}), MemoryStore())
+    assert not [one for one in set(threading.enumerate()) - before if one.name == "rankloop-writer"]
+
+
+def test_the_rebuild_of_a_quarantined_ranker_is_stopped_with_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    rankers = RankerRegistry(ServiceSettings(), MemoryStore())
+    rankers.put("a", GTS)
+    stopped = threading.Event()
+
+    def endless(*given: Any) -> None:
+        while True:
+            given[-1]()  # the pause of a rebuild, which raises once it is stopped
+
+    monkeypatch.setattr("rankloop.hosting.challenger_rebuild.compare", endless)
+    hosted = rankers.put_challenger("a", GTS)
+    assert hosted.rebuild is not None
+    stop = hosted.rebuild.stop
+    monkeypatch.setattr(hosted.rebuild, "stop", lambda: (stop(), stopped.set()))
+    hosted.ranker.quarantine = Quarantine(1, "of a fault")
+    rankers.close()
+    assert stopped.is_set()
 
 
 def _fails(*given: Any, **options: Any) -> None:

@@ -19,13 +19,17 @@ from hypothesis import strategies as st
 
 from rankloop.analytics.counters import Counters
 from rankloop.cli.main import main
-from rankloop.eventlog import LogEntry, MemoryStore, SqliteStore
+from rankloop.eventlog import LogEntry, MemoryStore, SqliteStore, StoreUnavailable
 from rankloop.eventlog.store import Snapshot
+from rankloop.hosting.registry import RankerRegistry
+from rankloop.hosting.scheduler import Scheduler
 from rankloop.math import numerics
+from rankloop.schema.service_settings import ServiceSettings, SnapshotSettings
 from rankloop.serving import Ranker, snapshot_frame, snapshots
 from rankloop.serving.replay_progress import EVERY_SECONDS, PAGE_ENTRIES, ReplayProgress
 from rankloop.serving.replica import Replica
 from rankloop.serving.snapshot_frame import HEAD, STATE_FORMAT, UnusableSnapshot, framed, payload_of
+from rankloop.serving.snapshots import StateCopy
 from rankloop.serving.verification import compare_snapshot, decide_again
 from test_ranker import IDS, Clock, config, contents, items, live
 from test_replay import lived, state
@@ -356,6 +360,53 @@ def test_a_state_keeps_its_meaning_unless_the_state_format_is_raised(id: str) ->
 
 
 # Progress of a replay
+
+
+def test_a_snapshot_that_was_refused_is_tried_again_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every attempt copies the state while requests wait."""
+    clock, store, copies = Clock(), MemoryStore(), list[int]()
+    rankers = RankerRegistry(ServiceSettings(rankers={"a": {"policy": "cascade-ucb1", "slots": 2}}), store)
+    scheduler = Scheduler(rankers, SnapshotSettings(entries=1, minutes=0.5), lambda *closed: None, clock=clock)
+    scheduler.run_once()
+    rankers.put_items("a", [{"id": id} for id in "abc"])
+    take = snapshots.take
+
+    def counted(replica: Replica) -> StateCopy:
+        copies.append(replica.position)
+        return take(replica)
+
+    monkeypatch.setattr(snapshots, "take", counted)
+    with monkeypatch.context() as full:
+        full.setattr(store, "save_snapshot", _no_room)
+        for _ in range(60):  # one a second
+            scheduler.run_once()
+            clock.now += 1.0
+        assert len(copies) == 1
+        scheduler.run_once()
+        assert len(copies) == 2
+    clock.now += 60.0
+    scheduler.run_once()
+    assert len(copies) == 3
+    assert store.load_snapshot("a") is not None
+    rankers.put_items("a", [{"id": "d"}])
+    scheduler.run_once()  # the pause ended with the success
+    assert len(copies) == 4
+    rankers.close()
+
+
+def _no_room(*given: object) -> None:
+    raise StoreUnavailable("no room.")
+
+
+def test_a_state_is_not_copied_while_the_log_refuses_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    with monkeypatch.context() as fenced:
+        fenced.setattr(ranker._writer, "flush", _no_room)
+        fenced.setattr(snapshots, "take", lambda replica: pytest.fail("copied"))
+        with pytest.raises(StoreUnavailable):
+            ranker.snapshot()
+    ranker.snapshot()
+    ranker.close()
 
 
 def test_a_long_replay_says_how_long_it_will_take(caplog: pytest.LogCaptureFixture) -> None:

@@ -23,7 +23,7 @@ STEP_PAGES = 1000
 """Pages that are copied, some 4 MB, before an interrupt is handled."""
 JOURNAL_SUFFIXES = ("-wal", "-journal")
 """SQLite replays a file with such a suffix into the database of the same name."""
-LOG_SUFFIXES = ("", "-shm", ".lock", *JOURNAL_SUFFIXES)
+LOG_SUFFIXES = ("", "-shm", ".lock", ".reserve", *JOURNAL_SUFFIXES)
 """Suffixes of the files that belong to a log."""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.arrays import Array
-from rankloop.eventlog.events import DecisionMade, decode_all_as
+from rankloop.eventlog.events import DecisionMade, decode_all_as, decode_as
 from rankloop.eventlog.store import Store
 from rankloop.types import FloatArray
 
@@ -27,11 +27,15 @@ Recall = Callable[[Sequence[str]], Mapping[str, DecisionMade]]
 
 
 def recall_from(store: Store, ranker: str) -> Recall:
-    """Return a function that reads decisions back from the log of a ranker."""
+    """Return a function that reads decisions back from the log of a ranker; `CannotReplay` if one is damaged."""
 
     def recall(ids: Sequence[str]) -> Mapping[str, DecisionMade]:
         entries = store.find_all(ranker, DecisionMade.kind, ids) if ids else []
-        return {event.id: event for event in decode_all_as(DecisionMade, entries)}
+        try:
+            events = decode_all_as(DecisionMade, entries)
+        except Exception:  # damaged bytes may raise anything; one by one says where they are
+            events = [decode_as(DecisionMade, entry) for entry in entries]
+        return {event.id: event for event in events}
 
     return recall
 

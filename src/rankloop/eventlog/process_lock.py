@@ -57,6 +57,11 @@ class ProcessLock:
         except OSError:
             return False
 
+    @property
+    def held(self) -> bool:
+        """Whether the lock still excludes other processes."""
+        return self._file is not None and not self._file.closed and self._is_current(self._file)
+
     def confirm(self) -> None:
         """Check that the lock still excludes other processes; lock again if its file was deleted, else `ClaimLost`."""
         if self._file is not None and self._is_current(self._file):

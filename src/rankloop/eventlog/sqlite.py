@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from rankloop.eventlog.erasure.rewriting import Rewriting, SqlRewriting
 from rankloop.eventlog.format_history import RENAME_KINDS
@@ -74,6 +76,11 @@ MAX_PREPARED_STATEMENTS = 600
 """One statement for each size of a batch."""
 OPEN_SECONDS = 5.0
 """How long to wait for another connection's lock."""
+log = logging.getLogger("rankloop.eventlog")
+
+T = TypeVar("T")
+Batch = Sequence[tuple[str, LogEntry]]  # with the names of their logs
+Values = list[str | float | bytes | None]
 
 
 class SqliteStore:
@@ -87,9 +94,11 @@ class SqliteStore:
     def __init__(self, path: str | Path, *, exclusive: bool = False) -> None:
         self.path = Path(path)
         self._space = WalSpace(self.path)
-        self._wal_bytes, self._look_at = self._space.prepare_open(), MIN_WAL_BYTES
         with ExitStack() as resources:
             self._lock = resources.enter_context(ProcessLock(self.path)) if exclusive else None
+            if exclusive:  # the reserve of a process that serves the log is not ours to release
+                self._space.prepare_open()
+            self._wal_bytes, self._look_at = self._space.wal_bytes, MIN_WAL_BYTES
             try:
                 self._writer = resources.enter_context(closing(_connect(self.path)))
                 _migrate(self._writer, self.path, locked=exclusive)
@@ -117,69 +126,79 @@ class SqliteStore:
                 self._space.try_to_recover(self._writer)
 
     def _bound_wal(self) -> None:
-        """Checkpoint the write-ahead log if it has reached the limit that its disk allows."""
-        self._look_at = self._space.look(self._wal_bytes)
-        if self._look_at:
-            return
-        self._wal_bytes, self._look_at = 0, MIN_WAL_BYTES
-        if self._space.limit > INLINE_BYTES:
-            self._checkpoints.request()
-            return
-        with suppress(sqlite3.Error):  # what was appended is committed; the next look tries again
-            self._writer.execute(f"PRAGMA journal_size_limit = {self._space.limit}")
-            self._writer.execute(CHECKPOINT).fetchone()
+        """Checkpoint the write-ahead log if it has reached the limit that its disk allows.
 
-    def _retried(self, error: sqlite3.Error, statement: str, values: Sequence[object]) -> sqlite3.Cursor:
-        """Make room on a full disk and repeat a write; while that fails, a thread tries to recover."""
-        was_full = self._space.full is not None
+        What was appended is committed by then, so nothing is raised; a later look tries again.
+        """
         try:
-            return self._space.retried(error, self._writer, lambda: self._writer.execute(statement, values))
-        finally:
-            if self._space.full is not None and not was_full:
-                self._checkpoints.request()  # it tries again by itself until there is room
+            self._look_at = self._space.look(self._wal_bytes)
+            if self._look_at:
+                return
+            if self._space.limit > INLINE_BYTES:
+                self._checkpoints.request()
+            else:
+                self._writer.execute(f"PRAGMA journal_size_limit = {self._space.limit}")
+                self._writer.execute(CHECKPOINT).fetchone()
+            self._wal_bytes = 0
+        except Exception as error:
+            log.warning("the write-ahead log of %s could not be checkpointed: %s", self.path.name, error)
+        self._look_at = self._wal_bytes + MIN_WAL_BYTES
 
-    def append(self, batch: Sequence[tuple[str, LogEntry]], after: int | None = None) -> list[int | None]:
+    def _written(self, write: Callable[[], T]) -> T:
+        """Write; on a full disk make room and write again; while that fails, a thread tries to recover."""
+        try:
+            return write()
+        except sqlite3.Error as error:
+            was_full = self._space.full is not None
+            try:
+                return self._space.retried(error, self._writer, write)
+            finally:
+                if self._space.full is not None and not (was_full and self._checkpoints.running):
+                    with suppress(RuntimeError):  # no thread can be started; the next write tries again
+                        self._checkpoints.request()  # it tries again by itself until there is room
+
+    def append(self, batch: Batch, after: int | None = None) -> list[int | None]:
         """Insert entries in one statement, which is one transaction and also checks where the log ends.
 
-        A statement releases the GIL once; one statement for each entry would wait for busy threads each time.
+        A statement releases the GIL once; one for each entry would wait for busy threads each time. Nothing can fail
+        after the commit: an error means that nothing was stored.
         """
-        values: list[str | float | bytes | None]
-        values = [value for ranker, entry in batch for value in (ranker, *entry[:-1])]
+        values: Values = [value for ranker, entry in batch for value in (ranker, *entry[:-1])]
         with self._writing, _explained("written", self.path):
             if not batch:
                 self._confirm(after)
                 return []
-            done = None if after is None else self._insert_all(batch, after, values)
-            if done is None:
-                done = self._write(_insert_new(len(batch)), [*values, after, after])
-                if after is not None and done.rowcount == 0:  # all entries are duplicates, or the log has moved
-                    self._require_end(after)
+            stored = None if after is None else self._insert_all(batch, after, values)
+            if stored is None:
+                stored = self._written(lambda: self._insert_new(batch, after, values))
             self._wal_bytes += PAGE_BYTES * (CHANGED_PAGES + len(batch)) + sum([len(entry.body) for _, entry in batch])
             if self._wal_bytes >= self._look_at:
                 self._bound_wal()
-            last, new = done.lastrowid or 0, done.rowcount
-            if new == len(batch):
-                return list(range(last - new + 1, last + 1))
-            return _positions(batch, self._writer.execute(NEWEST, (last, new)).fetchall()[::-1] if new else [])
+            return stored
 
-    def _insert_all(
-        self, batch: Sequence[tuple[str, LogEntry]], after: int, values: list[str | float | bytes | None]
-    ) -> sqlite3.Cursor | None:
+    def _insert_all(self, batch: Batch, after: int, values: Values) -> list[int | None] | None:
         """Insert all entries, the first one at the position that follows; None if the log has it, or a duplicate.
 
         This is faster than to read the end of the log in the same statement, and there are few duplicates. A log that
         ends earlier, which no other process can cause, is only noticed by `_confirm`.
         """
+        statement = _insert_after(len(batch))
         try:
-            return self._write(_insert_after(len(batch)), [after + 1, *values])
+            self._written(lambda: self._writer.execute(statement, [after + 1, *values]))
         except sqlite3.IntegrityError:
             return None
+        return list(range(after + 1, after + 1 + len(batch)))
 
-    def _write(self, statement: str, values: list[str | float | bytes | None]) -> sqlite3.Cursor:
-        try:
-            return self._writer.execute(statement, values)
-        except sqlite3.Error as error:
-            return self._retried(error, statement, values)
+    def _insert_new(self, batch: Batch, after: int | None, values: Values) -> list[int | None]:
+        """Insert the entries that are no duplicates, and find their positions before they are committed."""
+        with _transaction(self._writer) as connection:
+            done = connection.execute(_insert_new(len(batch)), [*values, after, after])
+            last, new = done.lastrowid or 0, done.rowcount
+            if new == len(batch):
+                return list(range(last - new + 1, last + 1))
+            if after is not None and new == 0:  # all entries are duplicates, or the log has moved
+                self._require_end(after)
+            return _positions(batch, connection.execute(NEWEST, (last, new)).fetchall()[::-1] if new else [])
 
     def _confirm(self, after: int | None) -> None:
         """Check that this process may write and that the log ends at a position."""
@@ -287,7 +306,8 @@ class SqliteStore:
         """Close both connections."""
         self._checkpoints.close()
         with self._writing, self._reading:
-            self._space.reserve.close()
+            if self._lock is None or self._lock.held:  # otherwise the reserve is that of another process
+                self._space.reserve.close()
             self._resources.close()
 
 
@@ -306,7 +326,7 @@ def _insert_new(rows: int) -> str:
     return f"INSERT OR IGNORE INTO log ({INSERTED}) SELECT * FROM (VALUES {values}) WHERE ? IS NULL OR ? = ({LAST})"  # noqa: S608
 
 
-def _positions(batch: Sequence[tuple[str, LogEntry]], new: list[tuple[int, str, str, str]]) -> list[int | None]:
+def _positions(batch: Batch, new: list[tuple[int, str, str, str]]) -> list[int | None]:
     """Return the position of each entry, None for duplicates; `new` are the inserted ones in their order."""
     left = iter([*new, None])
     following = next(left)

@@ -32,11 +32,17 @@ class WalCheckpoints:
         self._thread: threading.Thread | None = None
 
     def request(self) -> None:
-        """Start a checkpoint, unless one is running."""
+        """Start a checkpoint, unless one is running; `RuntimeError` if no thread can be started."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="rankloop-checkpoints", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="rankloop-checkpoints", daemon=True)
+            thread.start()
+            self._thread = thread
         self._requested.set()
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread has been started."""
+        return self._thread is not None
 
     def _run(self) -> None:
         while True:

@@ -8,6 +8,7 @@ moving pages into the database and truncating the write-ahead log, has room itse
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -40,18 +41,23 @@ class WalSpace:
     """Watches the room for one log.
 
     Args:
-        path: the file of the log.
+        path: the file of the log; where it is a symbolic link, SQLite writes next to the file that it points to.
     """
 
     def __init__(self, path: Path) -> None:
+        path = Path(os.path.realpath(path))
         self._path, self._wal, self.reserve = path, Path(f"{path}-wal"), DiskReserve(path)
         self.full: str | None = None  # why nothing can be written, while that is so
         self.limit = MAX_WAL_BYTES
 
-    def prepare_open(self) -> int:
-        """Give the opening process room on a full disk; return the size of the write-ahead log that it finds."""
+    def prepare_open(self) -> None:
+        """Give the opening process room on a full disk; only for one that holds the lock of the log."""
         if self._free() < MIN_WAL_BYTES:
             self.reserve.release()
+
+    @property
+    def wal_bytes(self) -> int:
+        """Size of the write-ahead log."""
         return size_of(self._wal)
 
     def look(self, used: int) -> int:
@@ -59,7 +65,7 @@ class WalSpace:
 
         A result of 0 means that the write-ahead log has reached its limit and is to be checkpointed.
         """
-        room = self._free() + size_of(self._wal) + self.reserve.size
+        room = self._free() + self.wal_bytes + self.reserve.size
         self.limit = min(MAX_WAL_BYTES, max(MIN_WAL_BYTES, room // ROOM_SHARE))
         following = min(self.limit, max(2 * used, MIN_WAL_BYTES))
         self.reserve.shrink(self.limit)

@@ -50,11 +50,18 @@ class RankerRegistry:
         self.memory = MemoryBudget.of_service(settings.limits.memory)
         self._changing, self._resources = threading.Lock(), ExitStack()
         self.writer = Writer(store)
-        registered, self._log_names = registered_rankers(store)
-        self._hosted = {
-            name: open_ranker(name, entry, self.writer, settings.limits, self.memory)
-            for name, entry in registered.items()
-        }
+        with ExitStack() as on_error:
+            on_error.callback(self.writer.close)
+            registered, self._log_names = registered_rankers(store)
+            self._hosted = {
+                name: open_ranker(name, entry, self.writer, settings.limits, self.memory)
+                for name, entry in registered.items()
+            }
+            self._put_configured(settings)
+            on_error.pop_all()
+
+    def _put_configured(self, settings: ServiceSettings) -> None:
+        """Create the rankers of the settings that the log does not have."""
         for name, config in settings.rankers.items():
             if name not in self._hosted:
                 self.put(name, config)
@@ -79,9 +86,10 @@ class RankerRegistry:
 
     def close(self) -> None:
         """Store snapshots, write everything that is queued, and release the log."""
-        for hosted in self:
+        for hosted in self.all():
             if hosted.rebuild is not None:
                 hosted.rebuild.stop()
+        for hosted in self:
             try:
                 hosted.ranker.snapshot()
             except Exception as error:
@@ -223,8 +231,8 @@ class RankerRegistry:
             room = self.memory.room(instead_of=hosted.rooms)
             extent = Extent.of(len(items), 1, prior_scores(items))
             self.memory.require({room: state_size(config, extent)}, "ranker", "a configuration that")
-            new = self._create(hosted.name, config, by, room, max(versions, default=0))
             try:
+                new = self._create(hosted.name, config, by, room, max(versions, default=0))
                 if old is not None and fits_items:
                     same_units = (old.objective == "amount") == (config.objective == "amount")
                     accepts = new.ranker.accepts_prior
@@ -277,8 +285,12 @@ class RankerRegistry:
                 accepted = "the dim, context, coverage and slots of the active policy"
                 raise InvalidInput("ranker", Words("of another shape"), accepted)
             memory = RebuildMemory(self.memory, hosted.ranker, config, instead_of=hosted.challenger_rooms)
-            self._drop_challenger(hosted)
-            hosted.rebuild = ChallengerRebuild(hosted.ranker, config, lambda: self._register(hosted, by), memory)
+            try:
+                self._drop_challenger(hosted)
+                hosted.rebuild = ChallengerRebuild(hosted.ranker, config, lambda: self._register(hosted, by), memory)
+            except BaseException:
+                memory.release()
+                raise
             return hosted
 
     def challenger_status(self, name: str) -> ChallengerStatus:

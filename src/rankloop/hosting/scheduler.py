@@ -12,6 +12,8 @@ from rankloop.hosting.hosted_ranker import HostedRanker
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.schema.service_settings import SnapshotSettings
 
+RETRY_SECONDS = 60.0
+"""Least pause after a snapshot that could not be stored: every attempt copies the state while requests wait."""
 log = logging.getLogger("rankloop.service")
 
 
@@ -23,6 +25,7 @@ class Scheduler:
         snapshots: when to store a snapshot.
         on_windows_closed: called with a ranker's name and the number of feedback windows that were closed.
         every: seconds between two rounds.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -32,10 +35,12 @@ class Scheduler:
         on_windows_closed: Callable[[str, int], None],
         *,
         every: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rankers, self._snapshots, self._every = rankers, snapshots, every
-        self._on_windows_closed = on_windows_closed
+        self._on_windows_closed, self._clock = on_windows_closed, clock
         self._last_snapshots: dict[HostedRanker, tuple[int, float]] = {}  # log position and monotonic time
+        self._retry_at: dict[HostedRanker, float] = {}  # of those whose last snapshot could not be stored
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rankloop-scheduler", daemon=True)
 
@@ -68,10 +73,14 @@ class Scheduler:
                 log.exception("the maintenance of ranker %s failed", hosted.name)
         for deleted in self._last_snapshots.keys() - set(rankers):
             del self._last_snapshots[deleted]
+            self._retry_at.pop(deleted, None)
 
     def _store_snapshot_if_due(self, hosted: HostedRanker) -> None:
-        now, position = time.monotonic(), hosted.ranker.position
+        now, position = self._clock(), hosted.ranker.position
         last_position, last_time = self._last_snapshots.setdefault(hosted, (position, now))
-        is_old = now - last_time >= 60.0 * self._snapshots.minutes
-        if position > last_position and (is_old or position - last_position >= self._snapshots.entries):
+        interval = 60.0 * self._snapshots.minutes
+        is_due = now - last_time >= interval or position - last_position >= self._snapshots.entries
+        if position > last_position and is_due and now >= self._retry_at.get(hosted, now):
+            self._retry_at[hosted] = now + max(interval, RETRY_SECONDS)
             self._last_snapshots[hosted] = (hosted.ranker.snapshot(), now)
+            del self._retry_at[hosted]

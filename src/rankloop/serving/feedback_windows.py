@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from itertools import islice, takewhile
 
-from rankloop.eventlog.events import GuardrailTripped, WindowClosed
+from rankloop.errors import RankloopError
+from rankloop.eventlog.events import CannotReplay, GuardrailTripped, WindowClosed
 from rankloop.eventlog.open_decisions import recall_from
+from rankloop.schema import Quarantine
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import guardrail
 from rankloop.serving.configuration import ConfigurableRanker
@@ -16,6 +19,7 @@ MAX_CLOSED_AT_ONCE = 1000
 """Windows that one event closes; their decisions are in memory together."""
 MAX_EXCESS = 100
 """Decisions above the limit at which a ranker in process closes the oldest ones, instead of one with each list."""
+log = logging.getLogger("rankloop.serving")
 
 
 class FeedbackWindows(ConfigurableRanker):
@@ -38,9 +42,10 @@ class FeedbackWindows(ConfigurableRanker):
         self._ages.restore(positions, times, clock(), self._monotonic())
 
     def _note_opened(self, id: str, position: int) -> None:
-        """Start the window of a decision that has been applied."""
+        """Start the window of a decision that has been applied and so is uncommitted no longer."""
+        self._uncommitted.pop(id, None)
         since = self._decided_at.get(id)
-        if since is None:  # another process decided
+        if since is None:  # when it was decided is not known
             since = self._monotonic()
         else:
             while id in self._decided_at:  # what was decided earlier and is not in the log could not be committed
@@ -81,13 +86,18 @@ class FeedbackWindows(ConfigurableRanker):
         return committed + [id for id, since in waiting if since + opened.window <= now]
 
     def _close_if_too_many(self) -> None:
-        """Close the oldest windows if clearly more decisions are open than the limit, unless another thread does it."""
+        """Close the oldest windows if clearly more decisions are open than the limit, unless another thread does it.
+
+        An error is logged: the list of the caller is in the log by then. The next call or tick tries again.
+        """
         allowed = self.open_limit + min(MAX_EXCESS, self.open_limit // 100)
         if len(self._replica.open_decisions) + len(self._uncommitted) <= allowed:
             return
         if self._closing.acquire(blocking=False):
             try:
                 self._close_excess()
+            except Exception as error:
+                log.warning("ranker %s: the oldest feedback windows could not be closed: %s", self.name, error)
             finally:
                 self._closing.release()
 
@@ -101,13 +111,24 @@ class FeedbackWindows(ConfigurableRanker):
         return len(ids)
 
     def _close(self, ids: list[str]) -> None:
-        """Close windows, in events of limited size; what is not in memory is read before anything is committed."""
+        """Close windows, in events of limited size; what is not in memory is read before anything is committed.
+
+        A decision that cannot be read quarantines the ranker, as a replay would.
+        """
         recall = recall_from(self.store, self.name)
         for start in range(0, len(ids), MAX_CLOSED_AT_ONCE):
             piece = ids[start : start + MAX_CLOSED_AT_ONCE]
             recent = {id: event for id in piece if (event := self.recent_decision(id)) is not None}
-            decided = {**recent, **recall([id for id in piece if id not in recent])}
+            try:
+                decided = {**recent, **recall([id for id in piece if id not in recent])}
+            except CannotReplay as error:
+                raise self._quarantined(error) from error
             self._submit(WindowClosed(self._clock(), tuple(piece), decided)).result()
+
+    def _quarantined(self, cause: CannotReplay) -> RankloopError:
+        """Stop serving, and return the error that says so."""
+        self.quarantine = Quarantine(cause.position, cause.reason)
+        return self.quarantine.error()
 
     def _guardrail_reason(self) -> str | None:
         """Return why the guardrail trips now, if it does."""

@@ -25,6 +25,8 @@ class MaintainedRanker(FeedbackWindows):
 
     def snapshot(self) -> int:
         """Save the state, so that the next start replays only the rest of the log; return its log position."""
+        self._require_serving()
+        self._writer.flush()  # fails if the log cannot be written, before the state is copied in vain
         with self._lock:
             self._require_serving()
             copy = snapshots.take(self._replica)

@@ -31,7 +31,7 @@ class RankerQueries(ABC):
     _replica: Replica
     _lock: threading.RLock
     _uncommitted: dict[str, DecisionMade]  # decisions that were answered and wait for their commit
-    _new_segments: set[str]  # of decisions that wait for their commit and were not answered yet
+    _new_segments: dict[str, str]  # of decisions that wait for their commit and were not answered yet, by their ids
 
     @abstractmethod
     def flush(self) -> None:
@@ -146,5 +146,5 @@ class RankerQueries(ABC):
 
     def _coming_segments(self) -> set[str]:
         """Return the segments that get a learner with their first commit, which is under way."""
-        coming = self._new_segments | {event.segment for event in self._uncommitted.values()}
+        coming = set(self._new_segments.values()) | {event.segment for event in self._uncommitted.values()}
         return coming - self._replica.learners.segments.keys()

@@ -25,7 +25,7 @@ from rankloop.eventlog.events import (
     decode_as,
 )
 from rankloop.eventlog.writer import Commit
-from rankloop.schema import FeedbackEvent, Item, ItemFields, Quarantine, RankRequest, Receipt
+from rankloop.schema import FeedbackEvent, Item, ItemFields, RankRequest, Receipt
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import idempotency, rank_request, snapshots
 from rankloop.serving.calls import FOR_EVER, CallableRanker
@@ -57,6 +57,7 @@ class Ranker(CallableRanker):
         limits: the limits of the service; without them, only the number of open decisions is limited.
         by: the name of the API key that configures the ranker, if there is one.
         after: the version of the configuration is greater than this.
+        room: the part of a memory budget that the state may take; without it, all memory of the machine.
 
     >>> ranker = Ranker(RankerConfig.of({"policy": "cascade-ucb1", "slots": 2}))
     >>> ranker.put_items([{"id": "a"}, {"id": "b"}, {"id": "c"}])
@@ -84,7 +85,7 @@ class Ranker(CallableRanker):
         self._owns_writer = writer is None
         self._lock = threading.RLock()
         self._rng = DecisionRng()
-        self._uncommitted, self._new_segments = {}, set()
+        self._uncommitted, self._new_segments = {}, {}
         self._idempotent = idempotency.IdempotentDecisions()
         # Created before the state is read: an event of another process in between is noticed at the first append.
         self._writer = Writer(self.store) if writer is None else writer
@@ -206,7 +207,7 @@ class Ranker(CallableRanker):
                 return ranking, self._submit_decision(event, is_new=is_new)
             self._drawing += event.explored
             if is_new:
-                self._new_segments.add(request.segment)
+                self._new_segments[event.id] = event.segment
         finally:
             self._lock.release()
         try:
@@ -221,7 +222,7 @@ class Ranker(CallableRanker):
 
     def _end_drawing(self, event: DecisionMade) -> None:
         self._drawing -= event.explored
-        self._new_segments.discard(event.segment)
+        self._new_segments.pop(event.id, None)
 
     def _submit_decision(self, event: DecisionMade, *, is_new: bool) -> Commit[Receipt | None] | None:
         """Commit a decision, or answer it before its commit if the ranker is configured so.
@@ -231,20 +232,22 @@ class Ranker(CallableRanker):
             is_new: whether its segment has no learner yet.
         """
         self._require_serving()
+        self._decided_at.pop(event.id, None)  # an earlier attempt failed, and the order is that of the log
         self._decided_at[event.id] = self._monotonic()
-        if self._replica.config.commit == "all":
-            commit = self._submit(event)
-            if is_new:
-                self._new_segments.add(event.segment)
-                commit.add_done_callback(lambda _: self._new_segments.discard(event.segment))
-            if event.asked is not None:
-                self._idempotent.track(event, commit)
-            return commit
-        self._uncommitted[event.id] = event
         try:
+            if self._replica.config.commit == "all":
+                commit = self._submit(event)
+                if is_new:
+                    self._new_segments[event.id] = event.segment
+                    commit.add_done_callback(lambda _: self._new_segments.pop(event.id, None))
+                if event.asked is not None:
+                    self._idempotent.track(event, commit)
+                return commit
+            self._uncommitted[event.id] = event
             self._writer.post(self.name, event.entry(), event, self._apply)
         except BaseException:
-            del self._uncommitted[event.id]
+            self._uncommitted.pop(event.id, None)
+            self._decided_at.pop(event.id, None)
             raise
         return None
 
@@ -366,17 +369,11 @@ class Ranker(CallableRanker):
                 raise self._quarantined(error) from error
             except Exception as error:
                 raise self._quarantined(CannotReplay(self._replica.position, events[-1][1].kind, error)) from error
-            if self._decided_at:
+            if self._decided_at or self._uncommitted:
                 for position, event in events:
                     if event.opens is not None:
                         self._note_opened(event.opens, position)
-                        self._uncommitted.pop(event.opens, None)
             return receipts
-
-    def _quarantined(self, cause: CannotReplay) -> RankloopError:
-        """Stop serving, and return the error that says so."""
-        self.quarantine = Quarantine(cause.position, cause.reason)
-        return self.quarantine.error()
 
     def flush(self) -> None:
         """Wait until all decisions are in the log."""
