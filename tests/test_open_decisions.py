@@ -371,7 +371,7 @@ def test_a_list_that_was_refused_and_asked_for_again_is_committed_once_and_kept_
     asked.set()
     ranker.flush()
     assert list(ranker._replica.open_decisions) == ["B", "A"]
-    assert ranker._uncommitted == ranker._decided_at == {}
+    assert (len(ranker._uncommitted), len(ranker._decided_at)) == (0, 0)
     ranker.close()
 
 

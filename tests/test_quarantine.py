@@ -116,7 +116,12 @@ def test_the_rebuild_of_a_quarantined_ranker_is_stopped_with_the_registry(monkey
     hosted = rankers.put_challenger("a", GTS)
     assert hosted.rebuild is not None
     stop = hosted.rebuild.stop
-    monkeypatch.setattr(hosted.rebuild, "stop", lambda: (stop(), stopped.set()))
+
+    def stop_and_note() -> None:
+        stop()
+        stopped.set()
+
+    monkeypatch.setattr(hosted.rebuild, "stop", stop_and_note)
     hosted.ranker.quarantine = Quarantine(1, "of a fault")
     rankers.close()
     assert stopped.is_set()
