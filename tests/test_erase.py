@@ -437,6 +437,41 @@ def test_a_decision_that_cannot_be_read_is_erased_once_it_is_excluded(opened: Op
     Ranker(config("gts"), store=store).close()
 
 
+def test_ids_are_replaced_also_where_an_entry_cannot_be_read(opened: Opened) -> None:
+    """The id of a damaged decision may have the visitor's id although its body has not, and other entries repeat it."""
+    store, clock = opened(), Clock()
+    ranker = Ranker(config("gts", window=10.0, aggregate="sum"), store=store, clock=clock)
+    ranker.put_items(items(6))
+    for id, event in ((f"{ERASED}/1", f"{ERASED}/event"), (f"{ERASED}/2", "event-2"), ("other", f"{ERASED}-not-his")):
+        ranker.rank(decision=id, visitor=OTHER if id == "other" else ERASED)
+        ranker.feedback(id, clicked=[0], event=event)
+    clock.now += 10.0
+    assert ranker.tick() == 3
+    ranker.close()
+    store = opened()
+    before = list(store.read("ranker"))
+    first = next(one for one in before if one.key == f"{ERASED}/1")
+    closed = next(one for one in before if one.kind == "window-closed")
+    with store.rewriting() as rewriting:
+        rewriting.replace(first._replace(body=b"damaged"))
+        rewriting.replace(closed._replace(body=closed.body[5:]))
+    for damaged, what in ((first, "decision"), (closed, "event that closed feedback windows")):
+        with pytest.raises(CannotErase, match=f"the {what} at position {damaged.position} of ranker cannot be read"):
+            erase(store, [ERASED], 0.0)
+        store.append([("ranker", EventSkipped(0.0, damaged.position, "damaged").entry())])
+    done = erase(store, [ERASED], 0.0)
+    assert (done.decisions, done.visitors, done.renamed) == (2, {ERASED}, 3)
+    after = {one.position: one for one in store.read("ranker")}
+    assert [one for one in after.values() if ERASED.encode() in one.body or ERASED in one.subject] == []
+    assert [one.key for one in after.values() if ERASED in one.key] == [f"{ERASED}-not-his"]
+    for one in before:
+        if one.kind == "feedback":
+            (decision,) = [made.position for made in before if made.kind == "decision" and made.key == one.subject]
+            assert after[one.position].subject == after[decision].key
+    assert erase(store, [ERASED], 0.0).decisions == 0
+    Ranker(config("gts", window=10.0, aggregate="sum"), store=store, clock=clock).close()
+
+
 # The command
 
 

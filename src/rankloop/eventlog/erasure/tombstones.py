@@ -104,7 +104,7 @@ class Tombstones:
 
     def __init__(self, log: str, visitors: frozenset[str], skipped: Collection[int]) -> None:
         self._log, self._visitors, self._skipped = log, visitors, skipped
-        self._visitor_of: dict[str, str] = {}  # visitors of the erased decisions, by the decision's old id
+        self._visitors_of: dict[str, set[str]] = {}  # of the erased decisions, by the decision's old id
         self._new_ids: dict[str, str] = {}  # of the decisions whose ids were replaced, by the old id
         self._fingerprints: set[str] = set()
         self.positions: list[int] = []  # of the erased decisions
@@ -117,7 +117,7 @@ class Tombstones:
             return self._decision(entry)
         if entry.kind == WindowClosed.kind:
             return self._window_closed(entry) if self._new_ids else None
-        return self._about_decision(entry) if entry.subject in self._visitor_of else None
+        return self._about_decision(entry) if entry.subject in self._visitors_of else None
 
     def left_traces_in(self, snapshot: bytes) -> bool:
         """Return whether a snapshot may contain what was erased."""
@@ -136,29 +136,42 @@ class Tombstones:
             return None
         self.positions.append(entry.position)
         self.found.add(visitor)
-        self._visitor_of[event.id] = visitor
+        self._visitors_of[event.id] = {visitor}
         if event.asked is not None:
             self._fingerprints.add(event.asked.partition("\n")[0])
-        id = id_without(visitor, event.id, event.time)
-        if id != event.id:
-            self._new_ids[event.id] = id
-            self.renamed += 1
+        id = self._renamed(event.id, id_without(visitor, event.id, event.time))
         tombstone = replace(event, id=id, visitor=None, asked=None, erased=True)
         return tombstone.entry()._replace(position=entry.position)
 
     def _damaged(self, entry: LogEntry) -> LogEntry | None:
         """Return an empty tombstone if the entry may be of a visitor and no replay reads it."""
-        found = {visitor for visitor in self._visitors if visitor.encode() in entry.body}
+        new_ids = {visitor: id_without(visitor, entry.key, entry.time) for visitor in self._visitors}
+        in_key = {visitor: id for visitor, id in new_ids.items() if id != entry.key}
+        found = {visitor for visitor in self._visitors if visitor in in_key or visitor.encode() in entry.body}
         if not found:
             return None
-        if entry.position not in self._skipped:
-            raise CannotErase(
-                f"the decision at position {entry.position} of {self._log} cannot be read and may contain a visitor's "
-                "id; exclude it with `rankloop log skip` first. Nothing was erased."
-            )
+        tombstone = self._empty(entry, "decision")
         self.positions.append(entry.position)
         self.found |= found
+        self._visitors_of[entry.key] = found
+        id = self._renamed(entry.key, next(iter(in_key.values()), entry.key))
+        return tombstone._replace(key=id, subject=id if entry.subject == entry.key else entry.subject)
+
+    def _empty(self, entry: LogEntry, what: str) -> LogEntry:
+        """Return an entry without content in place of one that cannot be read, or refuse if a replay would read it."""
+        if entry.position not in self._skipped:
+            raise CannotErase(
+                f"the {what} at position {entry.position} of {self._log} cannot be read and may contain a visitor's "
+                "id; exclude it with `rankloop log skip` first. Nothing was erased."
+            )
         return entry._replace(body=header({"erased": True}))
+
+    def _renamed(self, id: str, new_id: str) -> str:
+        """Return the new id of a decision, and remember it where it differs from the old one."""
+        if new_id != id:
+            self._new_ids[id] = new_id
+            self.renamed += 1
+        return new_id
 
     def _about_decision(self, entry: LogEntry) -> LogEntry | None:
         """Replace the ids of a decision and of a feedback event."""
@@ -166,14 +179,17 @@ class Tombstones:
         key = entry.key
         if entry.kind == Withdrawn.kind:
             key = new_id
-        elif self._visitor_of[entry.subject] in key:
+        elif any(visitor in key for visitor in self._visitors_of[entry.subject]):
             key = _new_id()
             self.renamed += 1
         replaced = entry._replace(key=key, subject=new_id)
         return None if replaced == entry else replaced
 
     def _window_closed(self, entry: LogEntry) -> LogEntry | None:
-        event = decode_as(WindowClosed, entry)
+        try:
+            event = decode_as(WindowClosed, entry)
+        except CannotReplay:
+            return self._empty(entry, "event that closed feedback windows")
         if not self._new_ids.keys() & set(event.decisions):
             return None
         ids = tuple(self._new_ids.get(id, id) for id in event.decisions)
