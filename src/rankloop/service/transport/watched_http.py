@@ -86,10 +86,8 @@ class WatchedHttp(BufferedHttp):
     def _refuse_size(self) -> None:
         """Close the connection; say why unless that would be taken for the answer to an earlier request."""
         cycle = self.cycle
-        if self._in_head:  # the cycle is that of an earlier request
-            is_first = cycle is None or cycle.response_complete
-        else:
-            is_first = not cycle.response_started
+        is_free = cycle is None or cycle.response_complete  # while headers arrive, the cycle is of an earlier request
+        is_first = is_free if self._in_head else not cycle.response_started
         self._is_ended = True
         self._send_last(TOO_LARGE if is_first and not self.pipeline else b"")
 
