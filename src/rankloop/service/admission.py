@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rankloop.schema.admission_settings import AdmissionSettings
+from rankloop.service.held_bodies import HeldBodies
 from rankloop.service.refusals import DEADLINE, FAIR_SHARE, QUEUE_FULL
 
 STARTS_PER_ITERATION = 48
@@ -20,6 +22,7 @@ SWEEP_SECONDS = 0.05
 """Time between two searches for requests that are past their deadline."""
 MAX_KNOWN_KEYS = 1000
 DEADLINE_HEADER = b"request-deadline-ms"
+log = logging.getLogger("rankloop.service")
 
 
 @dataclass(slots=True, eq=False)
@@ -151,6 +154,7 @@ class Admission:
         self._set_limits()
         self._fewest = min(settings.queue, settings.overload_queue, settings.ranker_queue)
         self._names: dict[bytes, str] = {}  # of keys by Authorization header
+        self.bodies = HeldBodies()
 
     @property
     def waiting(self) -> int:
@@ -239,7 +243,17 @@ class Admission:
 
     def _refuse(self, request: Waiting, reason: str) -> None:
         self.count_refusal(reason)
-        request.refuse(reason)
+        try:
+            request.refuse(reason)
+        except Exception:  # the others must not wait for ever because of it
+            log.exception("a request could not be refused")
+
+    def _start(self, request: Waiting) -> None:
+        try:
+            request.start()
+        except Exception:
+            log.exception("a request could not be started")
+            self.finished()
 
     def _count_start(self) -> None:
         self.running += 1
@@ -270,7 +284,7 @@ class Admission:
                 self.waited += now - request.arrived
                 self.waits += 1
                 self._count_start()
-                request.start()
+                self._start(request)
         if not queue.size:
             self._standing_since = None
         self._judge(now)
@@ -288,11 +302,13 @@ class Admission:
     def _sweep(self) -> None:
         """Refuse the requests that are past their deadline, even if nothing can start."""
         now = self._clock()
-        for request in self._queue.pop_expired(now):
-            self._refuse(request, DEADLINE)
-        self._sweeping = self._queue.size > 0
-        if self._sweeping:
-            asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
-        else:
-            self._standing_since = None
-        self._judge(now)
+        try:
+            for request in self._queue.pop_expired(now):
+                self._refuse(request, DEADLINE)
+        finally:
+            self._sweeping = self._queue.size > 0
+            if self._sweeping:
+                asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+            else:
+                self._standing_since = None
+            self._judge(now)

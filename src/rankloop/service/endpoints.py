@@ -49,7 +49,7 @@ MAX_BYTES_ON_LOOP = 50_000
 VISIT_PREFIX = ["v1", "rankers"]
 CLIENT_GONE = 499
 """Status under which requests are counted whose client left before they could be answered."""
-UNLIMITED = ("healthz", "readyz")
+UNLIMITED = (["healthz"], ["readyz"])
 """Requests that are admitted however busy the service is."""
 T = TypeVar("T")
 P = TypeVar("P", bound=Payload)
@@ -136,7 +136,7 @@ class Requests:
         if scope["method"] == "POST" and len(steps) == 5 and steps[4] in self._endpoints and steps[1:3] == VISIT_PREFIX:
             scope["path_params"] = {"name": steps[3]}
             app = scope["endpoint"] = self._endpoints[steps[4]]
-        elif steps[1] not in UNLIMITED:
+        elif steps[1:2] not in UNLIMITED:
             counted = steps[3] if len(steps) > 3 and steps[1:3] == VISIT_PREFIX else ""
         names = [name for name, _ in scope["headers"]]
         is_plain = app is not self._app and names.count(b"host") == 1 and BROWSER_HEADERS.isdisjoint(names)

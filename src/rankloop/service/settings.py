@@ -80,7 +80,10 @@ class _TimesAsText(yaml.SafeLoader):
 
 def parse_yaml(text: str) -> object:
     """Return the content of a YAML document, with times as text."""
-    return yaml.load(text, _TimesAsText)  # noqa: S506, a subclass of the safe loader
+    try:
+        return yaml.load(text, _TimesAsText)  # noqa: S506, a subclass of the safe loader
+    except (ValueError, RecursionError):  # of a number such as 0x_, or of a document that is nested too deeply
+        raise yaml.YAMLError("a value cannot be read") from None
 
 
 def read_file(path: Path) -> dict[str, object]:

@@ -28,6 +28,7 @@ class KeyWatch:
     def __init__(self, path: Path, use: Callable[[tuple[ApiKey, ...]], None]) -> None:
         self._path, self._use = path, use
         self._seen: Version = ()  # so that the first look finds what changed since the start
+        self._failed: Version = ()  # the last version that could not be read
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rankloop-key-watch", daemon=True)
 
@@ -45,11 +46,14 @@ class KeyWatch:
         """Give the keys of the file to the service if the file has changed; keep the last ones if it is not valid."""
         version = _version(self._path)
         if version != self._seen:
-            self._seen = version
             try:
                 self._use(load_keys(self._path))
-            except RankloopError as error:
-                log.error("the API keys of %s cannot be read, so the last ones stay in use: %s", self._path, error)
+                self._seen = version
+            except Exception as error:  # the watch goes on, and tries again: a revoked key must not stay in use
+                if version != self._failed:
+                    self._failed = version
+                    words = error if isinstance(error, RankloopError) else type(error).__name__
+                    log.error("the API keys of %s cannot be read, so the last ones stay in use: %s", self._path, words)
 
     def _run(self) -> None:
         while not self._end.wait(INTERVAL_SECONDS):

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from rankloop.service.admission import Admission, Waiting
 from rankloop.service.problems import MEDIA, problem
-from rankloop.service.refusals import DETAILS, MAX_RETRY_SECONDS, overloaded
+from rankloop.service.refusals import DETAILS, MAX_RETRY_SECONDS, QUEUE_FULL, overloaded
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from rankloop.service.service import Service
 
-VISIT = re.compile(rb"/v1/rankers/([^/?]+)/(?:rank|feedback)\Z")
+VISIT = re.compile(r"/v1/rankers/([^/]*)/(?:rank|feedback)\Z")
+"""Of the decoded path, as in `endpoints.Requests`."""
 SIMPLE_REQUEST = re.compile(
-    rb"POST /v1/rankers/([^/? ]+)/(?:rank|feedback) HTTP/1\.1\r\n"
+    rb"POST /v1/rankers/([^/?% ]+)/(?:rank|feedback) HTTP/1\.1\r\n"
     rb"(?:(?!transfer-encoding:|expect:|upgrade:|origin:|connection:(?! *keep-alive\r))[^\r\n]*\r\n)*?"
     rb"content-length: *(\d{1,6})\r\n"
     rb"(?:(?!transfer-encoding:|expect:|upgrade:|origin:|content-length:|connection:(?! *keep-alive\r))[^\r\n]+\r\n)*"
@@ -36,6 +37,8 @@ SIMPLE_REQUEST = re.compile(
 REFUSAL_PAUSE_SECONDS = 0.25
 """Time for which an overloaded service holds back a refusal, so that callers which repeat at once cannot use it up."""
 MAX_KNOWN_HEADS, MAX_HEAD_BYTES = 1000, 2000
+MAX_PIPELINED = 16
+"""Requests that a client may send behind the one that is being answered; after their answers the connection closes."""
 AUTHORIZATION = re.compile(rb"\r\nauthorization: *([^\r]*)\r\n", re.IGNORECASE)
 
 
@@ -64,6 +67,10 @@ def _response(reason: str, seconds: int) -> tuple[bytes, bytes]:
 RESPONSES = {reason: [_response(reason, n + 1) for n in range(MAX_RETRY_SECONDS)] for reason in DETAILS}
 
 
+class TooManyPipelined(Exception):
+    """Stops the parser at a request that is not answered, since too many wait before it."""
+
+
 def _announces_more_than(limit: int, headers: list[tuple[bytes, bytes]]) -> bool:
     """Return whether a body would be too large: the application refuses it before it arrives."""
     lengths = [value for name, value in headers if name == b"content-length"]
@@ -79,7 +86,8 @@ def refusal(reason: str, *headers: bytes) -> bytes:
 class AdmittingHttp(HttpToolsProtocol):
     """uvicorn's HTTP protocol; rank and feedback requests start when the service's admission lets them.
 
-    They start when they are complete, so that a slow body holds nobody up. While the queue is full, a request is
+    Every request starts when it is complete and when its client has received the answers before, so that slow clients
+    hold nobody up; a body that is too large is left to the application to refuse. While the queue is full, a request is
     refused without being parsed, which takes a tenth of the time; an overloaded service does so after a pause.
     """
 
@@ -96,8 +104,11 @@ class AdmittingHttp(HttpToolsProtocol):
         self._max_body = 0 if service is None else service.limits.body
         origins = () if service is None else service.settings.cors_origins
         self._origins = frozenset(origin.encode() for origin in origins)
-        self._held: tuple[RequestResponseCycle, ASGI3Application, bytes] | None = None  # until its body is complete
-        self._within_request = False
+        self._held: tuple[RequestResponseCycle, ASGI3Application] | None = None  # until its body is complete
+        self._blocked: tuple[RequestResponseCycle, ASGI3Application] | None = None  # until the client reads
+        self._kept = 0  # bytes of bodies of requests that have not started
+        self._refused_cycles: list[RequestResponseCycle] = []  # whose answers are being completed
+        self._within_request = self._is_full = False
         self._unanswered: bytes | None = None  # what arrived while a refusal is held back
 
     # Refusing without parsing
@@ -119,10 +130,26 @@ class AdmittingHttp(HttpToolsProtocol):
             admission is not None
             and admission.may_refuse
             and not self._within_request
+            and not self.flow.write_paused
             and self._refused(data, admission)
         ):
             return
+        if self._is_full:
+            return
         super().data_received(data)
+        if self._held is not None:
+            self._ask_for_body()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP; the requests before one that is too many are answered first."""
+        if not self._is_full:
+            super().send_400_response(msg)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the requests that have not started."""
+        self._held = self._blocked = None
+        self._release(self._kept)
+        super().connection_lost(exc)
 
     def _refused(self, data: bytes, admission: Admission) -> bool:
         """Refuse the request that this data is, if it is a simple one that may not wait."""
@@ -165,6 +192,9 @@ class AdmittingHttp(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Note that the parser is within a request."""
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self._is_full, self.cycle.keep_alive = True, False
+            raise TooManyPipelined
         self._within_request = True
         super().on_message_begin()
 
@@ -176,33 +206,88 @@ class AdmittingHttp(HttpToolsProtocol):
             self._offer_held()
 
     def on_body(self, body: bytes) -> None:
-        """Keep the body; a long one is read by the application, piece by piece."""
+        """Keep the body until the request starts."""
         super().on_body(body)
-        if self._held is not None and len(self._held[0].body) > HIGH_WATER_LIMIT:
-            self._offer_held()
+        if self._held is not None or self.pipeline or self._blocked is not None:
+            self._keep(len(body))
+
+    def _keep(self, size: int) -> None:
+        self._kept += size
+        if self._kept <= HIGH_WATER_LIMIT or self._admission is None:
+            return
+        self._admission.bodies.note(self, self._kept)
+        if self._held is not None:
+            self.flow.resume_reading()  # the application, which would do so, has not started
+            if len(self._held[0].body) > self._max_body:
+                self._offer_held()
+
+    def _release(self, size: int) -> None:
+        if self._kept > HIGH_WATER_LIMIT and self._admission is not None:
+            left = self._kept - size
+            self._admission.bodies.note(self, left if left > HIGH_WATER_LIMIT else 0)
+        self._kept -= size
+
+    def give_up(self) -> None:
+        """Refuse the request whose body arrives, and close the connection."""
+        held, self._held = self._held, None
+        if held is None or self._admission is None:
+            self.transport.close()
+            return
+        held[0].keep_alive = False
+        self._admission.count_refusal(QUEUE_FULL)
+        self._refuse(held[0], QUEUE_FULL)
+
+    def _ask_for_body(self) -> None:
+        """Tell a client to go on that waits for that before it sends its body."""
+        if self._held is not None and self._held[0].waiting_for_100_continue:
+            self._held[0].waiting_for_100_continue = False
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request."""
+        super().on_response_complete()
+        if self._held is not None:
+            self._ask_for_body()
+
+    def resume_writing(self) -> None:
+        """Offer the request that waited until its client received the answers before."""
+        super().resume_writing()
+        if self._blocked is not None:
+            blocked, self._blocked = self._blocked, None
+            self._offer(*blocked)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        scope: Any = cycle.scope
-        match = None if self._admission is None or scope["method"] != "POST" else VISIT.match(scope["raw_path"])
-        if match is None:
+        if self._admission is None:
             super()._start_asgi_task(cycle, app)
             return
-        self._held = cycle, app, match[1]
-        if (
-            not cycle.more_body
-            or cycle.waiting_for_100_continue
-            or _announces_more_than(self._max_body, scope["headers"])
-        ):
+        self._held = cycle, app
+        if not cycle.more_body or _announces_more_than(self._max_body, cycle.scope["headers"]):
             self._offer_held()
+        elif cycle.body:
+            self._keep(0)  # part of it arrived behind another request
+        else:
+            self.flow.resume_reading()
 
     def _offer_held(self) -> None:
-        if self._held is None or self._admission is None:
+        if self._held is not None:
+            held, self._held = self._held, None
+            self._offer(*held)
+
+    def _offer(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Start a request, or let it wait for its turn."""
+        if self.flow.write_paused:  # its answer would have to wait for the client, and others for the answer
+            self._blocked = cycle, app
             return
-        (cycle, app, ranker), self._held = self._held, None
-        if self._admission.starts_now():
+        if cycle.body:
+            self._release(len(cycle.body))
+        scope: Any = cycle.scope
+        match = VISIT.match(scope["path"]) if scope["method"] == "POST" else None
+        if match is None or self._admission is None:
+            super()._start_asgi_task(cycle, app)
+        elif self._admission.starts_now():
             self._start_admitted(cycle, app)
         else:
-            self._queue(cycle, app, ranker.decode("latin-1"), self._admission)
+            self._queue(cycle, app, match[1], self._admission)
 
     def _queue(self, cycle: RequestResponseCycle, app: ASGI3Application, ranker: str, admission: Admission) -> None:
         scope: Any = cycle.scope
@@ -231,6 +316,11 @@ class AdmittingHttp(HttpToolsProtocol):
         if cycle.disconnected:  # nobody waits for the answer
             self._admission.finished()
             return
+        if self.flow.write_paused:
+            self._admission.finished()
+            self._keep(len(cycle.body))
+            self._blocked = cycle, app
+            return
         task: asyncio.Task[None] = self.loop.create_task(cycle.run_asgi(app))
         self.tasks.add(task)
         task.add_done_callback(self._finished)
@@ -245,11 +335,25 @@ class AdmittingHttp(HttpToolsProtocol):
         if cycle.disconnected or cycle.response_started:
             return
         headers = [] if cycle.keep_alive else [b"connection: close"]
-        origin = dict(cycle.scope["headers"]).get(b"origin")
-        if origin in self._origins and origin is not None:
-            headers.append(b"access-control-allow-origin: " + origin)
+        if self._origins:
+            headers += self._cors_headers(dict(cycle.scope["headers"]).get(b"origin"))
         cycle.response_started = cycle.response_complete = True
         cycle.transport.write(refusal(reason, *headers))
         if not cycle.keep_alive:
             cycle.transport.close()
-        cycle.on_response()
+        # The next request of the connection may be refused as well: a call within a call for each would be too deep.
+        self._refused_cycles.append(cycle)
+        if len(self._refused_cycles) > 1:
+            return
+        try:
+            for refused in self._refused_cycles:  # it grows
+                refused.on_response()
+        finally:
+            self._refused_cycles.clear()
+
+    def _cors_headers(self, origin: bytes | None) -> list[bytes]:
+        """Return the headers that let a web page of an allowed origin read a refusal."""
+        if origin is None or not ({origin, b"*"} & self._origins):
+            return []
+        allowed = b"*" if b"*" in self._origins else origin
+        return [b"access-control-allow-origin: " + allowed, b"access-control-expose-headers: Retry-After"]

@@ -18,6 +18,12 @@ class BufferedHttp(AdmittingHttp):
         """Buffer the writes of a new connection."""
         super().connection_made(cast("asyncio.Transport", BufferedTransport(transport, self.loop)))
 
+    def on_response_complete(self) -> None:
+        """Send the response before the next one begins, to learn whether the client receives it."""
+        if self.pipeline:
+            cast("BufferedTransport", self.transport).flush()
+        super().on_response_complete()
+
 
 class BufferedTransport:
     """A transport that joins everything written during one iteration of the event loop into one write."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +21,7 @@ SWEEP_SECONDS = 1.0
 """Time between two searches for connections that have waited too long."""
 GRACE_SECONDS = 5.0
 """Time after which the rate of a body or of an answer is measured."""
+log = logging.getLogger("rankloop.service")
 
 
 class Phase(Enum):
@@ -144,22 +146,38 @@ class Connections:
             self._waiting[one] = None
             one.since = self._clock()
 
+    def renew(self, one: OpenConnection) -> None:
+        """Let the time of a connection that waits begin again."""
+        one.size = 0
+        if one in self._waiting:
+            one.since = self._clock()
+            self._waiting.move_to_end(one)
+
     def sweep(self) -> None:
-        """Close the connections whose clients were too slow."""
+        """Close the connections whose clients were too slow; one that fails does not keep the others open."""
         for one in [one for one in self._open if one.phase is Phase.WORK]:
-            one.client.settle()  # a failed request may have closed its connection
+            try:
+                one.client.settle()  # a failed request may have closed its connection
+            except Exception:
+                log.exception("a connection could not be examined")
         now = self._clock()
         for one in [one for one in self._waiting if now - one.since > self.allowed_seconds(one)]:
-            if one.client.is_held():
-                one.since = now
-                self._waiting.move_to_end(one)
-                continue
-            self._count(REASONS[one.phase])
-            if one.phase is Phase.ANSWER:
-                one.client.abort()
-                self.forget(one)
-            else:
-                one.client.close(one.phase)
+            try:
+                self._end(one)
+            except Exception:
+                log.exception("a connection that waited too long could not be closed")
+
+    def _end(self, one: OpenConnection) -> None:
+        """Close a connection that has waited too long, unless the service itself has stopped reading."""
+        if one.client.is_held():
+            self.renew(one)
+            return
+        self._count(REASONS[one.phase])
+        if one.phase is Phase.ANSWER:
+            one.client.abort()
+            self.forget(one)
+        else:
+            one.client.close(one.phase)
 
     def allowed_seconds(self, one: OpenConnection) -> float:
         """Return for how long a connection may wait in its phase."""

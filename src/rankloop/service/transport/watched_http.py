@@ -15,7 +15,7 @@ from rankloop.service.transport.answer_transport import BufferedHttp
 from rankloop.service.transport.connections import STATE_KEY, Connections, OpenConnection, Phase, network
 
 MAX_HEAD_BYTES = 65_536
-"""Size of a request's headers at which the connection is closed."""
+"""Size of a request's headers, and of everything else in a request but its body, at which the connection is closed."""
 
 
 def _raw(status: int, detail: str) -> bytes:
@@ -49,14 +49,17 @@ class WatchedHttp(BufferedHttp):
         watch = cast("Connections | None", app_state.get(STATE_KEY))
         # Without the application's lifespan there are no limits: each connection is the only one of its own collection.
         self._watch = Connections(ConnectionSettings(), 1, _count_nothing) if watch is None else watch
-        self._in_head = self._in_body = self._is_surplus = False
+        self._in_head = self._in_body = self._is_ended = self._was_refused = False
+        # Bytes of the request that is being parsed, and those of its body; whether the next one begins within the data
+        self._message_bytes = self._body_bytes = 0
+        self._begins_within = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection, or close it if there are too many."""
         super().connection_made(transport)
         self._one = OpenConnection(self, network(self.client[0]) if self.client else "")
         if not self._watch.admit(self._one):
-            self._is_surplus = True
+            self._is_ended = True
             self._send_last(TOO_MANY)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -66,13 +69,27 @@ class WatchedHttp(BufferedHttp):
 
     def data_received(self, data: bytes) -> None:
         """Parse what was received."""
-        if self._is_surplus:
+        if self._is_ended:
+            return
+        if self.is_refusing:  # it is received again after the refusal
+            super().data_received(data)
             return
         self._one.size += len(data)
+        is_within = self._begins_within = self._in_head or self._in_body
+        self._message_bytes = self._message_bytes + len(data) if is_within else len(data)
         super().data_received(data)
         self.settle()
-        if self._one.phase is Phase.HEAD and self._one.size > MAX_HEAD_BYTES:
-            self._send_last(TOO_LARGE)
+        # Each piece of a body may have a head of its own: small pieces are allowed, trailers without end are not.
+        if self._message_bytes > MAX_HEAD_BYTES + 2 * self._body_bytes and (self._in_head or self._in_body):
+            self._refuse_size()
+
+    def _refuse_size(self) -> None:
+        """Close the connection; say why unless that would be taken for the answer to an earlier request."""
+        cycle = self.cycle
+        is_free = cycle is None or cycle.response_complete  # while headers arrive, the cycle is of an earlier request
+        is_first = is_free if self._in_head else not cycle.response_started
+        self._is_ended = True
+        self._send_last(TOO_LARGE if is_first and not self.pipeline else b"")
 
     def eof_received(self) -> None:
         """Note that the connection closes as soon as the client has received what was sent."""
@@ -85,6 +102,19 @@ class WatchedHttp(BufferedHttp):
         """Note the first byte of a request."""
         super().on_message_begin()
         self._in_head = True
+        if self._begins_within:
+            self._message_bytes = 0
+        self._begins_within, self._body_bytes = True, 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; one after the body might replace another that was checked."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        self._body_bytes += len(body)
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """Start to answer a request."""
@@ -99,6 +129,8 @@ class WatchedHttp(BufferedHttp):
     # Answers
 
     def _answer_refused(self, reason: str) -> None:
+        self._was_refused = True
+        self._watch.renew(self._one)  # the client has sent a whole request
         super()._answer_refused(reason)
         self._unset_keepalive_if_required()
         self.settle()
@@ -127,8 +159,10 @@ class WatchedHttp(BufferedHttp):
         size = 0
         if flow.write_paused or self.transport.is_closing():
             phase, size = Phase.ANSWER, self._unsent
-        elif self.pipeline or self.is_refusing:
+        elif self.pipeline:
             phase = Phase.WORK
+        elif self.is_refusing:
+            phase = Phase.IDLE  # the service does nothing for it, so that it may make room for another
         elif cycle is not None and not cycle.response_complete:
             phase = Phase.BODY if cycle.more_body else Phase.WORK
         elif self._in_head:
@@ -136,7 +170,7 @@ class WatchedHttp(BufferedHttp):
         elif self._in_body:
             phase = Phase.BODY  # it was refused before it arrived
         else:
-            phase = Phase.NEW if cycle is None else Phase.IDLE
+            phase = Phase.NEW if cycle is None and not self._was_refused else Phase.IDLE
         self._watch.enter(self._one, phase, size)
 
     def is_held(self) -> bool:
