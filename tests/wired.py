@@ -57,7 +57,7 @@ class Wired:
     """Connections to an application that answers when the test lets it."""
 
     def __init__(self, cors_origins: tuple[str, ...] = (), total: int = 1000, **admission: Any) -> None:
-        self.admission = Admission(AdmissionSettings(**{"deadline_ms": 60_000.0} | admission))
+        self.admission = Admission(AdmissionSettings(**{"deadline_ms": 60_000.0, "overload_ms": 60_000.0} | admission))
         self.now, self.reasons = 0.0, list[str]()
         self.connections = Connections(ConnectionSettings(), total, self.reasons.append, clock=lambda: self.now)
         self.go_on = asyncio.Event()

@@ -44,9 +44,11 @@ def create_app(settings: ServiceSettings, key_file: Path | None = None) -> FastA
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         connections = _connections(service)
-        async with connections.swept():
-            yield {STATE_KEY: connections, "service": service}  # for the HTTP protocol
-        service.close()
+        try:
+            async with connections.swept():
+                yield {STATE_KEY: connections, "service": service}  # for the HTTP protocol
+        finally:
+            service.close()
 
     return application(service, lifespan)
 
@@ -91,7 +93,8 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
             CORSMiddleware,
             allow_origins=list(service.settings.cors_origins),
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", MARK],
+            allow_headers=["Authorization", "Content-Type", "Request-Deadline-Ms", MARK],
+            expose_headers=["Retry-After"],
         )
     cached: dict[str, object] = {}
 

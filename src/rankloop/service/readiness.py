@@ -39,7 +39,8 @@ class ReadinessProbe:
             read = self._read = loop.create_task(self._use_log())
             read.add_done_callback(_retrieve_exception)
         try:
-            await asyncio.wait_for(asyncio.shield(read), end - time.monotonic())
+            # A warm-up that ended at the last moment leaves the log some time as well.
+            await asyncio.wait_for(asyncio.shield(read), max(READ_TIMEOUT_SECONDS / 4.0, end - time.monotonic()))
         except TimeoutError:
             raise RequestRefused(503, "the log does not respond.", headers=RETRY) from None
         problem = self._rankers.store.problem

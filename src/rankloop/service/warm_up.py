@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 
@@ -10,6 +11,7 @@ from rankloop.hosting.registry import RankerRegistry
 from rankloop.serving.warm_up import warm_up
 
 POLL_SECONDS = 0.02
+log = logging.getLogger("rankloop.service")
 
 
 class WarmUp:
@@ -46,5 +48,9 @@ class WarmUp:
             if self._stop.is_set():
                 return
             ranker = hosted.opened
-            if ranker is not None:
+            if ranker is None:
+                continue
+            try:
                 warm_up(ranker.config)
+            except Exception:
+                log.exception("ranker %s could not be warmed up; its first requests may be slow", hosted.name)

@@ -45,15 +45,21 @@ class KeyWatch:
     def look(self) -> None:
         """Give the keys of the file to the service if the file has changed; keep the last ones if it is not valid."""
         version = _version(self._path)
-        if version != self._seen:
-            try:
-                self._use(load_keys(self._path))
-                self._seen = version
-            except Exception as error:  # the watch goes on, and tries again: a revoked key must not stay in use
-                if version != self._failed:
-                    self._failed = version
-                    words = error if isinstance(error, RankloopError) else type(error).__name__
-                    log.error("the API keys of %s cannot be read, so the last ones stay in use: %s", self._path, words)
+        if version == self._seen:
+            return
+        try:
+            self._use(load_keys(self._path))
+            self._seen, self._failed = version, ()
+        except RankloopError as error:
+            self._note_failure(version, str(error))
+        except Exception as error:  # its text might contain a secret
+            self._note_failure(version, type(error).__name__)
+
+    def _note_failure(self, version: Version, reason: str) -> None:
+        """Say once why a file is not used; it is tried again, since a revoked key must not stay in use."""
+        if version != self._failed:
+            self._failed = version
+            log.error("the API keys of %s cannot be read, so the last ones stay in use: %s", self._path, reason)
 
     def _run(self) -> None:
         while not self._end.wait(INTERVAL_SECONDS):

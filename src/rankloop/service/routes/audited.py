@@ -30,7 +30,7 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class AuditedRoute(APIRoute):
-    """A route that records each request, also a refused one, unless it only reads."""
+    """A route that records each request that reaches it, also a refused one, unless it only reads."""
 
     def get_route_handler(self) -> Handler:
         """Return the handler of the route, with one record for each request."""

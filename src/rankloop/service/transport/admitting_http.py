@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -71,7 +72,7 @@ class TooManyPipelined(Exception):
     """Stops the parser at a request that is not answered, since too many wait before it."""
 
 
-def _announces_more_than(limit: int, headers: list[tuple[bytes, bytes]]) -> bool:
+def _announces_more_than(limit: int, headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Return whether a body would be too large: the application refuses it before it arrives."""
     lengths = [value for name, value in headers if name == b"content-length"]
     return bool(lengths) and lengths[0].isdigit() and int(lengths[0]) > limit
