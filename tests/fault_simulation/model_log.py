@@ -114,9 +114,13 @@ class ModelStore:
         return positions
 
     def _resolve(self) -> None:
-        """Delete the entries of an append that was reported as failed, as `PostgresStore` does."""
+        """Delete the entries of an append that was reported as failed, as `PostgresStore` does: under the claim."""
         if not self.unconfirmed:
             return
+        if self._unreachable:
+            raise StoreUnavailable("the server cannot be reached.")
+        if not self._connected:
+            self._claim()
         first, end = self.unconfirmed[0].position, self.unconfirmed[-1].position
         if self._log.last_position() != end or self._was_served_by_another:
             raise LogMoved.of("the model", first - 1, self._log.last_position())
