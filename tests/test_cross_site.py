@@ -11,6 +11,7 @@ import pytest
 from tools.serving import serving
 
 from rankloop.client import Client
+from rankloop.errors import InvalidInput
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.access.auth import make_key
 from rankloop.service.cross_site import CHANGING_METHODS, MARK
@@ -146,6 +147,20 @@ def test_a_request_has_one_host(http: Http, hosts: list[str], version: str, stat
         scope |= {"headers": [(name.encode(), value.encode()) for name, value in headers], "root_path": ""}
         http._runner.run(http.app(scope, receive, send))
         assert answered[0]["status"] == status, (method, path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("hosts", "shop.example:8080"),
+        ("hosts", "::1"),
+        ("hosts", "https://shop.example"),
+        ("cors_origins", "https://shop.example/"),
+    ],
+)
+def test_a_setting_that_no_request_could_match_is_refused(field: str, value: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"{field}\[0\]"):
+        ServiceSettings.of({field: [value]})
 
 
 def test_the_settings_name_the_hosts(tmp_path: Path) -> None:

@@ -122,8 +122,16 @@ class ServiceSettings(Payload, kw_only=True, frozen=True):
     ] = field(default_factory=dict)
 
     def check_consistency(self) -> None:
-        """Refuse two lasting keys with the same name, and a service without keys that other machines could reach."""
+        """Refuse what would never match, and a service without keys that other machines could reach."""
         check_key_names(self.keys)
+        for i, host in enumerate(self.hosts):
+            if "/" in host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
+                raise InvalidInput(f"hosts[{i}]", host, "a host name without a port, or an IPv6 address in brackets")
+        for i, origin in enumerate(self.cors_origins):
+            if origin.endswith("/"):
+                raise InvalidInput(
+                    f"cors_origins[{i}]", origin, "an origin without a path, such as https://shop.example"
+                )
         if not self.keys and not is_loopback(self.host):
             accepted = "a loopback address such as 127.0.0.1 without API keys; other addresses need keys"
             raise InvalidInput("host", self.host, accepted)

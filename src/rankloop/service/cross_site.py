@@ -27,7 +27,7 @@ class CrossSiteGuard:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._hosts = frozenset(host.lower().encode() for host in settings.hosts)
-        self._origins = frozenset(origin.lower().rstrip("/").encode() for origin in settings.cors_origins)
+        self._origins = frozenset(origin.lower().encode() for origin in settings.cors_origins)
         self.checks_hosts = bool(self._hosts)
 
     def refusal(self, scope: Scope) -> RequestRefused | None:
