@@ -14,6 +14,7 @@ from rankloop.schema.api_key import ApiKey, check_key_names
 from rankloop.schema.base import Payload
 from rankloop.schema.mappings import fields_of
 from rankloop.schema.service_settings import ServiceSettings
+from rankloop.yaml_reader import load_yaml
 
 PREFIX = "RANKLOOP_"
 
@@ -69,27 +70,10 @@ def merged_settings(path: str | Path | None, environment: Mapping[str, str]) -> 
     return settings
 
 
-class _TimesAsText(yaml.SafeLoader):
-    """Reads a time as the text that it is in the file, quoted or not."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012, as in the base class
-        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
-def parse_yaml(text: str) -> object:
-    """Return the content of a YAML document, with times as text."""
-    try:
-        return yaml.load(text, _TimesAsText)  # noqa: S506, a subclass of the safe loader
-    except (ValueError, RecursionError):  # of a number such as 0x_, or of a document that is nested too deeply
-        raise yaml.YAMLError("a value cannot be read") from None
-
-
 def read_file(path: Path) -> dict[str, object]:
     """Return the settings of a file, not checked."""
     try:
-        document = parse_yaml(path.read_text(encoding="utf-8"))
+        document = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput("--config", str(path), f"a file that can be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError):
@@ -107,7 +91,7 @@ def _variables(environment: Mapping[str, str]) -> list[tuple[list[str], object]]
         keys = name.removeprefix(PREFIX).lower().split("__")
         if name.startswith(PREFIX) and keys[0] in ServiceSettings.__struct_fields__:
             try:
-                variables.append((keys, parse_yaml(environment[name])))
+                variables.append((keys, load_yaml(environment[name])))
             except yaml.YAMLError:
                 raise InvalidInput(name, Words("not YAML"), "a value as in the settings file") from None
     return variables

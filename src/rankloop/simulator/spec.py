@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rankloop import catalogue, validate
 from rankloop.errors import MISSING, InvalidInput, MissingExtra
 from rankloop.schema.accepted_values import unknown_field
 from rankloop.simulator.policy_spec import PolicySpec
 from rankloop.worlds import World, from_spec
-
-if TYPE_CHECKING:
-    from yaml import MappingNode, SafeLoader
+from rankloop.yaml_reader import load_yaml
 
 REQUIRED, OPTIONAL = ("world", "policies", "rounds", "replications"), ("seed", "chunk")
 SIZES: dict[str, tuple[int, int | None]] = {
@@ -125,25 +122,10 @@ def read_yaml(path: str | Path) -> object:
     except UnicodeDecodeError:
         raise InvalidInput("spec", str(path), "a readable YAML file (it is not UTF-8 text)") from None
     try:
-        return yaml.load(text, Loader=_strict_loader())  # noqa: S506 (a SafeLoader)
+        return load_yaml(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" (line {mark.line + 1}: {error.problem})" if mark else ""
         raise InvalidInput("spec", str(path), f"a file that is valid YAML{where}") from None
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except yaml.YAMLError:
         raise InvalidInput("spec", str(path), "a file that is valid YAML") from None
-
-
-def _strict_loader() -> type[SafeLoader]:
-    """Return a variant of YAML's safe loader that refuses duplicate keys."""
-    import yaml
-
-    class StrictLoader(yaml.SafeLoader):
-        def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, object]:
-            keys = [key.value for key, _ in node.value]
-            for key in keys:
-                if keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key}", node.start_mark)
-            return super().construct_mapping(node, deep)
-
-    return StrictLoader

@@ -14,7 +14,8 @@ import yaml
 from rankloop.errors import InvalidInput, RankloopError
 from rankloop.files import replace_file
 from rankloop.schema.api_key import ApiKey, iso_time
-from rankloop.service.settings import load_keys, parse_yaml, read_file
+from rankloop.service.settings import load_keys, read_file
+from rankloop.yaml_reader import load_yaml
 
 Entry = dict[str, object]
 
@@ -71,7 +72,7 @@ def _write(path: Path, keys: Sequence[Entry]) -> None:
 def _row(entry: Entry) -> str:
     """Return an entry in one line: as JSON, so that a file in JSON stays one, unless YAML reads that differently."""
     text = json.dumps(entry)
-    if parse_yaml(text) == entry:
+    if load_yaml(text) == entry:
         return text
     return yaml.safe_dump(entry, default_flow_style=True, width=math.inf, allow_unicode=True).strip()
 
@@ -98,8 +99,8 @@ def with_keys(text: str, keys: Sequence[Mapping[str, object]]) -> str:
     place = _place(text)
     block = f"[\n{rows}\n  ]" if rows else "[]"
     edited = text[: place.start] + place.before + block + place.after + text[place.end :]
-    expected = (parse_yaml(text) or {}) | {"keys": [dict(key) for key in keys]}  # type: ignore[operator]
-    if parse_yaml(edited) != expected:
+    expected = (load_yaml(text) or {}) | {"keys": [dict(key) for key in keys]}  # type: ignore[operator]
+    if load_yaml(edited) != expected:
         raise RankloopError("the keys of this settings file cannot be changed by the command; change them by hand.")
     return edited
 
