@@ -21,8 +21,9 @@ from bench.load import HOST, apart, serving
 
 CALLERS = 64
 """Connections that measure the capacity."""
-MAX_CONNECTIONS = 900
-"""Connections of an open load; a request that finds all of them waiting is counted as unsent."""
+MAX_CONNECTIONS = 450
+"""Connections of an open load, fewer than the service accepts from an address; a request that finds all of them waiting
+is counted as unsent."""
 TARGET_GOODPUT, TARGET_LATENCY = 0.8, 4.0
 WARM_UP_SECONDS = 2.0
 ROUNDS = 3

@@ -24,8 +24,9 @@ from rankloop.schema.api_key import ApiKey
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service import endpoints, readiness
 from rankloop.service.access.auth import make_key
-from rankloop.service.admission import STARTS_PER_ITERATION, Admission, Waiting
+from rankloop.service.admission import BURST_SECONDS, CALM_SECONDS, STARTS_PER_ITERATION, Admission
 from rankloop.service.app import create_app
+from rankloop.service.fair_queue import Waiting
 from rankloop.service.refusals import DEADLINE, DETAILS, FAIR_SHARE, QUEUE_FULL
 from rankloop.service.transport.admitting_http import refusal
 from rankloop.serving import Ranker, RankerConfig, costs
@@ -66,7 +67,7 @@ class Door:
 
     def offer(self, name: str, key: str = "", ranker: str = "r", deadline: float = NEVER) -> None:
         """Let a request arrive as the protocol does."""
-        if self.admission.starts_now():
+        if self.admission.starts_now(ranker):
             self.started.append(name)
             return
         reason = self.admission.refuses(key, ranker)
@@ -97,7 +98,7 @@ async def _await(scenario: Callable[[], Awaitable[None]]) -> None:
 
 def test_requests_start_in_order_and_a_bounded_number_in_one_iteration_of_the_loop() -> None:
     async def scenario() -> None:
-        door = Door()
+        door = Door(running=100)
         names = [str(n) for n in range(100)]
         for name in names:
             door.offer(name)
@@ -227,11 +228,80 @@ def test_the_queue_is_short_once_requests_wait_without_a_pause_and_long_again_wh
         await settle(door)
         assert len(door.started) == 3  # the rest of the burst was too long for a service that is overloaded
         assert len(door.refused) == 8
-        door.clock.now += 0.2
-        door.offer("later")
-        await asyncio.sleep(0)
+        for period, is_over in enumerate((False, True)):  # a period is judged at its end; the first had refusals
+            door.clock.now += 1.1 * CALM_SECONDS
+            door.offer(f"later{period}")
+            await asyncio.sleep(0)
+            assert door.admission.overloaded is not is_over
+            assert door.started[-1] == f"later{period}"
+
+    run(scenario)
+
+
+def test_a_full_queue_is_an_overload_at_once_unless_its_ranker_is_held() -> None:
+    async def scenario() -> None:
+        for is_held in (False, True):
+            door = Door(ranker_queue=5, overload_queue=2)
+            door.close()
+            if is_held:
+                door.admission.hold("r")
+            for n in range(6):
+                door.offer(str(n))
+            assert door.refused == {"5": QUEUE_FULL}
+            assert door.admission.overloaded is not is_held
+
+    run(scenario)
+
+
+def test_an_overload_ends_although_callers_keep_its_short_queue_full() -> None:
+    async def scenario() -> None:
+        door = Door(overload_queue=2, overload_running=1, running=10, overload_ms=10.0)
+        door.admission._set_overloaded(True, door.clock.now)
+        for n in range(100):  # one of forty is refused: the load fits, only the short queue does not
+            door.clock.now += 0.03
+            door.offer(str(n))
+            if n % 40 == 0:
+                door.admission.count_refusal(QUEUE_FULL)
+            await asyncio.sleep(0)
+            door.admission.finished()
         assert not door.admission.overloaded
-        assert door.started[-1] == "later"
+
+    run(scenario)
+
+
+def test_requests_of_a_ranker_that_is_held_wait_and_others_overtake_them() -> None:
+    async def scenario() -> None:
+        door = Door(overload_ms=100.0)
+        door.admission.hold("slow")
+        for n in range(3):
+            door.offer(f"slow{n}", ranker="slow", deadline=door.clock.now + (1.0 if n < 2 else NEVER))
+            door.offer(f"fast{n}", ranker="fast")
+        assert door.started == ["fast0", "fast1", "fast2"]
+        door.clock.now += 0.5
+        await asyncio.sleep(0.1)
+        assert not door.admission.overloaded  # the service could do more
+        door.clock.now += 1.0
+        await asyncio.sleep(0.1)
+        assert door.refused == {"slow0": DEADLINE, "slow1": DEADLINE}
+        door.admission.release("slow")
+        await settle(door)
+        assert door.started[3:] == ["slow2"]
+
+    run(scenario)
+
+
+def test_the_newest_request_starts_first_once_requests_have_waited_without_a_pause() -> None:
+    async def scenario() -> None:
+        door = Door(running=1)
+        for n in range(4):
+            door.offer(str(n))
+        door.admission.finished()
+        await asyncio.sleep(0)
+        door.clock.now += 2.0 * BURST_SECONDS
+        for _ in range(2):
+            door.admission.finished()
+            await asyncio.sleep(0)
+        assert door.started == ["0", "1", "3", "2"]
 
     run(scenario)
 
@@ -738,7 +808,7 @@ def test_requests_that_wait_for_a_busy_ranker_do_not_count_as_executed(tmp_path:
     with listening(app) as address:
         with Held(service.rankers.ranker("busy")):
             waiting = [in_background(lambda: exchange(address, post("/v1/rankers/busy/rank"))) for _ in range(3)]
-            until(lambda: sum(lane.requests for lane in list(service.lanes.busy.values())) == 3, "all wait in a lane")
+            until(lambda: "busy" in service.lanes.blocked and service.admission.waiting == 2, "one waits in a thread")
             assert exchange(address, post("/v1/rankers/other/rank")).startswith(b"HTTP/1.1 200 ")
         for thread, answers in waiting:
             thread.join()

@@ -302,7 +302,9 @@ def test_an_encoded_path_waits_as_the_plain_one_does() -> None:
     run(scenario)
 
 
-def test_a_connection_whose_requests_are_refused_at_once_stays_open() -> None:
+def test_a_connection_whose_requests_are_refused_at_once_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admitting_http, "REFUSAL_PAUSE_SECONDS", 0.0)
+
     async def scenario() -> None:
         wired = Wired(running=1, queue=1, ranker_queue=1)
         wired.go_on.clear()

@@ -40,21 +40,21 @@ class AdmissionSettings(Payload, kw_only=True, frozen=True):
             description="Maximum number of rank and feedback requests that wait while the service is overloaded: "
             "fewer, so that accepted requests are answered quickly."
         ),
-    ] = 32
+    ] = 16
     running: Annotated[
         Requests,
         Meta(
             description="Maximum number of rank and feedback requests that are executed at a time, including those "
             "that wait for their commit."
         ),
-    ] = 500
+    ] = 96
     overload_running: Annotated[
         Requests,
         Meta(
             description="Maximum number of rank and feedback requests that are executed at a time while the service "
             "is overloaded: as many as fill a commit."
         ),
-    ] = 64
+    ] = 40
     others: Annotated[
         Requests,
         Meta(description="Maximum number of all other requests at a time; health checks are always admitted."),

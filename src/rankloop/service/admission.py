@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
 
 from rankloop.schema.admission_settings import AdmissionSettings
+from rankloop.service.fair_queue import FairQueue, Waiting
 from rankloop.service.held_bodies import HeldBodies
 from rankloop.service.refusals import DEADLINE, FAIR_SHARE, QUEUE_FULL
 
@@ -20,119 +19,25 @@ sockets again and answers health checks."""
 REFUSALS_PER_ITERATION = 64
 SWEEP_SECONDS = 0.05
 """Time between two searches for requests that are past their deadline."""
+BURST_SECONDS = 0.02
+"""If requests have been waiting for so long without a pause, the newest one starts first. If this turns out to be an
+overload, the oldest ones are refused, and no request was executed late because others had come before."""
+CALM_SECONDS, CALM_SHARE = 1.0, 0.05
+"""An overload has ended when, for this time, at most this share of the requests was refused: refused callers come back
+after their pause, and a service that took every lull between them for the end would fill its queue again and again."""
 MAX_KNOWN_KEYS = 1000
 DEADLINE_HEADER = b"request-deadline-ms"
 log = logging.getLogger("rankloop.service")
-
-
-@dataclass(slots=True, eq=False)
-class Waiting:
-    """A request that waits to be executed."""
-
-    key: str
-    ranker: str
-    arrived: float
-    deadline: float
-    start: Callable[[], None]
-    refuse: Callable[[str], None]  # takes the reason
-
-
-class FairQueue:
-    """Requests in turns: the keys take turns, and the rankers of a key, each with its requests in order of arrival."""
-
-    def __init__(self) -> None:
-        self._keys: dict[str, dict[str, deque[Waiting]]] = {}  # in the order of their turns
-        self._of_key: dict[str, int] = {}
-        self._of_ranker: dict[str, int] = {}
-        self.size = 0
-
-    def of_ranker(self, ranker: str) -> int:
-        """Return the number of requests that wait for a ranker."""
-        return self._of_ranker.get(ranker, 0)
-
-    def push(self, request: Waiting) -> None:
-        """Add a request."""
-        key, ranker = request.key, request.ranker
-        rankers = self._keys.get(key)
-        if rankers is None:
-            rankers = self._keys[key] = {}
-        queue = rankers.get(ranker)
-        if queue is None:
-            queue = rankers[ranker] = deque()
-        queue.append(request)
-        self._of_key[key] = self._of_key.get(key, 0) + 1
-        self._of_ranker[ranker] = self._of_ranker.get(ranker, 0) + 1
-        self.size += 1
-
-    def pop(self) -> Waiting:
-        """Take the request whose turn it is."""
-        key = next(iter(self._keys))
-        ranker = next(iter(self._keys[key]))
-        return self._take(key, ranker, deque.popleft, next_turn=True)
-
-    def longest(self, key: str, ranker: str) -> tuple[str, str]:
-        """Return the key and its ranker with the most requests, if one more of this key and ranker came."""
-        counts = Counter(self._of_key)
-        counts[key] += 1
-        most = max(counts, key=lambda one: (counts[one], one == key))
-        rankers = Counter({name: len(queue) for name, queue in self._keys.get(most, {}).items()})
-        if most == key:
-            rankers[ranker] += 1
-        return most, max(rankers, key=lambda one: (rankers[one], one == ranker))
-
-    def pop_newest(self, key: str, ranker: str) -> Waiting:
-        """Take the request of a key and ranker that came last."""
-        return self._take(key, ranker, deque.pop)
-
-    def pop_expired(self, now: float) -> list[Waiting]:
-        """Take all requests that are past their deadline."""
-        expired = []
-        for key, rankers in list(self._keys.items()):
-            for ranker, queue in list(rankers.items()):
-                late = [request for request in queue if request.deadline < now]
-                expired += [self._take(key, ranker, partial(_removed, request)) for request in late]
-        return expired
-
-    def _take(
-        self, key: str, ranker: str, take: Callable[[deque[Waiting]], Waiting], *, next_turn: bool = False
-    ) -> Waiting:
-        rankers = self._keys[key]
-        queue = rankers[ranker]
-        request = take(queue)
-        self.size -= 1
-        _decrease(self._of_key, key)
-        _decrease(self._of_ranker, ranker)
-        if not queue or (next_turn and len(rankers) > 1):
-            del rankers[ranker]
-            if queue:
-                rankers[ranker] = queue  # after the other rankers of the key
-        if not rankers or (next_turn and len(self._keys) > 1):
-            del self._keys[key]
-            if rankers:
-                self._keys[key] = rankers  # after the other keys
-        return request
-
-
-def _decrease(counts: dict[str, int], name: str) -> None:
-    left = counts[name] - 1
-    if left:
-        counts[name] = left
-    else:
-        del counts[name]
-
-
-def _removed(request: Waiting, queue: deque[Waiting]) -> Waiting:
-    queue.remove(request)
-    return request
 
 
 class Admission:
     """Starts requests at the pace at which the event loop executes them, and refuses those that would wait too long.
 
     Requests start at once as long as none waits. A burst may fill the queue. If requests have been waiting without a
-    pause for `overload_ms`, the service is overloaded, and the queue is short so that accepted requests wait briefly;
-    this ends when nothing waits and nothing was refused for as long. When the queue is full, the key with the most
-    waiting requests loses its newest one, of the ranker with the most.
+    pause for `overload_ms`, or if the queue is full, the service is overloaded, and the queue is short so that accepted
+    requests wait briefly; this ends when almost nothing was refused for a second. When the queue is full, the key with
+    the most waiting requests loses its newest one, of the ranker with the most. Requests of a ranker that is held wait
+    without holding up others; they do not count as a sign of overload.
 
     All methods are called on one event loop.
 
@@ -148,11 +53,13 @@ class Admission:
         self.waited = self.waits = 0.0  # seconds that requests waited before they started, and their number
         self._started = 0  # in this iteration of the loop
         self._pumping = self._sweeping = False
-        self._standing_since: float | None = None  # from when on the queue has not been empty
-        self._refused_at = -float("inf")
+        self._standing_since: float | None = None  # from when on requests have been ready to start
+        self._period = (0.0, 0, 0)  # of the overload: when it began, and the starts and refusals until then
+        self._starts = self._refusals = 0
         self.overloaded = False  # the queue is short, since requests have been waiting without a pause for long
         self._set_limits()
-        self._fewest = min(settings.queue, settings.overload_queue, settings.ranker_queue)
+        self._full = min(settings.queue, settings.ranker_queue)
+        self._fewest = min(self._full, settings.overload_queue)
         self._names: dict[bytes, str] = {}  # of keys by Authorization header
         self.bodies = HeldBodies()
 
@@ -195,9 +102,10 @@ class Admission:
 
     # Requests
 
-    def starts_now(self) -> bool:
+    def starts_now(self, ranker: str) -> bool:
         """Return whether a request that arrives now need not wait; if so, it counts as started."""
-        if self._queue.size or self._started >= STARTS_PER_ITERATION or self.running >= self._room:
+        queue = self._queue
+        if queue.ready or self._started >= STARTS_PER_ITERATION or self.running >= self._room or queue.is_held(ranker):
             return False
         self._count_start()
         return True
@@ -205,7 +113,7 @@ class Admission:
     def finished(self) -> None:
         """Count a started request as answered."""
         self.running -= 1
-        if self._queue.size:
+        if self._queue.ready:
             self._pump_soon()
 
     def park(self) -> None:
@@ -215,6 +123,23 @@ class Admission:
     def unpark(self) -> None:
         """Count a parked request as executed again."""
         self.running += 1
+
+    def hold(self, ranker: str) -> None:
+        """Let the requests of a ranker wait, since they could not be executed if they started."""
+        self._queue.hold(ranker)
+        if not self._queue.ready:
+            self._standing_since = None
+
+    def release(self, ranker: str) -> None:
+        """Start the requests of a ranker again."""
+        self._queue.release(ranker)
+        if self._queue.ready:
+            self._note_standing()
+            self._pump_soon()
+
+    def _note_standing(self) -> None:
+        if self._standing_since is None:
+            self._standing_since = self._clock()
 
     def refuses(self, key: str, ranker: str) -> str | None:
         """Return why a request that arrives now is refused; None if it may wait."""
@@ -228,10 +153,10 @@ class Admission:
         """Let a request that `refuses` admits wait for its turn, if need be instead of another one."""
         if self._queue.size >= self._limit:
             self._refuse(self._queue.pop_newest(*self._queue.longest(request.key, request.ranker)), FAIR_SHARE)
-        if self._standing_since is None:
-            self._standing_since = self._clock()
         self._queue.push(request)
-        self._pump_soon()
+        if self._queue.ready:
+            self._note_standing()
+            self._pump_soon()
         if not self._sweeping:
             self._sweeping = True
             asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
@@ -239,7 +164,9 @@ class Admission:
     def count_refusal(self, reason: str) -> None:
         """Count a request that was refused."""
         self.refused[reason] += 1
-        self._refused_at = self._clock()
+        self._refusals += 1
+        if self._queue.ready >= self._full and not self.overloaded:
+            self._set_overloaded(True, self._clock())
 
     def _refuse(self, request: Waiting, reason: str) -> None:
         self.count_refusal(reason)
@@ -258,6 +185,7 @@ class Admission:
     def _count_start(self) -> None:
         self.running += 1
         self._started += 1
+        self._starts += 1
         self._pump_soon()
 
     def _pump_soon(self) -> None:
@@ -269,15 +197,17 @@ class Admission:
         """Start the requests whose turn it is; the loop polls its sockets before the next call."""
         self._pumping, self._started = False, 0
         queue, now, refused = self._queue, self._clock(), 0
-        while queue.size and self._started < STARTS_PER_ITERATION and self.running < self._room:
+        # Requests that have just come are executed in time; those that wait are, too, if this is only a burst.
+        newest_first = not self.overloaded and now - (self._standing_since or now) > BURST_SECONDS
+        while queue.ready and self._started < STARTS_PER_ITERATION and self.running < self._room:
             if refused >= REFUSALS_PER_ITERATION:
                 self._pump_soon()
                 break
-            request = queue.pop()
+            request = queue.pop(newest=newest_first)
             if request.deadline < now:
                 refused += 1
                 self._refuse(request, DEADLINE)
-            elif queue.size >= self._limit:  # the service has become overloaded
+            elif queue.ready >= self._limit:  # the service has become overloaded
                 refused += 1
                 self._refuse(request, QUEUE_FULL)
             else:
@@ -285,19 +215,24 @@ class Admission:
                 self.waits += 1
                 self._count_start()
                 self._start(request)
-        if not queue.size:
+        if not queue.ready:
             self._standing_since = None
         self._judge(now)
 
     def _judge(self, now: float) -> None:
         """Enter or leave the state of overload."""
-        long, since = 1e-3 * self.settings.overload_ms, self._standing_since
-        if not self.overloaded and since is not None and now - since > long:
-            self.overloaded = True
-            self._set_limits()
-        elif self.overloaded and since is None and now - self._refused_at > long:
-            self.overloaded = False
-            self._set_limits()
+        if self.overloaded:
+            begin, starts, refusals = self._period
+            if now - begin > CALM_SECONDS:
+                is_calm = self._refusals - refusals <= CALM_SHARE * (self._starts - starts)
+                self._set_overloaded(not is_calm, now)
+        elif self._standing_since is not None and now - self._standing_since > 1e-3 * self.settings.overload_ms:
+            self._set_overloaded(True, now)
+
+    def _set_overloaded(self, overloaded: bool, now: float) -> None:
+        """Set the state of overload, and begin a period after which it is judged again."""
+        self.overloaded, self._period = overloaded, (now, self._starts, self._refusals)
+        self._set_limits()
 
     def _sweep(self) -> None:
         """Refuse the requests that are past their deadline, even if nothing can start."""
@@ -309,6 +244,6 @@ class Admission:
             self._sweeping = self._queue.size > 0
             if self._sweeping:
                 asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
-            else:
+            if not self._queue.ready:
                 self._standing_since = None
             self._judge(now)

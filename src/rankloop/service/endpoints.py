@@ -186,18 +186,21 @@ async def rank(service: Service, call: VisitCall) -> RankAnswer:
     ranker = service.rankers.ranker(name)
     request = decode_payload(_rank_decoder, call.body)
     # Draws for a propensity take long, and a decision id is looked up in the log.
-    slow = request.propensity > 0 or request.decision is not None or name in service.lanes.busy
+    slow = request.propensity > 0 or request.decision is not None
     slow = slow or ranker.list_cost() > MAX_COST_ON_LOOP
     slow = slow or max(len(ids or ()) for ids in (request.candidates, request.exclude, request.order)) > MAX_IDS_ON_LOOP
     if request.propensity > 0:
         check_cost(service, call.headers, ranker.draws_cost(request))
-    try:
-        if slow:
-            raise Busy
-        ranking, commit = ranker.submit_rank(request, LOOP_PATIENCE_SECONDS)
-    except Busy:
-        work = partial(ranker.submit_rank, request)
-        ranking, commit = await service.lanes.run(name, service.admission.deadline(call.arrived, call.headers), work)
+    blocked = False
+    if not slow:
+        try:
+            patience = 0.0 if name in service.lanes.blocked else LOOP_PATIENCE_SECONDS
+            ranking, commit = ranker.submit_rank(request, patience)
+        except Busy:
+            slow = blocked = True
+    if slow:
+        deadline = service.admission.deadline(call.arrived, call.headers)
+        ranking, commit = await service.lanes.run(name, deadline, partial(ranker.submit_rank, request), blocked=blocked)
     if commit is not None:
         await commit
     if not ranking.repeated:

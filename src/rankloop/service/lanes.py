@@ -26,11 +26,17 @@ class Lane:
 
     def __init__(self, threads: int) -> None:
         self.requests = 0
+        self.blocked = 0  # requests that wait for other work with the ranker
         self.free_threads = asyncio.Semaphore(threads)
 
 
 class Lanes:
     """Runs work in threads; a ranker that is busy for long occupies its own threads only.
+
+    While the threads of a ranker are all in use, or a request waits for other work with it, its requests that have not
+    started wait in the queue of the admission: there they cost nothing, and the event loop executes them when the
+    ranker is free again. If each took a thread instead, the threads would hold one another up, and a burst could keep
+    the ranker busy for as long as the load lasts.
 
     Args:
         settings: the limits.
@@ -41,16 +47,18 @@ class Lanes:
         self._settings, self._admission = settings, admission
         self._threads = CapacityLimiter(MAX_THREADS)
         self.busy: dict[str, Lane] = {}  # by ranker
+        self.blocked: set[str] = set()  # rankers that other work holds, as far as is known
         self._others: dict[str, int] = {}  # requests other than rank and feedback, by ranker
         self._all_others = 0
 
-    async def run(self, ranker: str, deadline: float, work: Callable[[float], T]) -> T:
+    async def run(self, ranker: str, deadline: float, work: Callable[[float], T], *, blocked: bool = False) -> T:
         """Run work in a thread and return its result; refuse with 503 if it cannot begin before the deadline.
 
         Args:
             ranker: the name of the ranker that it is for.
             deadline: monotonic time.
             work: takes the seconds that it may wait for the ranker; it raises `Busy` if that is not enough.
+            blocked: whether other work holds the ranker now, so that no other request could be executed either.
         """
         lane = self.busy.get(ranker)
         if lane is None:
@@ -58,6 +66,8 @@ class Lanes:
         if lane.requests >= self._settings.ranker_queue:
             raise self.refusal(QUEUE_FULL)
         lane.requests += 1
+        lane.blocked += blocked
+        self._hold_or_release(ranker, lane)
         self._admission.park()
         try:
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
@@ -71,8 +81,20 @@ class Lanes:
         finally:
             self._admission.unpark()
             lane.requests -= 1
+            lane.blocked -= blocked
             if not lane.requests:
                 del self.busy[ranker]
+            self._hold_or_release(ranker, lane)
+
+    def _hold_or_release(self, ranker: str, lane: Lane) -> None:
+        if lane.blocked:
+            self.blocked.add(ranker)
+        else:
+            self.blocked.discard(ranker)
+        if lane.blocked or lane.requests >= self._settings.ranker_threads:
+            self._admission.hold(ranker)
+        else:
+            self._admission.release(ranker)
 
     def refusal(self, reason: str) -> Exception:
         """Count a refusal and return it."""

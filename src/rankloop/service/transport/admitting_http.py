@@ -13,7 +13,8 @@ import msgspec
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from rankloop.service.admission import Admission, Waiting
+from rankloop.service.admission import Admission
+from rankloop.service.fair_queue import Waiting
 from rankloop.service.problems import MEDIA, problem
 from rankloop.service.refusals import DETAILS, MAX_RETRY_SECONDS, QUEUE_FULL, overloaded
 
@@ -35,7 +36,7 @@ SIMPLE_REQUEST = re.compile(
     re.IGNORECASE,
 )
 """The head of a request without anything that changes how its end is found or how it must be answered."""
-REFUSAL_PAUSE_SECONDS = 0.25
+REFUSAL_PAUSE_SECONDS = 0.5
 """Time for which an overloaded service holds back a refusal, so that callers which repeat at once cannot use it up."""
 MAX_KNOWN_HEADS, MAX_HEAD_BYTES = 1000, 2000
 MAX_PIPELINED = 16
@@ -285,7 +286,7 @@ class AdmittingHttp(HttpToolsProtocol):
         match = VISIT.match(scope["path"]) if scope["method"] == "POST" else None
         if match is None or self._admission is None:
             super()._start_asgi_task(cycle, app)
-        elif self._admission.starts_now():
+        elif self._admission.starts_now(match[1]):
             self._start_admitted(cycle, app)
         else:
             self._queue(cycle, app, match[1], self._admission)
