@@ -6,7 +6,7 @@ The leading axis of a state is B; the last axis of a list is the slot; -1 is an 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -48,11 +48,20 @@ class Setting:
     present: int | None = None  # number of items in use, where `items` is a larger capacity
     used: int | None = None  # number of leading columns of that capacity that ever held an item
     objective: Objective = field(default_factory=AnyClick)
+    changing: bool = (
+        False  # rows of an item differ between rounds, by the visitor's context or by features of the round
+    )
+    termination: FloatArray | None = None  # [K], probability to leave satisfied after a click in each slot, where known
+    feedback: str | None = None  # name of the feedback model that replaces the policy's own; None: its own
 
     @property
     def J(self) -> int:
         """Number of items to choose from, for bounds that depend on it."""
         return self.items if self.present is None else max(1, self.present)
+
+    def read_as(self, feedback: str) -> Setting:
+        """Return the setting in which a feedback model of this name replaces the policy's own."""
+        return replace(self, feedback=feedback)
 
     def need_rounds(self, policy: str, instead: str) -> int:
         """Return the horizon, or refuse with the parameter to give instead."""
@@ -117,6 +126,12 @@ class Request:
     allowed: BoolArray | None = None  # [L] or [B, L]; None allows every item
     pinned: IntArray | None = None  # [k], items fixed in these slots for every learner, EMPTY where free
     slots: IntArray | None = None  # [k], indices of the requested slots; None: the first k
+    columns: IntArray | None = None  # [L], the item that each of these candidates is; None: candidate i is item i
+    scores: FloatArray | None = None  # [L] or [B, L], the caller's own scores, NaN where there is none
+    ranks: FloatArray | None = None  # [L] or [B, L], ranks 0, 1, … in the caller's own order, NaN where there is none
+    prices: FloatArray | None = None  # [L] or [B, L], the value of a click on each item; None: those of the objective
+    rewards: FloatArray | None = None  # [K], reward of a success in each slot; None: those of the policy's setting
+    losses: FloatArray | None = None  # [K + 1], losses if 0, 1, …, K listed items fail; None: those of the setting
 
     @classmethod
     def trusted(cls, learners: int, items: int, k: int, **fields: Array | None) -> Request:
@@ -146,6 +161,12 @@ class Request:
         if self.pinned is not None:
             _check_pins(self.pinned, self.k, L)
 
+    def item_of(self, candidates: IntArray) -> IntArray:
+        """Return the items that these candidates are; EMPTY stays EMPTY."""
+        if self.columns is None:
+            return candidates
+        return np.where(candidates == EMPTY, EMPTY, self.columns[candidates])
+
 
 def _check_pins(pinned: IntArray, k: int, items: int) -> None:
     """Refuse pins other than distinct items in k slots."""
@@ -174,9 +195,10 @@ def _shape(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-Read = Literal["features", "context", "coverage", "slot", "prefix"]
-"""What the score of an item may depend on besides the item itself: its features, the visitor's context, the topics that
-items cover, the slot, and the items above it (the prefix)."""
+Read = Literal["features", "context", "coverage", "slot", "prefix", "scores", "prices", "rewards"]
+"""What a list may depend on besides the items themselves: their features, the visitor's context, the topics that items
+cover, the slot, the items above it (the prefix), the caller's own scores or order, prices, and rewards or losses by
+slot."""
 
 Model = int | slice | IntArray
 """Which of a belief's M models a row feeds.
@@ -246,13 +268,18 @@ SlotScore = Callable[[IntArray, int], FloatArray]
 class Decision:
     """The lists shown, and their rows at the time of scoring: features may change before the click."""
 
-    items: IntArray  # [B, K], EMPTY where nothing is shown
+    items: IntArray  # [B, K], candidates of the request, EMPTY where nothing is shown
     rows: Rows
     request: Request
     scores: FloatArray | None = None  # [B, K] score for which each slot was filled; None for lists made elsewhere
     # [B, K] number of other candidates of a slot with exactly the same score, of which one was chosen uniformly;
     # -1: the list is one of an unknown number of equally good ones; None: no tie affected any list.
     rivals: IntArray | None = None
+
+    @property
+    def columns(self) -> IntArray:
+        """The lists as items of the policy, [B, K]: other than `items` where the request has its own candidates."""
+        return self.request.item_of(self.items)
 
     @property
     def shown(self) -> BoolArray:

@@ -21,10 +21,10 @@ from rankloop.belief import (
 )
 from rankloop.catalogue.params import NonNegative, NumberOr, Positive, Probability, Range
 from rankloop.catalogue.registry import policy
-from rankloop.design import Coverage, Shared
+from rankloop.design import Coverage, shared_rows
 from rankloop.explore import Greedy, Ucb, UcbOutsideLink
 from rankloop.feedback import Cascade
-from rankloop.plan import BestLength, GreedyBySlot, TopK
+from rankloop.plan import BestLength, GreedyBySlot, plan_for
 from rankloop.policy import Policy, PolicyState
 from rankloop.types import Setting
 from rankloop.wrappers import RandomLists, with_probability
@@ -75,10 +75,17 @@ def ind(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positi
 
     Reference: Santara et al. (2022), Section 3, Algorithm 1.
     """
-    d = setting.need_dim("ind")
+    x = shared_rows(setting, "ind")
+    d = x.width
     root = _root_alpha(setting, "ind", alpha, d, D)
     explore = Ucb[NewtonState](lambda state, t: np.full(len(t), root))
-    return Policy(Shared(d), _newton(setting, d, rate, D), explore, BestLength(TopK(), *setting.scenario()), Cascade())
+    return Policy(
+        x,
+        _newton(setting, d, rate, D),
+        explore,
+        BestLength(plan_for("cascade", setting), *setting.scenario()),
+        Cascade(),
+    )
 
 
 @policy("dep", paper="long-sequences", needs=("coverage",))
@@ -122,9 +129,10 @@ def eps_ind(
 
     Reference: Santara et al. (2022), Section 5, called Eps there.
     """
-    d = setting.need_dim("eps-ind")
-    plan = BestLength(TopK(), *setting.scenario())
-    greedy = Policy(Shared(d), _newton(setting, d, rate, D), Greedy(), plan, Cascade())
+    x = shared_rows(setting, "eps-ind")
+    d = x.width
+    plan = BestLength(plan_for("cascade", setting), *setting.scenario())
+    greedy = Policy(x, _newton(setting, d, rate, D), Greedy(), plan, Cascade())
     return RandomLists(greedy, with_probability(eps), any_length=True)
 
 
@@ -142,9 +150,10 @@ def c_ucb1(setting: Setting, *, c: NonNegative = 1.0) -> Policy[RidgeState]:
 
     Reference: Santara et al. (2022), Section 5; Zong et al. (2016), Algorithms 2 and 3.
     """
-    d = setting.need_dim("c-ucb1")
+    x = shared_rows(setting, "c-ucb1")
+    d = x.width
     explore = Ucb[RidgeState](lambda state, t: np.full(len(t), c), cap=1.0)
-    return Policy(Shared(d), Ridge(d), explore, TopK(), Cascade())
+    return Policy(x, Ridge(d), explore, plan_for("cascade", setting), Cascade())
 
 
 @policy("gl-cdcm", paper="long-sequences", needs=("features",))
@@ -161,10 +170,11 @@ def gl_cdcm(
 
     Reference: Liu et al., Contextual Dependent Click Bandit Algorithm (2018); Santara et al. (2022), Section 5.
     """
-    d = setting.need_dim("gl-cdcm")
+    x = shared_rows(setting, "gl-cdcm")
+    d = x.width
     explore = UcbOutsideLink(alpha)
     if setting.lasting:
-        return Policy(Shared(d), LogisticGram(d, setting.items, ridge=lam), explore, TopK(), Cascade())
+        return Policy(x, LogisticGram(d, setting.items, ridge=lam), explore, plan_for("cascade", setting), Cascade())
     capacity = setting.need_rounds("gl-cdcm", "a world with a horizon") * max(setting.slots, 1)
     rows = LogisticRows(d, models=1, capacity=capacity, ridge=lam, v_ridge=lam)
-    return Policy(Shared(d), rows, explore, TopK(), Cascade())
+    return Policy(x, rows, explore, plan_for("cascade", setting), Cascade())

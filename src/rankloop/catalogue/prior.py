@@ -32,12 +32,12 @@ from rankloop.belief import (
 )
 from rankloop.catalogue.params import Fraction, NonNegative, Positive, PositivePerItem, Real
 from rankloop.catalogue.registry import policy
-from rankloop.design import PerItem, Shared
+from rankloop.design import PerItem, shared_rows
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.explore import Blocks, Greedy, Quantile, Schedule, SharedNoise, Thompson, Ucb
 from rankloop.feedback import Cascade, SemiBandit
 from rankloop.math.logistic import curvature
-from rankloop.plan import TopK
+from rankloop.plan import TopK, plan_for
 from rankloop.policy import Policy
 from rankloop.types import BetaPrior, FloatArray, IntArray, Setting
 
@@ -70,7 +70,7 @@ def ts_beta(
     Reference: Azizi et al. (2023), Section 5.1; Kveton et al., On the Value of Prior in Online Learning to Rank (2022).
     """
     prior = _beta_prior(setting, "ts-beta", a, b)
-    return Policy(PerItem(), Beta(prior, setting.items), Thompson(), TopK(), Cascade())
+    return Policy(PerItem(), Beta(prior, setting.items), Thompson(), plan_for("cascade", setting), Cascade())
 
 
 @policy("bayes-ucb", paper="prior", needs=("prior", "lasting"))
@@ -90,7 +90,13 @@ def bayes_ucb(
     Reference: Azizi et al. (2023), Section 5.1; Kveton et al., On the Value of Prior in Online Learning to Rank (2022).
     """
     prior = _beta_prior(setting, "bayes-ucb", a, b)
-    return Policy(PerItem(), Beta(prior, setting.items), Quantile(lambda t: 1.0 - 1.0 / t), TopK(), Cascade())
+    return Policy(
+        PerItem(),
+        Beta(prior, setting.items),
+        Quantile(lambda t: 1.0 - 1.0 / t),
+        plan_for("cascade", setting),
+        Cascade(),
+    )
 
 
 @policy("ensemble", paper="prior", needs=("prior", "lasting"), learns=False)
@@ -109,7 +115,7 @@ def ensemble(
     Reference: Azizi et al. (2023), Section 4; Kveton et al., On the Value of Prior in Online Learning to Rank (2022).
     """
     prior = _beta_prior(setting, "ensemble", a, b)
-    return Policy(PerItem(), Fixed(prior, setting.items), Greedy(), TopK(), Cascade())
+    return Policy(PerItem(), Fixed(prior, setting.items), Greedy(), plan_for("cascade", setting), Cascade())
 
 
 @policy("gts", paper="prior", needs=("lasting",))
@@ -146,7 +152,7 @@ def gts(
         m = beta.a / total
         if prior == "full":
             s = np.sqrt(beta.a * beta.b / (total + 1.0)) / total
-    return Policy(PerItem(), Gaussian(setting.items, m, s, sigma), Thompson(), TopK(), Cascade())
+    return Policy(PerItem(), Gaussian(setting.items, m, s, sigma), Thompson(), plan_for("cascade", setting), Cascade())
 
 
 def _ts_cascade_sd(tally: Tally, t: IntArray) -> FloatArray:
@@ -166,7 +172,9 @@ def ts_cascade(setting: Setting) -> Policy[CountsState]:
 
     Reference: Zhong et al., Thompson Sampling Algorithms for Cascading Bandits (2021), Algorithm 1.
     """
-    return Policy(PerItem(), Counts(setting.items), SharedNoise(_ts_cascade_sd), TopK(), Cascade())
+    return Policy(
+        PerItem(), Counts(setting.items), SharedNoise(_ts_cascade_sd), plan_for("cascade", setting), Cascade()
+    )
 
 
 @policy("toprank", paper="prior", feedback="semi-bandit", needs=("lasting",))
@@ -190,7 +198,7 @@ def toprank(setting: Setting, *, delta: Fraction | None = None) -> Policy[OrderS
 
 def _beta_t(setting: Setting, name: str, lam: float, instead: str) -> Schedule:
     """Return the paper's β_t(δ_t) (Section 3.2) as a function of the round, with S = 1 and σ² = 0.25."""
-    d, T = setting.need_dim(name), setting.need_rounds(name, instead)
+    d, T = shared_rows(setting, name).width, setting.need_rounds(name, instead)
     delta = 1.0 / (T * (np.log2(T) + 2.0))
 
     def beta(t: IntArray) -> FloatArray:
@@ -225,12 +233,13 @@ def lin_ts_ltr(
 
     Reference: Azizi et al. (2023), Section 3.2, Algorithm 2; Section 5 for S and λ.
     """
-    d = setting.need_dim("lin-ts-ltr")
+    x = shared_rows(setting, "lin-ts-ltr")
+    d = x.width
     lam = lam or (0.25 if mode == "practical" else 1e-4)
     s: Schedule | float | None = scale
     if s is None:
         s = 0.5 if mode == "practical" else _beta_t(setting, "lin-ts-ltr", lam, "scale")
-    return Policy(Shared(d), Ridge(d, ridge=lam), Thompson(s), TopK(), Cascade())
+    return Policy(x, Ridge(d, ridge=lam), Thompson(s), plan_for("cascade", setting), Cascade())
 
 
 @policy("lin-ts-cascade", paper="prior", needs=("features",))
@@ -246,9 +255,10 @@ def lin_ts_cascade(setting: Setting, *, lam: NonNegative = 1.0, R: NonNegative =
 
     Reference: Zhong et al., Thompson Sampling Algorithms for Cascading Bandits (2021), Algorithm 3.
     """
-    d = setting.need_dim("lin-ts-cascade")
+    x = shared_rows(setting, "lin-ts-cascade")
+    d = x.width
     factor = lam * 3.0 * R * np.sqrt(setting.slots * d)
-    return Policy(Shared(d), Ridge(d), Thompson(lambda t: factor * np.sqrt(np.log(t))), TopK(), Cascade())
+    return Policy(x, Ridge(d), Thompson(lambda t: factor * np.sqrt(np.log(t))), plan_for("cascade", setting), Cascade())
 
 
 @policy("cascade-woful", paper="prior", needs=("features",))
@@ -264,11 +274,12 @@ def cascade_woful(setting: Setting) -> Policy[SelfWeightedState]:
 
     Reference: Vial et al., Minimax Regret for Cascading Bandits (2022), CascadeWOFUL.
     """
-    d = setting.need_dim("cascade-woful")
+    x = shared_rows(setting, "cascade-woful")
+    d = x.width
     T = setting.need_rounds("cascade-woful", "a horizon")
     belief = SelfWeightedRidge(d, setting.slots, ridge=1.0, norm=1.0, delta=1.0 / T)
     explore = Ucb[SelfWeightedState](lambda state, t: belief.beta(state.observations))
-    return Policy(Shared(d), belief, explore, TopK(), Cascade())
+    return Policy(x, belief, explore, plan_for("cascade", setting), Cascade())
 
 
 @policy("log-ts-ltr", paper="prior", needs=("features", "lasting"))
@@ -288,13 +299,14 @@ def log_ts_ltr(setting: Setting, *, mode: Literal["laplace", "paper"] = "laplace
 
     Reference: Azizi et al. (2023), Section 3.3, Algorithm 3, equation (3).
     """
-    d = setting.need_dim("log-ts-ltr")
+    x = shared_rows(setting, "log-ts-ltr")
+    d = x.width
     if mode == "laplace":
-        return Policy(Shared(d), LogisticMAP(d, setting.items), Thompson(), TopK(), Cascade())
+        return Policy(x, LogisticMAP(d, setting.items), Thompson(), plan_for("cascade", setting), Cascade())
     lam, kappa = 1e-4, float(curvature(1.0))
     beta = _beta_t(setting, "log-ts-ltr", lam, "mode 'laplace'")
     belief = LogisticFrozen(d, setting.items, ridge=lam)
-    return Policy(Shared(d), belief, Thompson(lambda t: beta(t) / kappa), TopK(), Cascade())
+    return Policy(x, belief, Thompson(lambda t: beta(t) / kappa), plan_for("cascade", setting), Cascade())
 
 
 @policy("log-ts-newton", paper="prior", needs=("features",))
@@ -311,7 +323,8 @@ def log_ts_newton(setting: Setting, *, alpha: Positive | None = None) -> Policy[
 
     Reference: Azizi et al. (2023), Appendix D, Algorithm 4.
     """
-    d = setting.need_dim("log-ts-newton")
+    x = shared_rows(setting, "log-ts-newton")
+    d = x.width
     rate = alpha if alpha is not None else float(1.0 / curvature(1.0))
     belief = OnlineNewton(d, ridge=float(setting.slots), rate=rate)
-    return Policy(Shared(d), belief, Thompson(), TopK(), Cascade())
+    return Policy(x, belief, Thompson(), plan_for("cascade", setting), Cascade())

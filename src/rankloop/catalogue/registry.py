@@ -211,6 +211,8 @@ def build_entry(entry: PolicyEntry, setting: Setting, params: Mapping[str, Value
     override = own.pop("feedback", None)
     every = validate.integer("every", own.pop("every", 1))
     discount = validate.number("discount", own.pop("discount", 1.0))
+    if override is not None:
+        setting = setting.read_as(validate.choice("feedback", override, FEEDBACKS))
     built = entry.build(setting, **own)
     try:
         if override is not None:

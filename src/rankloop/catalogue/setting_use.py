@@ -32,9 +32,16 @@ class ObservedSetting(Setting):
         """Return the same setting with no field read."""
         observed = object.__new__(cls)
         for name in NAMES:
-            object.__setattr__(observed, name, getattr(setting, name))
+            object.__setattr__(observed, name, object.__getattribute__(setting, name))
         object.__setattr__(observed, "read", set())
         return observed
+
+    def read_as(self, feedback: str) -> ObservedSetting:
+        """Return the setting with another feedback model; both record what is read."""
+        other = ObservedSetting.of(self)
+        object.__setattr__(other, "feedback", feedback)
+        object.__setattr__(other, "read", object.__getattribute__(self, "read"))
+        return other
 
     def __getattribute__(self, name: str) -> object:
         """Return an attribute, and record it if it is a field."""

@@ -9,9 +9,20 @@ import numpy as np
 
 from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.math.columns import take
-from rankloop.types import EMPTY, FloatArray, IntArray, Read, Request, RowLayout, Rows
+from rankloop.types import EMPTY, FloatArray, IntArray, Read, Request, RowLayout, Rows, Setting
 
-__all__ = ["Coverage", "Design", "Interaction", "PerItem", "PerItemSlot", "PerSlot", "Positional", "Shared", "SlotOnly"]
+__all__ = [
+    "Coverage",
+    "Design",
+    "Interaction",
+    "PerItem",
+    "PerItemSlot",
+    "PerSlot",
+    "Positional",
+    "Shared",
+    "SlotOnly",
+    "shared_rows",
+]
 
 
 class Design(Protocol):
@@ -74,6 +85,13 @@ class Shared(Design):
     dim: int | None = None  # d, where it is known
 
     @property
+    def width(self) -> int:
+        """The number of features of a row, which must be known."""
+        if self.dim is None:
+            raise TypeError("the design was built without its number of features")
+        return self.dim
+
+    @property
     def reads(self) -> frozenset[Read]:
         """The features."""
         return frozenset({"features"})
@@ -90,6 +108,11 @@ class Shared(Design):
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Return model 0 and the features of the listed items."""
         return Rows(model=0, x=features_at(request, items))
+
+
+def shared_rows(setting: Setting, policy: str) -> Shared:
+    """Return the design of a policy that has one model for all items."""
+    return Shared(setting.need_dim(policy))
 
 
 @dataclass(frozen=True)

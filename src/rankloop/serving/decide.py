@@ -58,7 +58,7 @@ class Draws(NamedTuple):
     def of(cls, learners: Learners, state: LearnerState, shown: Decision, rng: np.random.Generator, n: int) -> Draws:
         """Return n draws of a list that was just decided."""
         live = shown.request
-        names = ("features", "context", "coverage", "allowed", "pinned", "slots")
+        names = [name for name in Request.__slots__ if name not in ("learners", "items", "k")]
         arrays: dict[str, Array | None] = {name: _copy(getattr(live, name)) for name in names}
         request = Request.trusted(live.learners, live.items, live.k, **arrays)
         return cls(learners.policy, state.copy(), replace(shown, request=request), rng, n)
