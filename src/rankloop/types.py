@@ -181,7 +181,9 @@ class Request:
         """Return the items that these candidates are; EMPTY stays EMPTY."""
         if self.columns is None:
             return candidates
-        return np.where(candidates == EMPTY, EMPTY, self.columns[candidates])
+        items = self.columns.take(candidates)
+        items[candidates == EMPTY] = EMPTY
+        return items
 
     def of_items(self) -> Request:
         """Return the request under which lists hold items of the policy instead of candidates."""

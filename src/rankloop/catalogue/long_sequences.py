@@ -182,8 +182,8 @@ def gl_cdcm(
     plan = plan_for("cascade", setting)
     if setting.rows_return:
         return Policy(x, LogisticGram(d, setting.items, ridge=lam), explore, plan, Cascade())
-    rows = (setting.rounds or 0) * max(setting.slots, 1)
-    if setting.lasting or not 0 < rows <= MAX_ROWS:
+    rows = 0 if setting.lasting else (setting.rounds or 0) * max(setting.slots, 1)
+    if not 0 < rows <= MAX_ROWS:
         return Policy(x, OnlineLogistic(d, models=1, ridge=lam, v_ridge=lam), explore, plan, Cascade())
     stored = LogisticRows(d, models=1, capacity=rows, ridge=lam, v_ridge=lam)
     return Policy(x, stored, explore, plan, Cascade())
