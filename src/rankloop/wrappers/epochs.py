@@ -91,7 +91,8 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
     def kept(self, state: EpochState[S], request: Request) -> BoolArray:
         """Return which learners show the list of an open epoch again, [B]."""
         whole = (state.items != EMPTY).sum(axis=1) <= request.k
-        return np.asarray(state.open & whole & _still_allowed(state.items[:, : request.k], request))
+        as_long = not self.policy.plan.ends_early
+        return np.asarray(state.open & whole & _still_allowed(state.items[:, : request.k], request, as_long))
 
     def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
         """Refuse more than one click in a list, and what the belief cannot learn from."""
@@ -149,16 +150,21 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
         )
 
 
-def _still_allowed(items: IntArray, request: Request) -> BoolArray:
-    """Return whether these lists [B, k] may still be shown and are as long as possible, [B]."""
+def _still_allowed(items: IntArray, request: Request, as_long_as_possible: bool) -> BoolArray:
+    """Return whether these lists [B, k] may still be shown, and are as long as they must be, [B]."""
     if request.pinned is not None and request.pinned.shape == items.shape[1:]:
         held = request.pinned != EMPTY
         if not (items[:, held] == request.pinned[held]).all():
             return np.zeros(len(items), dtype=np.bool_)
     shown = (items != EMPTY) & (items < request.items)
+    if not as_long_as_possible:
+        present = shown.sum(axis=1) == (items != EMPTY).sum(axis=1)
+    elif request.allowed is None:
+        present = shown.sum(axis=1) == min(request.k, request.items)
+    else:
+        present = shown.sum(axis=1) == np.minimum(request.k, request.allowed.sum(axis=-1))
     if request.allowed is None:
-        return np.asarray(shown.sum(axis=1) == min(request.k, request.items))
+        return np.asarray(present)
     at = np.where(shown, items, 0)
     fine = (request.allowed[at] if request.allowed.ndim == 1 else take(request.allowed, at)) | ~shown
-    longest = np.minimum(request.k, request.allowed.sum(axis=-1))
-    return np.asarray(fine.all(axis=1) & (shown.sum(axis=1) == longest))
+    return np.asarray(fine.all(axis=1) & present)
