@@ -42,7 +42,7 @@ from rankloop.plan import (
     plan_for,
 )
 from rankloop.plan.pinned import around_pins
-from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, Setting
+from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, Setting, SlotScore
 
 List = tuple[int, ...]
 Value = Callable[[List], float]
@@ -154,6 +154,11 @@ def case(seed: int) -> Case:
     return Case(L, k, w, price, bias, allowed, draws)
 
 
+def fixed(scores: FloatArray) -> SlotScore:
+    """Return scores [B, L] that do not depend on the slot."""
+    return lambda prefix, slot: scores
+
+
 SEEDS = st.integers(0, 2**32)
 MANY = settings(max_examples=300, deadline=None)
 
@@ -175,7 +180,7 @@ def test_the_largest_attractions_are_best_under_the_cascade_and_dependent_clicks
     one = case(seed)
     value = any_click(one.w.tolist(), [1.0] * one.k)
     for model, objective in (("cascade", AnyClick()), ("cascade", Clicks()), ("last-click", AnyClick())):
-        found = one.plan(plan_for(model, one.setting(objective)))  # type: ignore[arg-type]
+        found = one.plan(plan_for(model, one.setting(objective)))
         assert value(found) == pytest.approx(one.best(value, any_length=True), abs=1e-12)
 
 
@@ -200,7 +205,7 @@ def test_position_based_planners_are_best_for_clicks_revenue_and_amounts(seed: i
             (Amount(), position_based(w, ones, one.bias.tolist())),
             (Revenue(one.price), position_based(w, one.price.tolist(), one.bias.tolist())),
         ):
-            setting = one.setting(objective, bias=one.bias, feedback=feedback)  # type: ignore[arg-type]
+            setting = one.setting(objective, bias=one.bias, feedback=feedback)
             found = one.plan(plan_for("position-based", setting))
             assert value(found) == pytest.approx(one.best(value, any_length=False), abs=1e-12)
 
@@ -281,11 +286,11 @@ def test_matchings_are_best_with_slot_weights_links_and_every_objective(seed: in
         (Amount(), POISSON, np.exp(u)),
         (Revenue(one.price), POISSON, one.price * np.exp(u)),
     ):
-        setting = one.setting(objective, slot_weights=weights)  # type: ignore[arg-type]
+        setting = one.setting(objective, slot_weights=weights)
         found = one.plan(matching_plan(setting, link=link), u)
 
         def value(items: List, gain: FloatArray = gain) -> float:
-            return sum(weights[k] * gain[k, i] for k, i in enumerate(items))
+            return sum(float(weights[k] * gain[k, i]) for k, i in enumerate(items))
 
         assert value(found) == pytest.approx(one.best(value, any_length=False), abs=1e-9)
 
@@ -311,9 +316,9 @@ def test_batches_equal_single_learners_and_prices_of_requests_replace_the_object
         same = planner(lambda p, s: w, Request(B, L, k, allowed=allowed, columns=columns), draws).items
         for b in range(B):
             alone = Request(1, L, k, allowed=allowed[b], prices=price[b])
-            assert planner(lambda p, s, b=b: w[b : b + 1], alone, draws).items[0].tolist() == batch[b].tolist()
             gathered = Request(1, L, k, allowed=allowed[b], prices=own)
-            assert planner(lambda p, s, b=b: w[b : b + 1], gathered, draws).items[0].tolist() == same[b].tolist()
+            for request, lists in ((alone, batch), (gathered, same)):
+                assert planner(fixed(w[b : b + 1]), request, draws).items[0].tolist() == lists[b].tolist()
 
 
 def test_scores_beyond_the_range_of_attractions_are_clipped() -> None:

@@ -219,7 +219,7 @@ class NetReward:
         lost = self.losses[(items >= 0).sum(axis=1)]
         if not outcomes.shape[1]:
             return np.asarray(lost)
-        return np.where(success.any(axis=1), self.rewards[success.argmax(axis=1)], lost)
+        return np.asarray(np.where(success.any(axis=1), self.rewards[success.argmax(axis=1)], lost))
 
 
 def objective_of(

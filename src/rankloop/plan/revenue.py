@@ -88,7 +88,7 @@ class CascadeRevenue(Planner):
         cascade_revenue(take(price, order), take(w, order), allowed.sum(axis=1), places)
         shown = np.maximum(places, 0)
         items = np.where(places >= 0, take(order, shown), EMPTY)
-        random = (take(twin, shown) & (places >= 0)).any(axis=1)
+        random = np.asarray((take(twin, shown) & (places >= 0)).any(axis=1))
         return Plan(items, scores_at(scores, items), unknown_rivals(random, k))
 
     @property
