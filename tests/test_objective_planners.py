@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import numpy as np
@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rankloop import catalogue
+from rankloop.belief import OnlineAmounts, OnlineCounts
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.math.links import LOGISTIC, POISSON, RATE
 from rankloop.objective import (
@@ -42,7 +44,18 @@ from rankloop.plan import (
     plan_for,
 )
 from rankloop.plan.pinned import around_pins
-from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, Setting, SlotScore
+from rankloop.types import (
+    EMPTY,
+    BoolArray,
+    Decision,
+    Evidence,
+    FloatArray,
+    IntArray,
+    Request,
+    Rows,
+    Setting,
+    SlotScore,
+)
 
 List = tuple[int, ...]
 Value = Callable[[List], float]
@@ -546,3 +559,67 @@ def test_log_odds_are_turned_into_attractions() -> None:
     planner = plan_for("cascade", setting, link=LOGISTIC)
     assert planner(lambda p, s: np.array([[-3.0, 2.0]]), Request(1, 2, 1), rng(0)).items.tolist() == [[1]]
     assert isinstance(matching_plan(setting), Assignment)
+
+
+# ---------------------------------------------------------------------------- amounts and counts
+
+
+def learned(belief: OnlineAmounts, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return θ of one learner and model after the rows x [n, d] with outcomes y [n], two of them in each list."""
+    state = belief.init(1)
+    for row, outcome in zip(x.reshape(-1, 1, 2, x.shape[1]), y.reshape(-1, 1, 2), strict=True):
+        decision = Decision(np.array([[0, 1]]), Rows(0, row), Request(1, 2, 2))
+        belief.update(state, decision, Evidence(outcome, np.ones((1, 2))))
+    return state.theta[0, 0]
+
+
+def test_the_identity_link_is_ridge_regression() -> None:
+    draws = rng(5)
+    x, y = draws.normal(size=(40, 3)), draws.normal(size=40)
+    exact = np.linalg.solve(2.0 * np.eye(3) + x.T @ x, x.T @ y)
+    assert learned(OnlineAmounts(3, 1, ridge=2.0), x, y) == pytest.approx(exact, abs=1e-10)
+
+
+def test_a_single_count_moves_the_estimate_to_the_maximum_of_its_posterior() -> None:
+    """With ridge 1 and x = 1, θ maximises yθ - e^θ - θ²/2: y - e^θ - θ = 0."""
+    for y in (0.0, 1.0, 7.0, 1e6):
+        theta = learned(OnlineCounts(1, 1), np.array([[1.0], [0.0]]), np.array([y, 0.0]))[0]
+        assert y - math.exp(theta) - theta == pytest.approx(0.0, abs=1e-6 * (1.0 + y))
+
+
+def test_the_poisson_link_finds_the_rates() -> None:
+    """20,000 counts: the standard error of θ is below 0.01, and the test allows 0.05."""
+    draws = rng(6)
+    truth = np.array([1.0, -0.5])
+    x = np.stack([np.ones(20_000), draws.random(20_000)], axis=1)
+    y = draws.poisson(np.exp(x @ truth)).astype(np.float64)
+    assert learned(OnlineCounts(2, 1), x, y) == pytest.approx(truth, abs=0.05)
+
+
+def test_counts_stay_finite_whatever_is_reported() -> None:
+    draws = rng(7)
+    for scale in (1e-6, 1.0, 1e6):
+        x, y = scale * draws.normal(size=(60, 2)), 1e6 * draws.random(60) * draws.integers(0, 2, 60)
+        assert np.isfinite(learned(OnlineCounts(2, 1), x, y)).all()
+
+
+@pytest.mark.parametrize("id", ["ucr", "g-mle", "feature-ucr"])
+def test_links_and_objectives_of_the_select_rank_family(id: str) -> None:
+    clicks = Setting(4, 2, dim=1, context=1)
+    amounts = replace(clicks, objective=Amount())
+    with pytest.raises(Unsupported, match="'amount'"):
+        catalogue.build(id, amounts)
+    for link in ("identity", "poisson"):
+        with pytest.raises(Unsupported, match=f"the link '{link}'.*'any-click'.*accepted: revenue, amount"):
+            catalogue.build(id, clicks, link=link)
+        with pytest.raises(Unsupported, match="fit 'online'"):
+            catalogue.build(id, amounts, link=link, fit="mle")
+        policy = catalogue.build(id, amounts, link=link)
+        assert policy.takes_amounts
+        request = Request(1, 4, 2, np.ones((4, 1)), np.ones((1, 1)))
+        decision = policy.adopt(request, [[0, 1]])
+        if link == "poisson":
+            with pytest.raises(InvalidInput, match="at least 0"):
+                policy.check(decision, [[-1.0, 0.0]])
+        else:
+            policy.check(decision, [[-1.0, 0.0]])

@@ -127,6 +127,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """Return the clicks as floats, or refuse what the feedback model or the belief cannot learn from."""
         y = reading.check(decision, clicks, single=self.feedback.single, binary=self.binary)
         self.belief.check(decision)
+        self.belief.check_outcomes(y)
         return y
 
     def update(self, state: PolicyState[S], decision: Decision, clicks: FloatArray) -> None:

@@ -1,5 +1,6 @@
 """Beliefs: estimates with uncertainty, and how they are updated."""
 
+from rankloop.belief.amounts import AmountState, CountState, OnlineAmounts, OnlineCounts
 from rankloop.belief.base import (
     Belief,
     Estimating,
@@ -26,11 +27,13 @@ from rankloop.belief.static import Fixed, Nothing
 
 __all__ = [
     "ESTIMATORS",
+    "AmountState",
     "Belief",
     "Beta",
     "BetaState",
     "ChoiceEstimates",
     "ChoiceState",
+    "CountState",
     "Counts",
     "CountsState",
     "Estimating",
@@ -50,6 +53,8 @@ __all__ = [
     "LogisticState",
     "NewtonState",
     "Nothing",
+    "OnlineAmounts",
+    "OnlineCounts",
     "OnlineLogistic",
     "OnlineNewton",
     "OnlineState",
