@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rankloop import catalogue
 from rankloop.belief import OnlineAmounts, OnlineCounts
-from rankloop.errors import InvalidInput, Unsupported
+from rankloop.errors import InvalidInput, RankloopError, Unsupported
 from rankloop.math.links import LOGISTIC, POISSON, RATE
 from rankloop.objective import (
     Amount,
@@ -44,8 +44,10 @@ from rankloop.plan import (
     plan_for,
 )
 from rankloop.plan.pinned import around_pins
+from rankloop.serving import RankerConfig
 from rankloop.types import (
     EMPTY,
+    BetaPrior,
     BoolArray,
     Decision,
     Evidence,
@@ -623,3 +625,134 @@ def test_links_and_objectives_of_the_select_rank_family(id: str) -> None:
                 policy.check(decision, [[-1.0, 0.0]])
         else:
             policy.check(decision, [[-1.0, 0.0]])
+
+
+# ---------------------------------------------------------------------------- policies of the catalogue
+
+ITEMS, SLOTS, LEARNERS, ROUNDS, LAST = 4, 2, 4, 2000, 500
+ATTRACTION, PRICES = np.array([0.2, 0.3, 0.3, 0.15]), np.array([10.0, 1.0, 1.0, 1.0])
+BIAS = np.array([1.0, 0.6])
+NO_REVENUE = {"random", "ranked-lin-ts", "toprank"}
+"""Policies without a planner for prices: no scores, scores by slot under the cascade, scores that only order items."""
+SHARES = {"eps-ind": 0.88, "lin-ts-cascade": 0.6, "mnl-bandit": 0.6}
+"""Policies that explore on purpose with a fixed probability, or with the radii of a worst-case analysis."""
+
+
+def visitor_clicks(click_model: str, items: IntArray, draws: np.random.Generator) -> FloatArray:
+    """Return the clicks of visitors who behave as the click model says; attention falls by slot but in the cascade."""
+    w = np.where(items != EMPTY, ATTRACTION[items], 0.0)
+    if click_model == "choice":
+        gamma = w * BIAS
+        p = gamma / (1.0 + gamma.sum(axis=1, keepdims=True))
+        u, upper = draws.random((len(items), 1)), np.cumsum(p, axis=1)
+        return np.asarray((u < upper) & (u >= upper - p), dtype=np.float64)
+    attracted = draws.random(items.shape) < (w if click_model == "cascade" else w * BIAS)
+    if click_model == "cascade":
+        attracted &= np.cumsum(attracted, axis=1) == 1
+    return attracted.astype(np.float64)
+
+
+@pytest.mark.parametrize("id", [entry.id for entry in catalogue.entries() if entry.id not in NO_REVENUE])
+def test_an_item_at_ten_times_the_price_and_two_thirds_of_the_clicks_is_shown_first(id: str) -> None:
+    setting = Setting(
+        ITEMS,
+        SLOTS,
+        rounds=ROUNDS,
+        dim=ITEMS,
+        prior=BetaPrior(np.ones(ITEMS), np.ones(ITEMS)),
+        bias=BIAS,
+        context=1,
+        coverage=ITEMS,
+        objective=Revenue(PRICES),
+    )
+    policy = catalogue.build(id, setting)
+    assert "prices" in policy.reads
+    request = Request(LEARNERS, ITEMS, SLOTS, np.eye(ITEMS), np.ones((LEARNERS, 1)), np.eye(ITEMS))
+    state, draws, first = policy.init(LEARNERS), rng(1), 0
+    for t in range(ROUNDS):
+        decision = policy.decide(state, request, draws)
+        policy.learn(state, decision, visitor_clicks(policy.feedback.name, decision.items, draws))
+        first += int((decision.items[:, 0] == 0).sum()) if t >= ROUNDS - LAST else 0
+    assert first / (LAST * LEARNERS) >= SHARES.get(id, 0.95)
+
+
+NEEDED: dict[str, dict[str, object]] = {
+    "bias": {"bias": [1.0, 0.6, 0.3]},
+    "context": {"context": 2},
+    "coverage": {"coverage": 2},
+    "features": {"dim": 2},
+    "prior": {"prior": [1.0, 1.0]},
+}
+NEEDS_ROUNDS = {"cascade-lin-ucb", "toprank", "cascade-woful"}
+ACCEPTED_BY = {
+    "cascade": {"any-click", "clicks", "revenue"},
+    "semi-bandit": {"any-click", "clicks", "revenue"},
+    "position-based": {"any-click", "clicks", "revenue"},
+    "choice": {"any-click", "clicks", "revenue"},
+}
+"""Objectives that policies accept, by their own click model; none of them learns amounts without parameters."""
+
+
+@pytest.mark.parametrize("entry", catalogue.entries(), ids=lambda entry: entry.id)
+def test_every_policy_uses_or_refuses_every_objective(entry: catalogue.PolicyEntry) -> None:
+    accepted = set()
+    for objective in OBJECTIVES:
+        settings = {"policy": entry.id, "slots": 3, "objective": objective}
+        for need in entry.needs:
+            settings |= NEEDED.get(need, {})
+        if entry.id in NEEDS_ROUNDS:
+            settings["rounds"] = 1000
+        if objective == "satisfied":
+            settings["termination"] = [0.2, 0.5, 0.9]
+        try:
+            config = RankerConfig.of(settings)
+        except RankloopError:
+            continue
+        accepted.add(objective)
+        policy = config.build(4, np.ones(4))
+        assert ("prices" in policy.reads) == (objective == "revenue")
+    expected = ACCEPTED_BY[entry.feedback] - ({"revenue"} if entry.id in NO_REVENUE else set())
+    assert accepted == (expected if entry.id != "random" else {"any-click"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "accepted"),
+    [
+        ({"policy": "gts", "objective": "amount"}, False),
+        ({"policy": "gts", "objective": "amount", "params": {"feedback": "semi-bandit"}}, True),
+        (
+            {"policy": "gts", "objective": "amount", "params": {"feedback": "position-based"}, "bias": [1.0, 0.5]},
+            True,
+        ),
+        ({"policy": "gts", "objective": "satisfied", "params": {"feedback": "last-click"}}, False),
+        (
+            {
+                "policy": "gts",
+                "objective": "satisfied",
+                "params": {"feedback": "last-click"},
+                "termination": [0.1, 0.9],
+            },
+            True,
+        ),
+        ({"policy": "gts", "params": {"feedback": "last-click"}, "termination": [0.1, 0.9]}, False),
+        ({"policy": "gts", "objective": "revenue", "params": {"feedback": "last-click"}}, False),
+        ({"policy": "gts", "slot_weights": [1.0, 0.5]}, False),
+        ({"policy": "ucr", "context": 1, "slot_weights": [1.0, 0.5]}, True),
+        ({"policy": "ucr", "context": 1, "slot_weights": [1.0, -0.5]}, False),
+        ({"policy": "ucr", "context": 1, "objective": "amount"}, False),
+        ({"policy": "ucr", "context": 1, "objective": "amount", "params": {"link": "poisson"}}, True),
+        ({"policy": "ucr", "context": 1, "objective": "revenue", "params": {"link": "identity"}}, True),
+        ({"policy": "gts", "rewards": [1.0, 0.5]}, False),
+        ({"policy": "ind", "dim": 1, "rewards": [1.0, 0.5]}, True),
+        ({"policy": "ind", "dim": 1, "rewards": [0.5, 1.0]}, False),
+        ({"policy": "ind", "dim": 1, "rewards": [1.0, 0.5], "objective": "revenue"}, False),
+        ({"policy": "ind", "dim": 1, "objective": "revenue"}, True),
+        ({"policy": "dep", "coverage": 1, "objective": "revenue"}, True),
+    ],
+)
+def test_settings_of_a_ranker_are_used_or_refused(settings: dict[str, object], accepted: bool) -> None:
+    if accepted:
+        RankerConfig.of({"slots": 2, **settings})
+        return
+    with pytest.raises(RankloopError):
+        RankerConfig.of({"slots": 2, **settings})
