@@ -138,6 +138,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """Return the clicks as floats, or refuse what the feedback model or the belief cannot learn from."""
         y = reading.check(decision, clicks, single=self.feedback.single, binary=self.binary)
         self.belief.check(decision)
+        self.belief.check_outcomes(y)
         return y
 
     def update(self, state: PolicyState[S], decision: Decision, clicks: FloatArray) -> None:
@@ -188,8 +189,8 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
 
     @property
     def reads(self) -> frozenset[Read]:
-        """What the design reads besides the items."""
-        return self.design.reads
+        """What the design and the planner read besides the items."""
+        return self.design.reads | self.plan.reads
 
     @property
     def checks_rows(self) -> bool:
@@ -214,7 +215,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
     @property
     def estimates_rates(self) -> bool:
         """Whether the belief estimates the mean of an item's own outcomes, and nothing else is read."""
-        return not self.reads and self.belief.estimates_rates
+        return not self.design.reads and self.belief.estimates_rates
 
     def layout(self, width: int) -> RowLayout | None:
         """Return the design's layout."""

@@ -34,6 +34,12 @@ def xlogy(x: object, y: object) -> FloatArray:
     return found
 
 
+def wrightomega(x: object) -> FloatArray:
+    """Return Wright's ω, the solution of ω + log ω = x."""
+    found: FloatArray = _special().wrightomega(x)
+    return found
+
+
 def betaincinv(a: object, b: object, q: object) -> FloatArray:
     """Return the q-quantile of the beta distribution with the parameters a and b."""
     found: FloatArray = _special().betaincinv(a, b, q)

@@ -53,6 +53,9 @@ class Setting:
     )
     termination: FloatArray | None = None  # [K], probability to leave satisfied after a click in each slot, where known
     feedback: str | None = None  # name of the feedback model that replaces the policy's own; None: its own
+    slot_weights: FloatArray | None = (
+        None  # [K], factor of the gain in each slot, for policies that match items to slots
+    )
 
     @property
     def J(self) -> int:

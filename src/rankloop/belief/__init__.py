@@ -1,5 +1,6 @@
 """Beliefs: estimates with uncertainty, and how they are updated."""
 
+from rankloop.belief.amounts import AmountState, CountState, OnlineAmounts, OnlineCounts
 from rankloop.belief.base import (
     Belief,
     Estimating,
@@ -27,11 +28,13 @@ from rankloop.belief.static import Fixed, Nothing
 
 __all__ = [
     "ESTIMATORS",
+    "AmountState",
     "Belief",
     "Beta",
     "BetaState",
     "ChoiceEstimates",
     "ChoiceState",
+    "CountState",
     "Counts",
     "CountsState",
     "Estimating",
@@ -52,6 +55,8 @@ __all__ = [
     "LogisticState",
     "NewtonState",
     "Nothing",
+    "OnlineAmounts",
+    "OnlineCounts",
     "OnlineLogistic",
     "OnlineNewton",
     "OnlineState",

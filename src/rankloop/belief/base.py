@@ -75,6 +75,10 @@ class Belief(Protocol[S]):
         """Refuse a decision from which `update` could not learn, whatever the state; by default none."""
         return
 
+    def check_outcomes(self, y: FloatArray) -> None:
+        """Refuse outcomes [B, K] from which `update` could not learn; by default none that are finite numbers."""
+        return
+
     def catch_up(self, state: S, decisions: Decision, evidence: Evidence) -> bool:
         """Learn from T lists [T, K] of one learner in order, with the same result as T updates, bit for bit.
 

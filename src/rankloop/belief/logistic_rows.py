@@ -115,7 +115,7 @@ class LogisticRows(Linear[RowsState]):
     def believe(self, state: RowsState, decision: Decision, score: float, strength: float) -> None:
         """Store a row of this weight for each model that the item feeds, then refit."""
         B, fed = len(state.n), np.zeros(state.n.shape, dtype=np.bool_)
-        for model, x in zip(*_models_and_rows(decision), strict=True):
+        for model, x in zip(*models_and_rows(decision), strict=True):
             m = np.full(B, model)
             self._keep(state, np.arange(B), m, np.broadcast_to(x, (B, self.dim)), score, strength, prior=True)
             factor.add_rows(state.F, m[:, None], np.broadcast_to(strength**0.5 * x, (B, 1, self.dim)))
@@ -125,7 +125,7 @@ class LogisticRows(Linear[RowsState]):
     def disbelieve(self, state: RowsState, decision: Decision, score: float, strength: float) -> None:
         """Set the weight of the prior's rows to 0 where they are still stored, then refit."""
         fed = np.zeros(state.n.shape, dtype=np.bool_)
-        for model, x in zip(*_models_and_rows(decision), strict=True):
+        for model, x in zip(*models_and_rows(decision), strict=True):
             same = state.prior[:, model] & (state.y[:, model] == score) & (state.w[:, model] == strength)
             same &= (state.x[:, model] == x).all(axis=-1)
             b = np.flatnonzero(same.any(axis=1))
@@ -189,7 +189,7 @@ class OnlineLogistic(Linear[OnlineState]):
     def believe(self, state: OnlineState, decision: Decision, score: float, strength: float) -> None:
         """Apply pseudo-observations as one exact step in the norm of H, then add their curvature to H."""
         B = len(state.theta)
-        for model, row in zip(*_models_and_rows(decision), strict=True):
+        for model, row in zip(*models_and_rows(decision), strict=True):
             x = np.broadcast_to(row, (B, self.dim))
             theta, m = state.theta[:, model], np.full((B, 1), model)
             toward = factor.solve(state.H[:, model], x)
@@ -199,7 +199,7 @@ class OnlineLogistic(Linear[OnlineState]):
             factor.add_rows(state.F, m, strength**0.5 * x[:, None, :])
 
 
-def _models_and_rows(decision: Decision) -> tuple[list[int], FloatArray]:
+def models_and_rows(decision: Decision) -> tuple[list[int], FloatArray]:
     """Return model and features of each row of a prior's list."""
     x = features_of(decision.rows)[0]
     return factor.slot_models(decision.rows.model, (1, len(x)))[0].tolist(), x

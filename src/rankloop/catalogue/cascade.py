@@ -13,7 +13,7 @@ from rankloop.catalogue.registry import policy
 from rankloop.design import PerItem, PerSlot, shared_rows
 from rankloop.explore import Bound, Indifferent, Thompson, Ucb, kl_ucb, ucb1
 from rankloop.feedback import Cascade
-from rankloop.plan import GreedyBySlot, Uniform, plan_for
+from rankloop.plan import Uniform, plan_for, ranked_plan
 from rankloop.policy import Policy
 from rankloop.state import NoState
 from rankloop.types import Setting
@@ -117,4 +117,5 @@ def ranked_lin_ts(setting: Setting, *, sigma: Positive = 1.0) -> Policy[RidgeSta
     x = shared_rows(setting, "ranked-lin-ts")
     d = x.width
     belief = Ridge(d, weight=sigma**-2, models=setting.slots)
-    return Policy(PerSlot(x.dim, setting.context), belief, Thompson(), GreedyBySlot(), Cascade())
+    design = PerSlot(x.dim, setting.context)
+    return Policy(design, belief, Thompson(), ranked_plan("cascade", setting), Cascade())

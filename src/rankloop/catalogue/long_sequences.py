@@ -27,7 +27,8 @@ from rankloop.catalogue.registry import policy
 from rankloop.design import Coverage, shared_rows
 from rankloop.explore import Greedy, Ucb, UcbOutsideLink
 from rankloop.feedback import Cascade
-from rankloop.plan import BestLength, GreedyBySlot, plan_for
+from rankloop.math.links import LOGISTIC
+from rankloop.plan import coverage_plan, net_reward_plan, plan_for
 from rankloop.policy import Policy, PolicyState
 from rankloop.types import Setting
 from rankloop.wrappers import RandomLists, with_probability
@@ -82,13 +83,7 @@ def ind(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positi
     d = x.width
     root = _root_alpha(setting, "ind", alpha, d, D)
     explore = Ucb[NewtonState](lambda state, t: np.full(len(t), root))
-    return Policy(
-        x,
-        _newton(setting, d, rate, D),
-        explore,
-        BestLength(plan_for("cascade", setting), *setting.scenario()),
-        Cascade(),
-    )
+    return Policy(x, _newton(setting, d, rate, D), explore, net_reward_plan("cascade", setting), Cascade())
 
 
 @policy("dep", paper="long-sequences", needs=("coverage",))
@@ -111,8 +106,7 @@ def dep(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positi
     d = setting.need_coverage("dep")
     root = _root_alpha(setting, "dep", alpha, d, D)
     explore = Ucb[NewtonState](lambda state, t: np.full(len(t), root))
-    plan = BestLength(GreedyBySlot(), *setting.scenario())
-    return Policy(Coverage(d), _newton(setting, d, rate, D), explore, plan, Cascade())
+    return Policy(Coverage(d), _newton(setting, d, rate, D), explore, coverage_plan("cascade", setting), Cascade())
 
 
 @policy("eps-ind", paper="long-sequences", needs=("features",))
@@ -134,8 +128,7 @@ def eps_ind(
     """
     x = shared_rows(setting, "eps-ind")
     d = x.width
-    plan = BestLength(plan_for("cascade", setting), *setting.scenario())
-    greedy = Policy(x, _newton(setting, d, rate, D), Greedy(), plan, Cascade())
+    greedy = Policy(x, _newton(setting, d, rate, D), Greedy(), net_reward_plan("cascade", setting), Cascade())
     return RandomLists(greedy, with_probability(eps), any_length=True)
 
 
@@ -178,8 +171,8 @@ def gl_cdcm(
     """
     x = shared_rows(setting, "gl-cdcm")
     d = x.width
-    explore = UcbOutsideLink(alpha)
-    plan = plan_for("cascade", setting)
+    plan = plan_for("cascade", setting, link=LOGISTIC)
+    explore = UcbOutsideLink(alpha, log_odds=bool(plan.reads))
     if setting.rows_return:
         return Policy(x, LogisticGram(d, setting.items, ridge=lam), explore, plan, Cascade())
     rows = 0 if setting.lasting else (setting.rounds or 0) * max(setting.slots, 1)

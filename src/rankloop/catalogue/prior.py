@@ -38,8 +38,9 @@ from rankloop.design import PerItem, shared_rows
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.explore import Blocks, Greedy, Quantile, Schedule, SharedNoise, Thompson, Ucb
 from rankloop.feedback import Cascade, SemiBandit
+from rankloop.math.links import LOGISTIC
 from rankloop.math.logistic import curvature
-from rankloop.plan import TopK, plan_for
+from rankloop.plan import plan_for
 from rankloop.policy import Policy
 from rankloop.types import BetaPrior, FloatArray, IntArray, Setting
 
@@ -195,7 +196,8 @@ def toprank(setting: Setting, *, delta: Fraction | None = None) -> Policy[OrderS
     """
     if delta is None:
         delta = 1.0 / setting.need_rounds("toprank", "delta")
-    return Policy(PerItem(), PairwiseOrder(setting.items, delta, setting.used), Blocks(), TopK(), SemiBandit())
+    belief = PairwiseOrder(setting.items, delta, setting.used)
+    return Policy(PerItem(), belief, Blocks(), plan_for("semi-bandit", setting, link=None), SemiBandit())
 
 
 def _beta_t(setting: Setting, name: str, lam: float, instead: str) -> Schedule:
@@ -307,7 +309,7 @@ def log_ts_ltr(
     """
     x = shared_rows(setting, "log-ts-ltr")
     d = x.width
-    plan = plan_for("cascade", setting)
+    plan = plan_for("cascade", setting, link=LOGISTIC)
     if mode == "laplace":
         if setting.rows_return:
             return Policy(x, LogisticMAP(d, setting.items), Thompson(), plan, Cascade())
@@ -338,4 +340,4 @@ def log_ts_newton(setting: Setting, *, alpha: Positive | None = None) -> Policy[
     d = x.width
     rate = alpha if alpha is not None else float(1.0 / curvature(1.0))
     belief = OnlineNewton(d, ridge=float(setting.slots), rate=rate)
-    return Policy(x, belief, Thompson(), plan_for("cascade", setting), Cascade())
+    return Policy(x, belief, Thompson(), plan_for("cascade", setting, link=LOGISTIC), Cascade())

@@ -28,6 +28,8 @@ class RankerFields(TypedDict, total=False):
     coverage: int | None
     rewards: Sequence[float] | None
     losses: Sequence[float] | None
+    termination: Sequence[float] | None
+    slot_weights: Sequence[float] | None
     commit: Commit
     mode: Mode
     traffic: float

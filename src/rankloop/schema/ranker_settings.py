@@ -24,9 +24,10 @@ from rankloop.schema.limits import (
 Size = Annotated[int, Meta(ge=1, le=MAX_FEATURES)]
 Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
 Finite = Annotated[float, Meta(ge=-MAX_FLOAT, le=MAX_FLOAT)]
+Weight = Annotated[float, Meta(ge=0.0, le=MAX_PARAMETER)]
 Shape = Annotated[float, Meta(ge=MIN_PARAMETER, le=MAX_PARAMETER)]
 Params = Annotated[dict[str, Any], Meta(extra={"accepted": "a mapping of parameters of the policy"})]
-Objective = Literal["any-click", "clicks", "revenue", "amount"]
+Objective = Literal["any-click", "clicks", "satisfied", "revenue", "amount"]
 Aggregate = Literal["earliest", "sum"]
 OnClose = Literal["nothing", "ignore"]
 Commit = Literal["feedback", "all"]
@@ -79,7 +80,8 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
     objective: Annotated[
         Objective,
         Meta(
-            description="Value of a list: any-click, clicks, revenue (clicks times prices) or amount (reported values)."
+            description="Value of a list: any-click, clicks, satisfied (visitors who leave satisfied), revenue (clicks"
+            " times prices) or amount (reported values)."
         ),
     ] = "any-click"
     window: Annotated[
@@ -122,6 +124,17 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
     losses: Annotated[
         tuple[Finite, ...] | None,
         Meta(description="Losses if all of 0, 1, 2, … listed items fail; one more than there are slots."),
+    ] = None
+    termination: Annotated[
+        tuple[Probability, ...] | None,
+        Meta(
+            description="Probability that a visitor leaves satisfied after a click in each slot, for the objective"
+            " satisfied."
+        ),
+    ] = None
+    slot_weights: Annotated[
+        tuple[Weight, ...] | None,
+        Meta(description="Factor of the gain in each slot, for policies that match items to slots."),
     ] = None
     commit: Annotated[
         Commit,
@@ -172,7 +185,8 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
 
     def check_consistency(self) -> None:
         """Refuse lists whose length does not match the number of slots."""
-        for name, length in (("bias", self.slots), ("rewards", self.slots), ("losses", self.slots + 1)):
+        by_slot = ("bias", "rewards", "termination", "slot_weights")
+        for name, length in (*((name, self.slots) for name in by_slot), ("losses", self.slots + 1)):
             values = getattr(self, name)
             if values is not None and len(values) != length:
                 raise InvalidInput(f"ranker.{name}", Words(f"a list of {len(values)}"), f"a list of {length}")

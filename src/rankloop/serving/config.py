@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rankloop import catalogue
 from rankloop.catalogue.setting_use import OF_LOG, OF_POLICY, composed, refuse_unable, refuse_unread
 from rankloop.errors import InvalidInput, Unsupported
-from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
+from rankloop.objective import Objective, objective_of
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Guardrail, RankerSettings
 from rankloop.schema.limits import MAX_PARAMETER, MIN_PARAMETER
@@ -68,7 +68,8 @@ class RankerConfig(RankerSettings, frozen=True):
     def _try_one_list(self) -> None:
         """Decide and learn one small list; refuse parameters with which this cannot be computed."""
         k = min(self.slots, 2)
-        by_slot: dict[str, Any] = {name: getattr(self, name) for name in ("bias", "rewards", "losses")}
+        names = ("bias", "rewards", "losses", "termination", "slot_weights")
+        by_slot: dict[str, Any] = {name: getattr(self, name) for name in names}
         small: dict[str, Any] = {name: value and value[: k + (name == "losses")] for name, value in by_slot.items()}
         small |= {name: getattr(self, name) and 1 for name in ("dim", "context", "coverage")}
         trial = replace(self, slots=k, **small)
@@ -129,6 +130,8 @@ class RankerConfig(RankerSettings, frozen=True):
             coverage=self.coverage,
             rewards=None if self.rewards is None else np.array(self.rewards),
             losses=None if self.losses is None else np.array(self.losses),
+            termination=None if self.termination is None else np.array(self.termination),
+            slot_weights=None if self.slot_weights is None else np.array(self.slot_weights),
             objective=self._objective(prices),
         )
 
@@ -151,8 +154,8 @@ class RankerConfig(RankerSettings, frozen=True):
         )
 
     def _objective(self, prices: FloatArray) -> Objective:
-        objectives: dict[str, Objective] = {"any-click": AnyClick(), "clicks": Clicks(), "amount": Amount()}
-        return Revenue(prices) if self.objective == "revenue" else objectives[self.objective]
+        termination = None if self.termination is None else np.array(self.termination)
+        return objective_of(self.objective, prices=prices, termination=termination, slots=self.slots)
 
 
 class ChallengerConfig(RankerConfig, frozen=True):

@@ -98,7 +98,8 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
         """Return which learners [B] show the list of an open epoch again, and the lists as candidates [B, k]."""
         listed, old = state.items != EMPTY, request.candidates_of(state.items[:, : request.k])
         whole = listed.sum(axis=1) == (old != EMPTY).sum(axis=1)  # in the first k slots, and all of them candidates
-        return np.asarray(state.open & whole & _still_allowed(old, request)), old
+        as_long = not self.policy.plan.ends_early
+        return np.asarray(state.open & whole & _still_allowed(old, request, as_long)), old
 
     def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
         """Refuse more than one click in a list, and what the belief cannot learn from."""
@@ -157,16 +158,21 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
         )
 
 
-def _still_allowed(items: IntArray, request: Request) -> BoolArray:
-    """Return whether these lists [B, k] may still be shown and are as long as possible, [B]."""
+def _still_allowed(items: IntArray, request: Request, as_long_as_possible: bool) -> BoolArray:
+    """Return whether these lists [B, k] may still be shown, and are as long as they must be, [B]."""
     if request.pinned is not None and request.pinned.shape == items.shape[1:]:
         held = request.pinned != EMPTY
         if not (items[:, held] == request.pinned[held]).all():
             return np.zeros(len(items), dtype=np.bool_)
     shown = items != EMPTY
+    if not as_long_as_possible:
+        present = np.ones(len(items), dtype=np.bool_)
+    elif request.allowed is None:
+        present = shown.sum(axis=1) == min(request.k, request.items)
+    else:
+        present = shown.sum(axis=1) == np.minimum(request.k, request.allowed.sum(axis=-1))
     if request.allowed is None:
-        return np.asarray(shown.sum(axis=1) == min(request.k, request.items))
+        return np.asarray(present)
     at = np.where(shown, items, 0)
     fine = (request.allowed[at] if request.allowed.ndim == 1 else take(request.allowed, at)) | ~shown
-    longest = np.minimum(request.k, request.allowed.sum(axis=-1))
-    return np.asarray(fine.all(axis=1) & (shown.sum(axis=1) == longest))
+    return np.asarray(fine.all(axis=1) & present)
