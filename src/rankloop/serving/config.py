@@ -165,6 +165,7 @@ class LoggedConfig(RankerConfig, frozen=True):
     """Settings read from a log: they were accepted once, perhaps for a policy that was replaced later."""
 
     inherited: ClassVar[tuple[str, ...]] = (*OF_POLICY, "objective")
+    logged: ClassVar[bool] = True
 
 
 def learning_of(settings: Mapping[str, object]) -> Plain:
