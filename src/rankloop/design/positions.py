@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.design.base import Design, at, context_of, item_features
+from rankloop.design.base import Design, at, context_of
 from rankloop.math.crossed import crossed
 from rankloop.types import FloatArray, IntArray, Model, Read, Request, RowLayout, Rows
 
@@ -100,9 +100,9 @@ class Interaction(Design):
 
     def _features(self, request: Request) -> FloatArray:
         """Return the features of the candidates, [L, dy] or [B, L, dy]; one-hot by item where items have none."""
-        if request.features is not None or self.one_hot is None:
-            return item_features(request)
-        if request.columns is None:
+        if request.features is not None:
+            return request.features
+        if request.columns is None or self.one_hot is None:
             return np.eye(request.items)
         y = np.zeros((request.items, self.one_hot))
         y[np.arange(request.items), request.columns] = 1.0
