@@ -106,31 +106,17 @@ class RankerConfig(RankerSettings, frozen=True):
             raise Unsupported(f"{self.policy} cannot compute with these parameters: they are too large or too small.")
 
     def build(
-        self,
-        items: int,
-        prices: FloatArray,
-        present: int | None = None,
-        used: int | None = None,
-        *,
-        changing: bool = False,
+        self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None
     ) -> RankingPolicy[LearnerState]:
         """Return the policy for a number of items; see `setting` for the arguments."""
-        return self.compose(self.setting(items, prices, present, used, changing=changing))
+        return self.compose(self.setting(items, prices, present, used))
 
     def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:
         """Return the policy for a setting."""
         shared = {} if self.discount == 1.0 else {"discount": self.discount}
         return catalogue.build(self.policy, setting, **self.params, **shared)
 
-    def setting(
-        self,
-        items: int,
-        prices: FloatArray,
-        present: int | None = None,
-        used: int | None = None,
-        *,
-        changing: bool = False,
-    ) -> Setting:
+    def setting(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Setting:
         """Return the setting that the policy is built for.
 
         Args:
@@ -138,7 +124,6 @@ class RankerConfig(RankerSettings, frozen=True):
             prices: [items]; they may change in place.
             present: number of items that were not removed.
             used: number of columns that an item has or had; these come first.
-            changing: whether requests bring features of their own.
         """
         shape = (items,)
         prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
@@ -156,7 +141,6 @@ class RankerConfig(RankerSettings, frozen=True):
             rewards=None if self.rewards is None else np.array(self.rewards),
             losses=None if self.losses is None else np.array(self.losses),
             objective=self._objective(prices),
-            changing=changing,
         )
 
     def plain(self) -> Plain:

@@ -265,6 +265,7 @@ class ItemTable:
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove items; an unknown id is no error, since two callers may remove the same item at once."""
+        self._forget_order()
         for id in ids:
             at = self.column.pop(id, None)
             if at is not None:

@@ -49,16 +49,13 @@ class Learners:
         self.segments: dict[str, int] = {}  # rows by segment
         self.items, self._present = table.capacity, (len(table), len(table.ids))
         self._rows = 1
-        self.changing_rows = False  # requests have brought features of their own
         self._build()
         self.fresh: LearnerState = self.policy.init(1)  # a new segment: no feedback, only the priors of items
         self.state: LearnerState = self.policy.init(1)
 
     def _build(self) -> None:
         """Build the policy for the items as they are now."""
-        self.policy: RankingPolicy[LearnerState] = self._config.build(
-            self.items, self._table.prices, *self._present, changing=self.changing_rows
-        )
+        self.policy: RankingPolicy[LearnerState] = self._config.build(self.items, self._table.prices, *self._present)
         self.greedy = self.policy.greedy()
         self.lists = self.policy.list_distribution()
         self._binary, self._checks_rows, self._batches = self.policy.binary, self.policy.checks_rows, True
@@ -128,8 +125,7 @@ class Learners:
         wanted = self._extent.including(columns, segments, priors)
         if wanted == self._extent:
             return None
-        policy = self.policy if wanted.columns == self.items else None
-        return state_size(self._config, wanted, policy, changing=self.changing_rows)
+        return state_size(self._config, wanted, self.policy if wanted.columns == self.items else None)
 
     def make_room(self, columns: int = 0, segments: int = 0, priors: int = 0) -> None:
         """Reserve the memory of this number of columns, segments and prior scores before it is allocated."""
@@ -315,22 +311,6 @@ class Learners:
             self._build()
         if grown:
             self.state, self.fresh = self.policy.grow(self.state), self.policy.grow(self.fresh)
-
-    def take_changing_rows(self) -> None:
-        """Go on with the form that the policy has where rows of an item differ between requests.
-
-        A policy that counts outcomes by item relies on fixed features. Its other form takes over the estimate and its
-        uncertainty; what only the other form keeps starts anew.
-        """
-        self.changing_rows = True
-        self._build()
-        self.state, self.fresh = self._converted(self.state), self._converted(self.fresh)
-
-    def _converted(self, old: LearnerState) -> LearnerState:
-        """Return a state of the present policy with the arrays that both have."""
-        arrays, new = dict(old.arrays()), self.policy.init(len(old.t))
-        new.assign({name: arrays.get(name, array) for name, array in new.arrays()})
-        return new
 
     def believe(self, column: int, prior: Prior) -> None:
         """Apply the prior of an item in every segment and in those to come, if the policy takes priors."""
