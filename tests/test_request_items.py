@@ -110,7 +110,7 @@ def own(**more: Any) -> Ranker:
     return ranker
 
 
-ALL = {"rewards": [1.0, 1.0, 1.0]}
+ALL: dict[str, Any] = {"rewards": [1.0, 1.0, 1.0]}
 
 
 def linear(**more: Any) -> Ranker:
@@ -257,7 +257,11 @@ def test_features_of_a_request_replace_those_of_the_item_in_this_request_only() 
     for _ in range(40):  # the first feature is what visitors like
         ranking = ranker.rank(items=[{"id": "a", "features": [1.0, 0.0]}, {"id": "b", "features": [-1.0, 0.0]}])
         ranker.feedback(ranking.id, clicked=[ranking.ids.index("a")])
-    swapped = [{"id": "a", "features": [-9.0, 0.0]}, {"id": "b", "features": [9.0, 0.0]}, {"id": "c"}]
+    swapped: list[dict[str, Any]] = [
+        {"id": "a", "features": [-9.0, 0.0]},
+        {"id": "b", "features": [9.0, 0.0]},
+        {"id": "c"},
+    ]
     event = event_of(ranker, ranker.rank(items=swapped, k=1).id)
     assert ranker._replica.items.ids[event.items[0]] == "b"
     assert event.rows is not None
@@ -322,7 +326,7 @@ def test_a_policy_starts_from_the_scores_of_items_of_the_request_or_from_an_orde
     ranker.put_items([{"id": id, "score": score} for id, score in (("a", 0.1), ("b", 0.3), ("c", 0.2))])
     assert ranker.item("b").score == 0.3
     assert ranker.rank(**ALL).ids == ("b", "c", "a"), "by score"
-    brought = [{"id": "a", "score": 0.9}, {"id": "b"}, {"id": "c", "score": 0.5}, {"id": "d"}]
+    brought: list[dict[str, Any]] = [{"id": "a", "score": 0.9}, {"id": "b"}, {"id": "c", "score": 0.5}, {"id": "d"}]
     assert ranker.rank(**ALL, items=brought).ids == ("a", "c", "b")
     assert ranker.rank(**ALL, candidates=["a", "b"]).ids == ("b", "a"), "of this request only"
     ranker.flush()
@@ -425,7 +429,11 @@ def test_a_retry_with_another_value_of_an_item_conflicts() -> None:
     first = ranker.rank(**asked)
     again = ranker.rank(**asked)
     assert (again.ids, again.repeated) == (first.ids, True)
-    for other in ([{"id": "a", "features": [0.1, 0.3]}, {"id": "b"}], [{"id": "a"}, {"id": "b"}]):
+    others: list[list[dict[str, Any]]] = [
+        [{"id": "a", "features": [0.1, 0.3]}, {"id": "b"}],
+        [{"id": "a"}, {"id": "b"}],
+    ]
+    for other in others:
         with pytest.raises(ConflictingDecision):
             ranker.rank(items=other, decision="d")
 
