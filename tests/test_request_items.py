@@ -238,13 +238,14 @@ def test_unknown_items_of_a_request_are_ignored_and_disabled_ones_left_out() -> 
 
 
 def test_a_request_without_a_candidate_that_may_be_listed_gets_an_empty_list() -> None:
+    nothing: list[dict[str, Any]] = [
+        {"candidates": []},
+        {"items": []},
+        {"candidates": ["x"]},
+        {"candidates": ["a"], "exclude": ["a"]},
+    ]
     for ranker in (linear(), linear(mode="shadow")):
-        for asked in (
-            {"candidates": []},
-            {"items": []},
-            {"candidates": ["x"]},
-            {"candidates": ["a"], "exclude": ["a"]},
-        ):
+        for asked in nothing:
             ranking = ranker.rank(**asked)
             assert ranking.ids == ()
             ranker.feedback(ranking.id, clicked=[])
