@@ -121,7 +121,7 @@ def test_the_estimate_allocates_nothing_and_has_a_closed_form() -> None:
     made = RankerConfig.of(BOMB | {"explore_from": 1})
     sizes: list[StateSize] = []
     assert peak(lambda: sizes.append(state_size(made, Extent.of(0, 1, 0)))) < 10**6
-    by_column = 8 * 1000 + 8 + 1 + 1 + 8 + 4 * 10 * 8  # features, price, flags, position; counts of 10 slots
+    by_column = 8 * 1000 + 8 + 1 + 1 + 8 + 8 + 4 * 10 * 8  # features, price, flags, position, score; counts of 10 slots
     assert sizes[0].arrays == 2 * LEARNER + 16 * by_column
 
 

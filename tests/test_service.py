@@ -221,7 +221,7 @@ def test_items_come_change_and_go(http: Http) -> None:
     assert http("PUT", f"{at}/a%2Fb", {"features": [1, 2, 3], "price": 2.5}).json()["id"] == "a/b"
     assert http("GET", f"{at}/a%2Fb").json() == {
         "id": "a/b", "features": [1.0, 2.0, 3.0], "price": 2.5, "enabled": True,
-        "coverage": None, "prior": None, "default_position": None,
+        "coverage": None, "prior": None, "default_position": None, "score": None,
     }  # fmt: skip
     http("PUT", f"{at}/a%2Fb", {"features": [1, 2, 3], "enabled": False})
     found = http("GET", at).json()

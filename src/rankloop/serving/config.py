@@ -15,7 +15,7 @@ from rankloop.errors import InvalidInput, Unsupported
 from rankloop.objective import Objective, objective_of
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Guardrail, RankerSettings
-from rankloop.schema.limits import MAX_PARAMETER, MIN_PARAMETER
+from rankloop.schema.limits import MAX_CROSSED_FEATURES, MAX_PARAMETER, MIN_PARAMETER
 from rankloop.types import EMPTY, BetaPrior, FloatArray, Request, Setting
 
 Plain = dict[str, object]
@@ -61,9 +61,20 @@ class RankerConfig(RankerSettings, frozen=True):
             raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
         refuse_unread(self, read, self.inherited)
         refuse_unable(self, policy)
+        self._refuse_wide_rows(policy)
         if self.guardrail is not None and self.mode == "live" and self.traffic in (0.0, 1.0):
             raise Unsupported("a guardrail compares with a control group; set ranker.traffic between 0 and 1.")
         self._try_one_list()
+
+    def _refuse_wide_rows(self, policy: RankingPolicy[LearnerState]) -> None:
+        """Refuse more features and context than a dense model of their products can have."""
+        crosses = self.dim is not None and self.context is not None and policy.reads >= {"features", "context"}
+        if crosses and not self.logged and self.row_width > MAX_CROSSED_FEATURES:
+            accepted = (
+                f"a context with which the {self.row_width} features of a row (ranker.dim, ranker.context and their "
+                f"products) are at most {MAX_CROSSED_FEATURES}"
+            )
+            raise InvalidInput("ranker.context", self.context, accepted)
 
     def _try_one_list(self) -> None:
         """Decide and learn one small list; refuse parameters with which this cannot be computed."""
@@ -168,6 +179,7 @@ class LoggedConfig(RankerConfig, frozen=True):
     """Settings read from a log: they were accepted once, perhaps for a policy that was replaced later."""
 
     inherited: ClassVar[tuple[str, ...]] = (*OF_POLICY, "objective")
+    logged: ClassVar[bool] = True
 
 
 def learning_of(settings: Mapping[str, object]) -> Plain:
