@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from rankloop.analytics.click_assumptions import ClickAssumptions
 from rankloop.analytics.click_model_fit import AssumptionCheck, ClickEvidence, SlotEffect, check_click_model
-from rankloop.analytics.counters import CLICKED, LISTS, SETTLED
+from rankloop.analytics.counters import CLICKED, LISTS, SETTLED, SQUARES, VALUE
 from rankloop.analytics.estimates import slot_estimates
 from rankloop.analytics.intervals import Counted, stratified, wilson
+from rankloop.analytics.list_value import is_binary
+from rankloop.analytics.mean_intervals import stratified_means
 from rankloop.analytics.ranker_state import RankerState
 from rankloop.types import BoolArray, FloatArray
 
@@ -29,7 +31,7 @@ MIN_SHOWN_FOR_VALUE = 30
 
 @dataclass(frozen=True, slots=True)
 class ConcurrentComparison:
-    """Treatment compared with control within the hours that have outcomes of both groups.
+    """Treatment compared with control, in the objective, within the hours that have outcomes of both groups.
 
     Visitors may differ from hour to hour, so hours with only one group are left out.
     """
@@ -101,6 +103,7 @@ class DiagnosisInputs:
     """A copy of the state that a diagnosis needs, so that it runs without the lock of the ranker."""
 
     assumes: ClickAssumptions
+    objective: str  # in which lists are valued
     evidence: ClickEvidence
     lists: NDArray[np.int64]  # [group, 4] by number of clicks
     explored: tuple[int, int]  # lists that exploration changed, and those of them with a click
@@ -127,6 +130,7 @@ def gather(state: RankerState, assumes: ClickAssumptions) -> DiagnosisInputs:
     mean, half, estimates_rates = _common_estimates(state)
     return DiagnosisInputs(
         assumes=assumes,
+        objective=state.objective,
         evidence=ClickEvidence(lists.sum(axis=0), tables, len(learners.segments)),
         lists=lists,
         explored=(explored[0], explored[1]),
@@ -150,7 +154,7 @@ def _hours(state: RankerState) -> FloatArray:
     counters = state.counters
     at = np.array([*counters.hours, *(minute // 60 for minute in counters.minutes)], dtype=np.int64)
     if not len(at):
-        return np.zeros((0, 2, 1 + max(SETTLED, CLICKED)))
+        return np.zeros((0, 2, 1 + SQUARES))
     counts = np.array([*counters.hours.values(), *counters.minutes.values()])
     hours, index = np.unique(at, return_inverse=True)
     sums = np.zeros((len(hours), *counts.shape[1:]))
@@ -188,7 +192,7 @@ def diagnose(inputs: DiagnosisInputs) -> Diagnosis:
         lists_by_clicks={"treatment": inputs.lists[0].tolist(), "control": inputs.lists[1].tolist()},
         checks=checks,
         slots=slots,
-        concurrent=_concurrent(inputs.hours),
+        concurrent=_concurrent(inputs.hours, inputs.objective),
         exploration=_exploration(inputs),
         value_share=_value_share(inputs),
         gained=[_item_summary(inputs, at) for at in gained[:MAX_NAMED_ITEMS]],
@@ -200,11 +204,15 @@ def diagnose(inputs: DiagnosisInputs) -> Diagnosis:
     )
 
 
-def _concurrent(hours: FloatArray) -> ConcurrentComparison | None:
+def _concurrent(hours: FloatArray, objective: str) -> ConcurrentComparison | None:
     """Compare the groups hour by hour; None if no hour has outcomes of both."""
-    n, clicks = hours[:, :, SETTLED], hours[:, :, CLICKED]
-    groups: list[Counted] = [(clicks[:, group], n[:, group]) for group in (0, 1)]
-    estimate = stratified(*groups)
+    n, value = hours[:, :, SETTLED], hours[:, :, VALUE]
+    if is_binary(objective):
+        groups: list[Counted] = [(value[:, group], n[:, group]) for group in (0, 1)]
+        estimate = stratified(*groups)
+    else:
+        moments = hours[:, :, [SETTLED, VALUE, SQUARES]]
+        estimate = stratified_means(moments[:, 0], moments[:, 1])
     if estimate is None:
         return None
     both = (n > 0).all(axis=1)

@@ -17,7 +17,7 @@ from rankloop.eventlog.store import LogEntry
 from rankloop.propensity import Propensity
 from rankloop.types import FloatArray, IntArray
 
-ARRAYS = ("items", "x", "context", "scores", "why", "proposed", "allowed")
+ARRAYS = ("items", "x", "context", "scores", "why", "proposed", "allowed", "prices", "rewards", "losses")
 """Fields that are arrays."""
 TEXTS = ("visitor", "asked")
 """Fields that are optional texts."""
@@ -68,6 +68,9 @@ class DecisionMade(LogEvent):
     withheld: bool = False  # today's exploration was spent, so the list is the one estimated to be best
     asked: str | None = None  # of an idempotent request: its fingerprint, then the ignored ids, one per line
     erased: bool = False  # the visitor, to whom the group was assigned, and `asked` were erased
+    prices: FloatArray | None = None  # [k] value of a click in each slot when the list was decided, 0 in an empty slot
+    rewards: FloatArray | None = None  # [K] reward of a success in each slot, where the request brought its own
+    losses: FloatArray | None = None  # [K + 1] losses if 0, 1, … listed items all fail, where the request has its own
 
     @property
     def opens(self) -> str:

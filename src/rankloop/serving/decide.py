@@ -20,7 +20,7 @@ from rankloop.serving.learners import Learners
 from rankloop.serving.rank_request import PolicyRequest
 from rankloop.serving.ranking import Ranking, exploration_shares
 from rankloop.serving.replica import Replica
-from rankloop.types import EMPTY, BoolArray, Decision, IntArray, Request
+from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request
 from rankloop.version import __version__
 
 FIRST_BLOCK_COLUMNS = 256
@@ -131,8 +131,21 @@ def decide(
         numerics=numerics.version(mixed=replica.mixed_numerics),
         withheld=withheld and made is not None,
         asked=request.fingerprint,
+        prices=_prices(shown, replica.items) if config.objective == "revenue" else None,
+        rewards=request.request.rewards,
+        losses=request.request.losses,
     )
     return event, Ranking(event, replica.items.ids, shares, request.ignored), draws
+
+
+def _prices(shown: Decision, items: ItemTable) -> FloatArray:
+    """Return the price of a click in each slot of a list [k] as it is now: of the request, else of the item."""
+    own, lists = shown.request.prices, shown.items[0]
+    if own is None:
+        prices = items.prices[np.maximum(shown.columns[0], 0)]
+    else:
+        prices = (own if own.ndim == 1 else own[0])[np.maximum(lists, 0)]
+    return np.where(lists == EMPTY, 0.0, prices)
 
 
 def in_control_group(config: RankerConfig, log: str, visitor: str, *, tripped: bool) -> bool:
