@@ -14,6 +14,13 @@ from rankloop.analytics.click_model_fit import AssumptionCheck, ClickEvidence, S
 from rankloop.analytics.counters import CLICKED, LISTS, SETTLED, SQUARES, VALUE
 from rankloop.analytics.estimates import slot_estimates
 from rankloop.analytics.intervals import Counted, stratified, wilson
+from rankloop.analytics.learned_effects import (
+    SlotWorth,
+    TrustSummary,
+    busiest_segment,
+    score_trust,
+    slot_worths,
+)
 from rankloop.analytics.list_value import is_binary
 from rankloop.analytics.mean_intervals import stratified_means
 from rankloop.analytics.ranker_state import RankerState
@@ -96,6 +103,9 @@ class Diagnosis:
     most_shown: list[ItemSummary]
     never_shown: int  # number of enabled items that were never shown
     never_shown_items: list[str]  # the first of them
+    segment: str  # the busiest one, whose learner the following are of
+    slot_worths: list[SlotWorth]  # what the policy has learned about its slots; empty if it learns no position bias
+    score_trust: TrustSummary | None  # how far it trusts the caller's scores; None if it does not weigh them
 
 
 @dataclass(frozen=True)
@@ -119,6 +129,9 @@ class DiagnosisInputs:
     mean: FloatArray | None  # [n]
     half: FloatArray | None  # [n]
     estimates_rates: bool  # estimates are click probabilities
+    segment: str  # the busiest one
+    slot_worths: list[SlotWorth]
+    score_trust: TrustSummary | None
 
 
 def gather(state: RankerState, assumes: ClickAssumptions) -> DiagnosisInputs:
@@ -128,6 +141,7 @@ def gather(state: RankerState, assumes: ClickAssumptions) -> DiagnosisInputs:
     tables = {name: counts[:n].copy() for name, counts in clicks.tables.items()}
     lists, explored = clicks.lists.copy(), clicks.explored.tolist()
     mean, half, estimates_rates = _common_estimates(state)
+    segment = busiest_segment(state)
     return DiagnosisInputs(
         assumes=assumes,
         objective=state.objective,
@@ -146,6 +160,9 @@ def gather(state: RankerState, assumes: ClickAssumptions) -> DiagnosisInputs:
         mean=None if mean is None else mean[:n],
         half=None if half is None else half[:n],
         estimates_rates=estimates_rates,
+        segment=segment,
+        slot_worths=slot_worths(state, segment),
+        score_trust=score_trust(state, segment),
     )
 
 
@@ -201,6 +218,9 @@ def diagnose(inputs: DiagnosisInputs) -> Diagnosis:
         most_shown=[_item_summary(inputs, at) for at in most_shown.tolist() if shown[at]],
         never_shown=len(never_shown),
         never_shown_items=[inputs.ids[at] for at in never_shown[:MAX_NAMED_ITEMS].tolist()],
+        segment=inputs.segment,
+        slot_worths=inputs.slot_worths,
+        score_trust=inputs.score_trust,
     )
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+from rankloop.special_functions import NORMAL_95 as NORMAL_95
 from rankloop.types import FloatArray
 
-NORMAL_95 = 1.959964
-"""Quantile of the standard normal distribution for a two-sided 95 % interval."""
 TEST_POWER = 0.8
 """Probability with which `required_lists` detect the difference."""
 Counted = tuple[FloatArray, FloatArray]  # successes and n, [strata] each

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from rankloop.analytics.click_model_fit import SlotEffect
 from rankloop.analytics.diagnosis import ItemSummary
+from rankloop.analytics.learned_effects import SlotWorth
 from rankloop.reports.ab_test_verdict import ABTestVerdict
 from rankloop.reports.svg import AxisScale, Point, element, label, line, number, path, picture, ticks, time_ticks
 from rankloop.reports.time_buckets import GroupTotals, MergedBucket
@@ -197,6 +198,27 @@ def slot_effects(effects: Sequence[SlotEffect]) -> str:
     return picture(
         WIDTH, height, f"Click rates of the same items by slot, relative to slot {effects[0].reference}", parts
     )
+
+
+def slot_worths(slots: Sequence[SlotWorth]) -> str:
+    """Return the bar chart of the learned worth of each slot, with intervals."""
+    height, right = 220.0, 20.0
+    tops = [1.0, *(one.effect for one in slots), *(min(one.high, 2.0) for one in slots if one.high is not None)]
+    top = max(tops) * 1.08
+    y = AxisScale(0.0, top, height - 34.0, 14.0)
+    step = (WIDTH - LEFT - right) / len(slots)
+    wide, parts = min(56.0, 0.6 * step), []
+    for value in ticks(0.0, top):
+        parts.append(line((LEFT, y(value)), (WIDTH - right, y(value)), "grid" if value else "axis"))
+        parts.append(label(LEFT - 8, y(value) + 4, f"{100 * value:g} %", anchor="end"))
+    for n, one in enumerate(slots):
+        x = LEFT + step * (n + 0.5)
+        size = {"x": number(x - wide / 2), "y": number(y(one.effect)), "width": number(wide)}
+        parts.append(element("rect", **size, height=number(y(0.0) - y(one.effect)), class_="bar treatment"))
+        parts.append(label(x, height - 12.0, f"slot {one.slot}", anchor="middle"))
+        if one.low is not None and one.high is not None and one.high > one.low:
+            parts.append(line((x, y(one.low)), (x, y(min(one.high, top))), "whisker"))
+    return picture(WIDTH, height, "Learned worth of each slot, relative to slot 0, with 95 % intervals", parts)
 
 
 def _key(x: float, names: Sequence[tuple[str, str]]) -> list[str]:

@@ -122,6 +122,8 @@ def _chart(data: ReportData, key: str) -> str:
             return charts.values(buckets, data.written) if len(buckets) > 1 else ""
         known = [one for one in buckets if one.treatment.exploration_share is not None]
         return charts.exploration(buckets) if len(known) > 1 else ""
+    if key == "slot_worths":
+        return charts.slot_worths(diagnosis.slot_worths)
     if key == "items" and (diagnosis.gained or diagnosis.lost):
         return charts.list_shares(diagnosis.gained, diagnosis.lost)
     return charts.slot_effects(diagnosis.slots) if key == "click_model" and diagnosis.slots else ""

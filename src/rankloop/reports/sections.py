@@ -8,6 +8,7 @@ from rankloop.analytics.diagnosis import ItemSummary
 from rankloop.analytics.intervals import difference
 from rankloop.reports.ab_test import ab_test
 from rankloop.reports.click_model import click_model
+from rankloop.reports.learned_effects import score_trust, slot_worths
 from rankloop.reports.number_format import count, digits, number, percent, signed
 from rankloop.reports.report_data import ReportData
 from rankloop.reports.rollout import rollout
@@ -16,7 +17,7 @@ from rankloop.reports.time_buckets import change, first_and_last_third
 
 __all__ = ["ReportTable", "Section", "sections"]
 
-PROMOTED_IF_BAD = ("click_model", "rollout")
+PROMOTED_IF_BAD = ("score_trust", "click_model", "rollout")
 """Sections that move to the top if something is wrong."""
 
 
@@ -28,6 +29,8 @@ def sections(data: ReportData) -> list[Section]:
         items,
         exploration,
         regret,
+        slot_worths,
+        score_trust,
         click_model,
         rollout,
     )

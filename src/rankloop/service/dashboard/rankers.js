@@ -30,10 +30,11 @@ export function rankersView() {
 }
 
 const QUARANTINED = { label: "Quarantined", kind: "warn", sentence: "An event of its log cannot be applied." };
+const NO_RESULTS = { settled: 0, value_per_list: null, value_low: null, value_high: null };
 const sum = (rankers, field) => rankers.reduce((all, one) => all + one[field], 0);
 
 function rankerCard(ranker) {
-  const { treatment, control } = ranker.groups;
+  const { treatment = NO_RESULTS, control = NO_RESULTS } = ranker.groups; // a quarantined ranker may have none
   const { mode = "live", traffic = 1 } = ranker.config;
   const written = valueText(ranker);
   const lift = liftText(ranker.lift, written);

@@ -3,7 +3,7 @@ import { NONE, number, percent, points, signedNumber } from "./format.js";
 
 /** How values of a ranker are named and written, from its objective and unit. */
 export function valueText({ objective, unit }) {
-  if (objective === "any-click") {
+  if (objective === "any-click" || objective === "") {
     return {
       name: "Click-through rate",
       isRate: true,
