@@ -23,7 +23,20 @@ from rankloop.plan.pinned import around_pins
 from rankloop.propensity.list_distribution import ListDistribution, SupportsDecide
 from rankloop.ranking_policy import BatchWrapper, GreedyPolicy, LearnerState, RankingPolicy
 from rankloop.state import State
-from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray, Read, Request, RowLayout, Rows, SlotScore
+from rankloop.types import (
+    EMPTY,
+    Decision,
+    Evidence,
+    FloatArray,
+    IntArray,
+    Read,
+    Request,
+    RowLayout,
+    Rows,
+    ScoreTrust,
+    SlotEffects,
+    SlotScore,
+)
 
 S = TypeVar("S", bound=State)
 
@@ -231,11 +244,19 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         belief = self.belief_state(state, request)
         means, widths = self.belief.estimates(belief), self.belief.uncertainty(belief)
         if means is None:
-            return None
+            return self.belief.item_estimates(state.belief)
         rows = self.design.rows(request, np.empty((request.learners, 0), dtype=np.int64), 0)
         shape = (request.learners, request.items)
         width = None if widths is None else np.broadcast_to(widths.width(rows), shape)
         return np.broadcast_to(means.mean(rows), shape), width
+
+    def slot_effects(self, state: PolicyState[S]) -> SlotEffects | None:
+        """Return what the belief has learned about slots."""
+        return self.belief.slot_effects(state.belief)
+
+    def score_trust(self, state: PolicyState[S]) -> ScoreTrust | None:
+        """Return how far the belief trusts the caller's scores."""
+        return self.belief.score_trust(state.belief)
 
     def explain(self, state: PolicyState[S], fresh: PolicyState[S], decision: Decision) -> FloatArray | None:
         """Return the mean, the width, and the share of the prior's variance that is left."""

@@ -7,6 +7,9 @@ from types import ModuleType
 
 from rankloop.arrays import FloatArray
 
+NORMAL_95 = 1.959964
+"""Quantile of the standard normal distribution for a two-sided 95 % interval."""
+
 
 @cache
 def _special() -> ModuleType:

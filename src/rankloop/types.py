@@ -349,3 +349,23 @@ class Evidence:
 
     y: FloatArray  # [B, K] outcome, 0 where the exposure is 0
     exposure: FloatArray  # [B, K] 0 where unobserved, 1 where observed, or the weight of the observation
+
+
+@dataclass(frozen=True, slots=True)
+class SlotEffects:
+    """What a click is worth in each slot relative to the first one: learned position biases, with 95 % intervals."""
+
+    mean: FloatArray  # [B, K]; 1 in the first slot
+    low: FloatArray  # [B, K], NaN where there is no interval
+    high: FloatArray  # [B, K]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTrust:
+    """How far a policy trusts the caller's own scores: the coefficient of the score in its model.
+
+    1: fully, as given; 0: not at all; negative: higher scores are taken as a sign of lower value.
+    """
+
+    mean: FloatArray  # [B]
+    deviation: FloatArray  # [B], one standard deviation

@@ -15,7 +15,7 @@ import numpy as np
 from rankloop.errors import Unsupported
 from rankloop.ownership import drop_stale, overridden
 from rankloop.state import State
-from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows, Score
+from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows, Score, ScoreTrust, SlotEffects
 
 S = TypeVar("S", bound=State)
 
@@ -144,6 +144,21 @@ class Belief(Protocol[S]):
 
     def uncertainty(self, state: S) -> HasWidth | None:
         """Return the state as one that quantifies its uncertainty, or None."""
+        return None
+
+    def item_estimates(self, state: S) -> tuple[FloatArray, FloatArray] | None:
+        """Return estimate and standard deviation of every item in the first slot, [B, L] each, NaN where unknown.
+
+        For beliefs whose rows do not name items; None where `estimates` answers, or nothing does.
+        """
+        return None
+
+    def slot_effects(self, state: S) -> SlotEffects | None:
+        """Return the position biases that the belief has learned; None if it learns none."""
+        return None
+
+    def score_trust(self, state: S) -> ScoreTrust | None:
+        """Return how far the caller's own scores are trusted; None if the belief does not weigh them."""
         return None
 
     @property

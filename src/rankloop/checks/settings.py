@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.analytics.counters import SQUARES, VALUE
+from rankloop.arrays import Array
 from rankloop.checks.serving import Clock, needed
 from rankloop.checks.trial import D, K, Make
 from rankloop.errors import RankloopError
@@ -132,9 +134,14 @@ def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[li
             ranker.tick()
             seen.append(ranker.counts()["open_decisions"])
     learned = {name: np.asarray(array).tobytes() for name, array in ranker._replica.learners.arrays().items()}
-    counters = {name: np.asarray(array).tobytes() for name, array in ranker._replica.counters.arrays().items()}
+    counters = {name: _unvalued(name, array) for name, array in ranker._replica.counters.arrays().items()}
     ranker.close()
     return seen, learned | counters
+
+
+def _unvalued(name: str, counts: Array) -> bytes:
+    """Return counts without the values of lists, which follow from the settings even if the policy ignores them."""
+    return (np.delete(counts, [VALUE, SQUARES], axis=-1) if name in ("total", "minutes", "hours") else counts).tobytes()
 
 
 def _item(config: RankerConfig, i: int, x: FloatArray, topics: FloatArray) -> dict[str, object]:

@@ -36,12 +36,12 @@ Mode = Literal["live", "shadow"]
 
 
 class Guardrail(Payload, frozen=True):
-    """When to fall back to the control order: if the click-through is credibly below control's by more than `drop`."""
+    """When to fall back to the control order: if the value per list is credibly below control's by more than `drop`."""
 
     where: ClassVar[str] = "ranker.guardrail"
 
     drop: Annotated[
-        float, Meta(ge=0.0, le=0.99, description="Fraction of control's click-through that may be lost.")
+        float, Meta(ge=0.0, le=0.99, description="Fraction of control's value per list that may be lost.")
     ] = 0.1
     error: Annotated[
         float,
