@@ -113,3 +113,26 @@ class Amount:
     def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
         """Return the sum of the amounts."""
         return np.asarray(outcomes.sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Satisfied:
+    """P(the visitor leaves satisfied) = 1 - ∏(1-p), p the probability that a slot is clicked and its click satisfies.
+
+    Which click satisfies is not observed: the realised value counts any click.
+    """
+
+    name: ClassVar = "satisfied"
+    prices: ClassVar = None
+
+    def gain(self, u: FloatArray) -> FloatArray:
+        """Return softplus(u)."""
+        return np.logaddexp(0.0, u)
+
+    def value(self, p: FloatArray, items: IntArray) -> FloatArray:
+        """Return 1 - ∏(1-p)."""
+        return np.asarray(1.0 - np.prod(1.0 - p, axis=1))
+
+    def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
+        """Return 1 where anything was clicked, else 0."""
+        return np.asarray(outcomes.any(axis=1), dtype=np.float64)

@@ -16,6 +16,7 @@ from rankloop.worlds.attraction import FixedAttraction
 from rankloop.worlds.attraction_specs import source
 from rankloop.worlds.base import World
 from rankloop.worlds.choice import ChoiceWorld
+from rankloop.worlds.goal_specs import GOAL, choice_goal
 from rankloop.worlds.item_position import ItemPositionWorld
 from rankloop.worlds.reward_spec_fields import SCENARIO, budgets_of, scenario_of
 from rankloop.worlds.rewards import RewardWorld
@@ -81,15 +82,17 @@ def choice(fields: Mapping[str, object]) -> World:
     attraction: J numbers in (0, 1], or a generator as in cascade
     bias: K numbers in (0, 1]
     features: J x d numbers, only with an explicit attraction (optional)
+    objective: any-click (default), clicks (the same here) or revenue, the expected price of the chosen item
+    prices: as in cascade
     """
-    given = validate.mapping("world", fields, required=("attraction", "bias"), optional=("features",))
+    given = validate.mapping("world", fields, required=("attraction", "bias"), optional=("features", *GOAL))
     bias = validate.vector("world.bias", given["bias"], low=0.0, high=1.0, open_low=True)
     if not isinstance(given["attraction"], Mapping):
         validate.vector("world.attraction", given["attraction"], low=0.0, high=1.0, open_low=True)
     arms = source(given["attraction"], given.get("features"))
     if len(bias) > arms.items:
         raise InvalidInput("world.bias", Words(f"a list of {len(bias)}"), f"at most {arms.items}, one for each item")
-    return ChoiceWorld(arms, bias)
+    return ChoiceWorld(arms, bias, choice_goal(given, arms.items, bias))
 
 
 def item_position(fields: Mapping[str, object]) -> World:

@@ -4,68 +4,87 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
-
 from rankloop import validate
 from rankloop.errors import InvalidInput
-from rankloop.types import BetaPrior
-from rankloop.worlds import dataset_specs, reward_specs
-from rankloop.worlds.attraction_specs import shape, source
+from rankloop.worlds import amount_specs, dataset_specs, reward_specs
+from rankloop.worlds.attraction import AttractionSource
+from rankloop.worlds.attraction_specs import any_source
 from rankloop.worlds.base import World
-from rankloop.worlds.click_models import CascadeClicks, ClickModel, DependentClicks, PositionClicks
-from rankloop.worlds.click_world import ClickWorld
-from rankloop.worlds.drift import drift_of
-from rankloop.worlds.drifting import DriftingWorld
+from rankloop.worlds.click_models import CascadeClicks, DependentClicks, PositionClicks
+from rankloop.worlds.click_spec_fields import click_world, slots_of
+from rankloop.worlds.goal_specs import GOAL, cascade_goal, dependent_goal, position_goal
+from rankloop.worlds.row_attraction import RowSource
 
-COMMON = ("features", "prior", "drift")
+COMMON = ("features", "context", "prior", "drift")
 
 
 def cascade(fields: Mapping[str, object]) -> World:
     """Cascade model: clicks the first attractive item from the top and stops; value 1 - ∏(1-ν).
 
     attraction: L probabilities, or {beta: {items, a, b}}, {linear: {items, dim}}, {logistic: {items, dim}}, or
-      {judged: {data}}, a query of mslr-web, letor or istella for each replication, attraction from its grades
+      {judged: {data}}, a query of mslr-web, letor or istella for each replication, attraction from its grades;
+      linear (ν = zᵀw, in [0, 1]) and logistic (ν = σ(zᵀw)) also take
+      fresh_features: true, to draw the features of all items anew each round, while w stays (optional)
+      features and weights: L x d numbers and w, instead of items and dim; weights alone only with fresh_features
     k: number of slots
+    context: the visitor's context x, drawn each round, with linear or logistic attraction (optional), one of
+      {dim: dx}: uniform in the unit ball
+      {values: n x dx numbers}: a random row; of norm at most 1 where linear weights are drawn
+      The row of an item with features y is then z = (x, y, x⊗y) instead of y, with dx + d + dx·d weights. Drawn weights
+      are standard normal (logistic), or such that ν = ½ Σ_j a_j y_j (1 + m_jᵀx) with a ≥ 0 and m_j of unit norm (linear)
     features: L x d numbers, only with an explicit attraction (optional)
+    objective: any-click (default), clicks (the same here) or revenue, the expected price of the clicked item; policies
+      are told an objective that is given
+    prices: L numbers of at least 0, or {uniform: [low, high]} for each replication, or {fresh: [low, high]} for each
+      round; only for revenue
     prior: {a, b}, the Beta prior given to policies instead of the true one (optional)
     drift: how attractions move among the items (optional), one of
       {abrupt: {every}}: a new random permutation of them every `every` rounds
       {slow: {rounds}}: linear interpolation to the next random permutation within `rounds` rounds
       {seasonal: {period}}: a cosine from the first attractions to a random permutation and back within `period` rounds
     """
-    given = validate.mapping("world", fields, required=("attraction", "k"), optional=COMMON)
-    return _click_world(CascadeClicks(), given, given["k"])
+    given = validate.mapping("world", fields, required=("attraction", "k"), optional=(*COMMON, *GOAL))
+    model, arms = CascadeClicks(), _arms(given)
+    return click_world(model, arms, given["k"], given, cascade_goal(given, model, arms.items))
 
 
 def dependent_click(fields: Mapping[str, object]) -> World:
     """Dependent click model: clicks examined attractive items, leaves satisfied after slot k with P = termination_k.
 
-    attraction, features, prior, drift: as in cascade
+    attraction, context, features, prior, drift: as in cascade
     termination: a probability for each slot
     k: number of slots (optional, the length of termination)
+    objective: satisfied (P(leaves satisfied), default) or any-click (1 - ∏(1-ν))
     """
-    given = validate.mapping("world", fields, required=("attraction", "termination"), optional=(*COMMON, "k"))
+    optional = (*COMMON, "objective", "k")
+    given = validate.mapping("world", fields, required=("attraction", "termination"), optional=optional)
     termination = validate.vector("world.termination", given["termination"], low=0.0, high=1.0)
-    k = _as_many_slots(given, "termination", len(termination))
-    return _click_world(DependentClicks(termination), given, k)
+    k = slots_of(given, "termination", len(termination))
+    model, arms = DependentClicks(termination), _arms(given)
+    return click_world(model, arms, k, given, dependent_goal(given, model, arms.items, k))
 
 
 def position_based(fields: Mapping[str, object]) -> World:
     """Position-based model: examines slot k with P = bias_k, independently, and clicks what attracts; value Σ bias_k ν.
 
-    attraction, features, prior, drift: as in cascade
+    attraction, context, features, prior, drift: as in cascade
     bias: a probability for each slot
     k: number of slots (optional, the length of bias)
+    objective: clicks (default), any-click (1 - ∏(1 - bias_k ν)) or revenue (Σ bias_k price ν)
+    prices: as in cascade
     """
-    given = validate.mapping("world", fields, required=("attraction", "bias"), optional=(*COMMON, "k"))
+    given = validate.mapping("world", fields, required=("attraction", "bias"), optional=(*COMMON, *GOAL, "k"))
     bias = validate.vector("world.bias", given["bias"], low=0.0, high=1.0)
-    return _click_world(PositionClicks(bias), given, _as_many_slots(given, "bias", len(bias)))
+    model, arms = PositionClicks(bias), _arms(given)
+    k = slots_of(given, "bias", len(bias))
+    return click_world(model, arms, k, given, position_goal(given, model, arms.items, bias))
 
 
 KINDS: dict[str, Callable[[Mapping[str, object]], World]] = {
     "cascade": cascade,
     "dependent-click": dependent_click,
     "position-based": position_based,
+    "amounts": amount_specs.amounts,
     "matrix": dataset_specs.matrix,
     "cascade-rewards": reward_specs.cascade_rewards,
     "coverage-rewards": reward_specs.coverage_rewards,
@@ -88,24 +107,5 @@ def from_spec(spec: object) -> World:
     return KINDS[kind]({name: value for name, value in spec.items() if name != "kind"})
 
 
-def _click_world(model: ClickModel, given: Mapping[str, object], k: object) -> World:
-    arms = source(given["attraction"], given.get("features"))
-    prior = _prior(given["prior"], arms.items) if given.get("prior") is not None else None
-    world = ClickWorld(model, arms, validate.integer("world.k", k, high=arms.items), prior)
-    return world if given.get("drift") is None else DriftingWorld(world, drift_of(given["drift"]))
-
-
-def _as_many_slots(given: Mapping[str, object], field: str, length: int) -> int:
-    if "k" in given and validate.integer("world.k", given["k"]) != length:
-        raise InvalidInput("world.k", given["k"], f"{length}, the length of world.{field}")
-    return length
-
-
-def _prior(value: object, items: int) -> BetaPrior:
-    given = validate.mapping("world.prior", value, required=("a", "b"))
-    shapes = [shape(f"world.prior.{name}", given[name], items) for name in ("a", "b")]
-    for name, one in zip("ab", shapes, strict=True):
-        if one.values is None:
-            raise InvalidInput(f"world.prior.{name}", given[name], "a number or a list of numbers above 0")
-    a, b = (np.array(np.broadcast_to(np.asarray(one.values), (items,))) for one in shapes)
-    return BetaPrior(a, b)
+def _arms(given: Mapping[str, object]) -> AttractionSource | RowSource:
+    return any_source(given["attraction"], given.get("features"), given.get("context"))
