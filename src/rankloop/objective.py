@@ -115,24 +115,25 @@ class Amount:
         return np.asarray(outcomes.sum(axis=1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Satisfied:
-    """P(the visitor leaves satisfied) = 1 - ∏(1-p), p the probability that a slot is clicked and its click satisfies.
+    """P(the visitor leaves satisfied) = 1 - ∏(1 - τ_k p_k) under the dependent click model.
 
-    Which click satisfies is not observed: the realised value counts any click.
+    Which click satisfies is not observed; Σ τ_k click_k has the same mean.
     """
 
     name: ClassVar = "satisfied"
     prices: ClassVar = None
+    termination: FloatArray  # [K], τ
 
     def gain(self, u: FloatArray) -> FloatArray:
-        """Return softplus(u)."""
+        """Return softplus(u), whose order is that of the attractions."""
         return np.logaddexp(0.0, u)
 
     def value(self, p: FloatArray, items: IntArray) -> FloatArray:
-        """Return 1 - ∏(1-p)."""
-        return np.asarray(1.0 - np.prod(1.0 - p, axis=1))
+        """Return 1 - ∏(1 - τ_k p_k)."""
+        return np.asarray(1.0 - np.prod(1.0 - self.termination[: p.shape[1]] * p, axis=1))
 
     def reward(self, outcomes: FloatArray, items: IntArray) -> FloatArray:
-        """Return 1 where anything was clicked, else 0."""
-        return np.asarray(outcomes.any(axis=1), dtype=np.float64)
+        """Return Σ τ_k click_k, an unbiased estimate."""
+        return np.asarray((self.termination[: outcomes.shape[1]] * outcomes).sum(axis=1))

@@ -12,7 +12,7 @@ from rankloop.types import BetaPrior, Request, Setting
 from rankloop.worlds.click_models import ClickModel
 from rankloop.worlds.click_world import ClickInstance, ClickVisit, click_instance
 from rankloop.worlds.goals import Goal
-from rankloop.worlds.row_attraction import RowSource, RowTastes
+from rankloop.worlds.row_attraction import RowSource, RowTastes, row_setting
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,3 @@ class ChangingWorld:
         request = Request(B, L, self.k)
         nothing = np.broadcast_to(0.0, (B, L))
         return ChangingInstance(click_instance(self.model, self.goal, nothing, request, setting, streams), tastes)
-
-
-def row_setting(source: RowSource, setting: Setting) -> Setting:
-    """Return the setting with what policies know about rows that change from round to round."""
-    return replace(setting, dim=source.dim, context=source.context, changing=True)

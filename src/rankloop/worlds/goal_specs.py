@@ -23,9 +23,7 @@ from rankloop.worlds.list_values import (
 )
 
 GOAL = ("objective", "prices")
-OBJECTIVES: dict[str, Objective] = {one.name: one for one in (AnyClick(), Clicks(), Satisfied())}
-"""Objectives without prices, by name."""
-NAMES = (*OBJECTIVES, "revenue")
+NAMES = ("any-click", "clicks", "satisfied", "revenue")
 ACCEPTED = {
     "cascade": ("any-click", "clicks", "revenue"),
     "dependent-click": ("satisfied", "any-click"),
@@ -38,13 +36,17 @@ ACCEPTED = {
 def cascade_goal(given: Mapping[str, object], model: ClickModel, items: int) -> Goal | None:
     """Return the goal of a cascade: any-click and clicks are its own value, as a visitor clicks at most once."""
     own = ModelValue(model)
-    return _goal(given, "cascade", items, {"any-click": own, "clicks": own, "revenue": CascadeRevenue()})
+    values: dict[str, ListValue] = {"any-click": own, "clicks": own, "revenue": CascadeRevenue()}
+    return _goal(given, "cascade", items, values)
 
 
-def dependent_goal(given: Mapping[str, object], model: ClickModel, items: int, slots: int) -> Goal | None:
+def dependent_goal(given: Mapping[str, object], model: ClickModel, items: int, termination: FloatArray) -> Goal | None:
     """Return the goal of dependent clicks; every slot is examined until a click satisfies."""
-    values: dict[str, ListValue] = {"satisfied": ModelValue(model), "any-click": AnyClickValue(np.ones(slots))}
-    return _goal(given, "dependent-click", items, values)
+    values: dict[str, ListValue] = {
+        "satisfied": ModelValue(model),
+        "any-click": AnyClickValue(np.ones(len(termination))),
+    }
+    return _goal(given, "dependent-click", items, values, Satisfied(termination))
 
 
 def position_goal(given: Mapping[str, object], model: ClickModel, items: int, bias: FloatArray) -> Goal | None:
@@ -64,7 +66,13 @@ def choice_goal(given: Mapping[str, object], items: int, bias: FloatArray) -> Go
     return _goal(given, "choice", items, values) or Goal(own)
 
 
-def _goal(given: Mapping[str, object], kind: str, items: int, values: Mapping[str, ListValue]) -> Goal | None:
+def _goal(
+    given: Mapping[str, object],
+    kind: str,
+    items: int,
+    values: Mapping[str, ListValue],
+    *more: Objective,
+) -> Goal | None:
     """Return the goal that a spec names; None where it names none."""
     if given.get("objective") is None:
         if "prices" in given:
@@ -77,7 +85,8 @@ def _goal(given: Mapping[str, object], kind: str, items: int, values: Mapping[st
     if name != "revenue":
         if "prices" in given:
             raise InvalidInput("world.prices", given["prices"], "prices only with the objective revenue")
-        return Goal(values[name], OBJECTIVES[name])
+        objectives: tuple[Objective, ...] = (AnyClick(), Clicks(), *more)
+        return Goal(values[name], next(one for one in objectives if one.name == name))
     prices = prices_of(given.get("prices", MISSING), items)
     return Goal(values[name], prices.objective(items), prices)
 

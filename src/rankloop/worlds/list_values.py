@@ -63,7 +63,7 @@ class AnyClickValue:
 
     def reward(self, outcomes: FloatArray, own: FloatArray, prices: FloatArray | None) -> FloatArray:
         """Return 1 where anything was clicked, else 0."""
-        return outcomes.any(axis=1).astype(np.float64)
+        return np.asarray(outcomes.any(axis=1), dtype=np.float64)
 
 
 def of_prices(prices: FloatArray | None) -> FloatArray:

@@ -7,13 +7,13 @@ alone without a context. The weights of the row belong to a replication and neve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from rankloop.math.logistic import sigmoid
-from rankloop.types import FloatArray
+from rankloop.types import FloatArray, Setting
 from rankloop.worlds.contexts import ContextSource
 
 Link = Literal["linear", "logistic", "identity"]
@@ -126,3 +126,8 @@ class RowSource:
             return rng.standard_normal(row_width(d, dx))
         a, m = unit_rows(rng.random(d)), unit_rows(rng.standard_normal((d, dx)))
         return np.concatenate([np.zeros(dx), 0.5 * a, 0.5 * (m.T * a).ravel()])
+
+
+def row_setting(source: RowSource, setting: Setting) -> Setting:
+    """Return the setting with what policies know about rows that change from round to round."""
+    return replace(setting, dim=source.dim, context=source.context, changing=True)

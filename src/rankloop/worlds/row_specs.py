@@ -59,7 +59,7 @@ def _explicit(
         value = Words(f"weights of attractions from {low:.6g} to {high:.6g}")
         raise InvalidInput(f"{field}.weights", value, "weights for which all attractions lie in [0, 1]")
     if contexts is not None:
-        return RowSource(*x.shape, link, contexts, features=x, weights=weights)
+        return RowSource(len(x), x.shape[1], link, contexts, features=x, weights=weights)
     u = x @ weights
     nu = np.asarray(sigmoid(u)) if link == "logistic" else u
     return FixedAttraction(np.clip(nu, 0.0, 1.0) if link == "linear" else nu, x, RowSource.explained_by)

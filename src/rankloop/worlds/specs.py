@@ -30,8 +30,8 @@ def cascade(fields: Mapping[str, object]) -> World:
     context: the visitor's context x, drawn each round, with linear or logistic attraction (optional), one of
       {dim: dx}: uniform in the unit ball
       {values: n x dx numbers}: a random row; of norm at most 1 where linear weights are drawn
-      The row of an item with features y is then z = (x, y, x⊗y) instead of y, with dx + d + dx·d weights. Drawn weights
-      are standard normal (logistic), or such that ν = ½ Σ_j a_j y_j (1 + m_jᵀx) with a ≥ 0 and m_j of unit norm (linear)
+      The row of an item with features y is then z = (x, y, x⊗y) instead of y, with dx + d + dx·d weights. Drawn ones
+      are standard normal (logistic), or give ν = ½ Σ_j a_j y_j (1 + m_jᵀx), a ≥ 0 and m_j of unit norm (linear)
     features: L x d numbers, only with an explicit attraction (optional)
     objective: any-click (default), clicks (the same here) or revenue, the expected price of the clicked item; policies
       are told an objective that is given
@@ -61,7 +61,7 @@ def dependent_click(fields: Mapping[str, object]) -> World:
     termination = validate.vector("world.termination", given["termination"], low=0.0, high=1.0)
     k = slots_of(given, "termination", len(termination))
     model, arms = DependentClicks(termination), _arms(given)
-    return click_world(model, arms, k, given, dependent_goal(given, model, arms.items, k))
+    return click_world(model, arms, k, given, dependent_goal(given, model, arms.items, termination))
 
 
 def position_based(fields: Mapping[str, object]) -> World:
