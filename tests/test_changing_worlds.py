@@ -109,7 +109,9 @@ def test_linear_attractions_with_a_context_fill_the_unit_interval_and_depend_on_
 
     20,000 draws: mean ½ and variance 1/12 within five standard errors; fails with a chance below 2e-6.
     """
-    instance = settled(KINDS["cascade"] | {"attraction": {"linear": {"items": 2, "dim": 1}}, "context": {"dim": 1}}, 100)
+    instance = settled(
+        KINDS["cascade"] | {"attraction": {"linear": {"items": 2, "dim": 1}}, "context": {"dim": 1}}, 100
+    )
     rng = np.random.default_rng(5)
     nu = np.concatenate([instance.visit(rng).instance.nu[:, 0] for _ in range(200)])
     assert abs(nu.mean() - 0.5) < 5 * np.sqrt(1 / 12 / nu.size)
@@ -260,11 +262,11 @@ def test_common_random_numbers_of_two_policies() -> None:
 def test_a_linear_policy_learns_features_that_change() -> None:
     """Paper `prior`'s x_{i,t}: θ is learned although no features return.
 
-    Regret of 3,000 rounds below a third of random's; the ratio was 0.16 over 8 replications.
+    Regret of 3,000 rounds below a tenth of random's; it was a fiftieth with three seeds.
     """
     spec = KINDS["cascade"] | {"attraction": {"linear": {"items": 20, "dim": 3, "fresh_features": True}}}
     result = simulate(["lin-ts-ltr", "random"], spec, rounds=3000, replications=8, seed=1)
-    assert result["lin-ts-ltr"].final.mean() < result["random"].final.mean() / 3
+    assert result["lin-ts-ltr"].final.mean() < result["random"].final.mean() / 10
 
 
 # Cascades with rewards

@@ -14,7 +14,7 @@ from rankloop.worlds.attraction import AttractionSource
 from rankloop.worlds.base import StationaryVisit
 from rankloop.worlds.click_models import listed
 from rankloop.worlds.goals import Goal
-from rankloop.worlds.list_values import ChoiceValue, choice_probabilities
+from rankloop.worlds.list_worth import ChoiceWorth, choice_probabilities
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ChoiceWorld:
         drawn = self.source.draw(streams)
         B, J = drawn.nu.shape
         K = len(self.bias)
-        goal = Goal(ChoiceValue(self.bias)) if self.goal is None else self.goal
+        goal = Goal(ChoiceWorth(self.bias)) if self.goal is None else self.goal
         prices = None if goal.prices is None else goal.prices.draw(streams, J)
         given = prices if goal.prices is not None and goal.prices.values is None else None
         dim = None if drawn.features is None else drawn.features.shape[-1]

@@ -16,7 +16,7 @@ from rankloop.worlds.attraction import AttractionSource
 from rankloop.worlds.base import StationaryVisit
 from rankloop.worlds.click_models import ClickModel, listed
 from rankloop.worlds.goals import Goal
-from rankloop.worlds.list_values import ModelValue
+from rankloop.worlds.list_worth import ModelWorth
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def click_instance(
     streams: Sequence[np.random.Generator],
 ) -> ClickInstance:
     """Return B replications; prices that belong to a replication are drawn from its stream."""
-    chosen = Goal(ModelValue(model)) if goal is None else goal
+    chosen = Goal(ModelWorth(model)) if goal is None else goal
     setting = replace(setting, bias=model.bias, objective=chosen.told, termination=model.termination)
     prices = None if chosen.prices is None else chosen.prices.draw(streams, request.items)
     if chosen.prices is not None and chosen.prices.values is None:

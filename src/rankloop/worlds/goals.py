@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.objective import AnyClick, Objective, Revenue
 from rankloop.types import FloatArray
-from rankloop.worlds.list_values import ListValue
+from rankloop.worlds.list_worth import ListWorth
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Goal:
     `objective` is None where the world does not name one: policies are then told any-click, whatever the value is.
     """
 
-    worth: ListValue
+    worth: ListWorth
     objective: Objective | None = None
     prices: Prices | None = None
 

@@ -12,14 +12,14 @@ from rankloop.objective import AnyClick, Clicks, Objective, Satisfied
 from rankloop.types import FloatArray
 from rankloop.worlds.click_models import ClickModel
 from rankloop.worlds.goals import Goal, Prices
-from rankloop.worlds.list_values import (
-    AnyClickValue,
-    CascadeRevenue,
-    ChoiceRevenue,
-    ChoiceValue,
-    ListValue,
-    ModelValue,
-    SlotRevenue,
+from rankloop.worlds.list_worth import (
+    AnyClickWorth,
+    CascadeRevenueWorth,
+    ChoiceRevenueWorth,
+    ChoiceWorth,
+    ListWorth,
+    ModelWorth,
+    SlotRevenueWorth,
 )
 
 GOAL = ("objective", "prices")
@@ -35,34 +35,34 @@ ACCEPTED = {
 
 def cascade_goal(given: Mapping[str, object], model: ClickModel, items: int) -> Goal | None:
     """Return the goal of a cascade: any-click and clicks are its own value, as a visitor clicks at most once."""
-    own = ModelValue(model)
-    values: dict[str, ListValue] = {"any-click": own, "clicks": own, "revenue": CascadeRevenue()}
+    own = ModelWorth(model)
+    values: dict[str, ListWorth] = {"any-click": own, "clicks": own, "revenue": CascadeRevenueWorth()}
     return _goal(given, "cascade", items, values)
 
 
 def dependent_goal(given: Mapping[str, object], model: ClickModel, items: int, termination: FloatArray) -> Goal | None:
     """Return the goal of dependent clicks; every slot is examined until a click satisfies."""
-    values: dict[str, ListValue] = {
-        "satisfied": ModelValue(model),
-        "any-click": AnyClickValue(np.ones(len(termination))),
+    values: dict[str, ListWorth] = {
+        "satisfied": ModelWorth(model),
+        "any-click": AnyClickWorth(np.ones(len(termination))),
     }
     return _goal(given, "dependent-click", items, values, Satisfied(termination))
 
 
 def position_goal(given: Mapping[str, object], model: ClickModel, items: int, bias: FloatArray) -> Goal | None:
     """Return the goal of position-based clicks."""
-    values: dict[str, ListValue] = {
-        "clicks": ModelValue(model),
-        "any-click": AnyClickValue(bias),
-        "revenue": SlotRevenue(bias),
+    values: dict[str, ListWorth] = {
+        "clicks": ModelWorth(model),
+        "any-click": AnyClickWorth(bias),
+        "revenue": SlotRevenueWorth(bias),
     }
     return _goal(given, "position-based", items, values)
 
 
 def choice_goal(given: Mapping[str, object], items: int, bias: FloatArray) -> Goal:
     """Return the goal of a choice: any-click and clicks are the same, as a visitor clicks at most once."""
-    own = ChoiceValue(bias)
-    values: dict[str, ListValue] = {"any-click": own, "clicks": own, "revenue": ChoiceRevenue(bias)}
+    own = ChoiceWorth(bias)
+    values: dict[str, ListWorth] = {"any-click": own, "clicks": own, "revenue": ChoiceRevenueWorth(bias)}
     return _goal(given, "choice", items, values) or Goal(own)
 
 
@@ -70,7 +70,7 @@ def _goal(
     given: Mapping[str, object],
     kind: str,
     items: int,
-    values: Mapping[str, ListValue],
+    values: Mapping[str, ListWorth],
     *more: Objective,
 ) -> Goal | None:
     """Return the goal that a spec names; None where it names none."""

@@ -10,7 +10,6 @@ from rankloop import validate
 from rankloop.errors import InvalidInput, Words
 from rankloop.types import BetaPrior
 from rankloop.worlds.attraction import AttractionSource
-from rankloop.worlds.attraction_specs import shape
 from rankloop.worlds.base import World
 from rankloop.worlds.changing import ChangingWorld
 from rankloop.worlds.click_models import ClickModel
@@ -19,6 +18,7 @@ from rankloop.worlds.drift import drift_of
 from rankloop.worlds.drifting import DRIFT_ACCEPTS, DriftingWorld
 from rankloop.worlds.goals import Goal
 from rankloop.worlds.row_attraction import RowSource
+from rankloop.worlds.specs.attractions import shape
 
 
 def click_world(

@@ -13,13 +13,13 @@ from rankloop.math.logistic import sigmoid
 from rankloop.objective import AnyClick, Clicks, Objective, Revenue
 from rankloop.types import FloatArray
 from rankloop.worlds.attraction import FixedAttraction
-from rankloop.worlds.attraction_specs import any_source, source
 from rankloop.worlds.base import World
 from rankloop.worlds.choice import ChoiceWorld
-from rankloop.worlds.goal_specs import GOAL, choice_goal
 from rankloop.worlds.item_position import ItemPositionWorld
-from rankloop.worlds.reward_spec_fields import SCENARIO, budgets_of, scenario_of
 from rankloop.worlds.rewards import RewardWorld
+from rankloop.worlds.specs.attractions import any_source, source
+from rankloop.worlds.specs.objectives import GOAL, choice_goal
+from rankloop.worlds.specs.reward_fields import SCENARIO, budgets_of, scenario_of
 
 
 def cascade_rewards(fields: Mapping[str, object]) -> World:

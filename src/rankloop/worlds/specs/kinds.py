@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 
 from rankloop import validate
 from rankloop.errors import InvalidInput
-from rankloop.worlds import amount_specs, dataset_specs, reward_specs
 from rankloop.worlds.attraction import AttractionSource
-from rankloop.worlds.attraction_specs import any_source
 from rankloop.worlds.base import World
 from rankloop.worlds.click_models import CascadeClicks, DependentClicks, PositionClicks
-from rankloop.worlds.click_spec_fields import click_world, slots_of
-from rankloop.worlds.goal_specs import GOAL, cascade_goal, dependent_goal, position_goal
 from rankloop.worlds.row_attraction import RowSource
+from rankloop.worlds.specs import amounts, datasets, rewards
+from rankloop.worlds.specs.attractions import any_source
+from rankloop.worlds.specs.click_fields import click_world, slots_of
+from rankloop.worlds.specs.objectives import GOAL, cascade_goal, dependent_goal, position_goal
 
 COMMON = ("features", "context", "prior", "drift")
 
@@ -84,14 +84,14 @@ KINDS: dict[str, Callable[[Mapping[str, object]], World]] = {
     "cascade": cascade,
     "dependent-click": dependent_click,
     "position-based": position_based,
-    "amounts": amount_specs.amounts,
-    "matrix": dataset_specs.matrix,
-    "cascade-rewards": reward_specs.cascade_rewards,
-    "coverage-rewards": reward_specs.coverage_rewards,
-    "choice": reward_specs.choice,
-    "item-position": reward_specs.item_position,
-    "pivot": dataset_specs.pivot,
-    "rated": dataset_specs.rated,
+    "amounts": amounts.amounts,
+    "matrix": datasets.matrix,
+    "cascade-rewards": rewards.cascade_rewards,
+    "coverage-rewards": rewards.coverage_rewards,
+    "choice": rewards.choice,
+    "item-position": rewards.item_position,
+    "pivot": datasets.pivot,
+    "rated": datasets.rated,
 }
 
 

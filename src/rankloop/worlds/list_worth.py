@@ -13,7 +13,7 @@ from rankloop.types import FloatArray
 from rankloop.worlds.click_models import ClickModel, most_attractive
 
 
-class ListValue(Protocol):
+class ListWorth(Protocol):
     """The value of lists. Attractions and prices of an empty slot are 0."""
 
     def value(self, p: FloatArray, prices: FloatArray | None) -> FloatArray:
@@ -27,7 +27,7 @@ class ListValue(Protocol):
 
 
 @dataclass(frozen=True)
-class ModelValue:
+class ModelWorth:
     """The click model's own value."""
 
     model: ClickModel
@@ -47,7 +47,7 @@ class ModelValue:
 
 
 @dataclass(frozen=True, eq=False)
-class AnyClickValue:
+class AnyClickWorth:
     """P(at least one click) = 1 - ∏(1 - λ_k ν), where slots differ by λ alone."""
 
     weights: FloatArray  # [K], λ
@@ -82,7 +82,7 @@ class RevenueReward:
 
 
 @dataclass(frozen=True)
-class CascadeRevenue(RevenueReward):
+class CascadeRevenueWorth(RevenueReward):
     """The expected price of the clicked item of a cascade: Σ p_k ν_k ∏_{j<k}(1-ν_j)."""
 
     def value(self, p: FloatArray, prices: FloatArray | None) -> FloatArray:
@@ -97,7 +97,7 @@ class CascadeRevenue(RevenueReward):
 
 
 @dataclass(frozen=True, eq=False)
-class SlotRevenue(RevenueReward):
+class SlotRevenueWorth(RevenueReward):
     """The expected revenue of independent slots: Σ λ_k price ν."""
 
     bias: FloatArray  # [K], λ
@@ -114,7 +114,7 @@ class SlotRevenue(RevenueReward):
 
 
 @dataclass(frozen=True, eq=False)
-class ChoiceValue:
+class ChoiceWorth:
     """P(click) of a multinomial logit choice: Σ λα/(1 + Σ λα)."""
 
     bias: FloatArray  # [K], λ
@@ -134,7 +134,7 @@ class ChoiceValue:
 
 
 @dataclass(frozen=True, eq=False)
-class ChoiceRevenue(RevenueReward):
+class ChoiceRevenueWorth(RevenueReward):
     """The expected price of the chosen item: Σ λα·price/(1 + Σ λα)."""
 
     bias: FloatArray  # [K], λ

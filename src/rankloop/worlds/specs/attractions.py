@@ -19,7 +19,7 @@ from rankloop.worlds.attraction import (
 )
 from rankloop.worlds.contexts import ContextSource
 from rankloop.worlds.row_attraction import RowSource
-from rankloop.worlds.row_specs import contexts_of, row_source
+from rankloop.worlds.specs.rows import contexts_of, row_source
 
 JUDGED = ("mslr-web", "letor", "istella")
 """Ids of the data sets with judged documents."""

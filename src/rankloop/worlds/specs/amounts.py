@@ -12,11 +12,11 @@ from rankloop.objective import Amount
 from rankloop.worlds.amounts import GaussianAmounts, PositionAmounts
 from rankloop.worlds.attraction import AttractionSource, FixedAttraction
 from rankloop.worlds.base import World
-from rankloop.worlds.click_spec_fields import click_world, slots_of
 from rankloop.worlds.goals import Goal
-from rankloop.worlds.list_values import ModelValue
+from rankloop.worlds.list_worth import ModelWorth
 from rankloop.worlds.row_attraction import RowSource
-from rankloop.worlds.row_specs import MAX_ITEMS, contexts_of, row_source
+from rankloop.worlds.specs.click_fields import click_world, slots_of
+from rankloop.worlds.specs.rows import MAX_ITEMS, contexts_of, row_source
 
 
 def amounts(fields: Mapping[str, object]) -> World:
@@ -46,7 +46,7 @@ def amounts(fields: Mapping[str, object]) -> World:
     else:
         raise InvalidInput("world.k", MISSING, "a number of slots, or a bias for each of them")
     model = PositionAmounts(bias, sigma)
-    return click_world(model, source, k, given, Goal(ModelValue(model), Amount()))
+    return click_world(model, source, k, given, Goal(ModelWorth(model), Amount()))
 
 
 def _source(given: Mapping[str, object]) -> AttractionSource | RowSource:
