@@ -104,7 +104,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
 
     def scores(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> SlotScore:
         """Return the planner's input: a function that scores all items [B, L] for a slot after a prefix."""
-        score = self.explore(state.belief, state.t, rng)
+        score = self.explore(self.belief_state(state, request), state.t, rng)
 
         def score_slot(prefix: IntArray, slot: int) -> FloatArray:
             scores = score(self.design.rows(request, prefix, slot))
@@ -114,6 +114,17 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
             return scores
 
         return score_slot
+
+    def belief_state(self, state: PolicyState[S], request: Request) -> S:
+        """Return the belief's state, of the request's candidates alone where the request has its own."""
+        models = None if request.columns is None else self.design.candidate_models(request.columns)
+        if models is None:
+            return state.belief
+        try:
+            return self.belief.of_items(state.belief, models)
+        except IndexError:
+            most = int(request.columns.max()) if request.columns is not None else 0
+            raise InvalidInput("request.columns", most, "items that this policy was built for") from None
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Return the rows of all items for a slot after a prefix."""
@@ -216,7 +227,8 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
 
     def estimates(self, state: PolicyState[S], request: Request) -> tuple[FloatArray, FloatArray | None] | None:
         """Return mean and width of every item in the first slot, from the belief's state."""
-        means, widths = self.belief.estimates(state.belief), self.belief.uncertainty(state.belief)
+        belief = self.belief_state(state, request)
+        means, widths = self.belief.estimates(belief), self.belief.uncertainty(belief)
         if means is None:
             return None
         rows = self.design.rows(request, np.empty((request.learners, 0), dtype=np.int64), 0)

@@ -15,8 +15,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from rankloop.arrays import Array
-from rankloop.errors import MISSING, InvalidInput, Words
-from rankloop.types import RowLayout
+from rankloop.errors import MISSING, InvalidInput, Unsupported, Words
+from rankloop.types import IntArray, RowLayout
 
 
 @dataclass
@@ -41,6 +41,16 @@ class State:
     def copy(self) -> Self:
         """Return an independent copy."""
         return self._map(np.copy)
+
+    def of_models(self, models: IntArray) -> Self:
+        """Return a copy that holds these models [n] alone; every array must have the models on its second axis."""
+        for name, array in self.arrays():
+            if array.ndim < 2:
+                raise Unsupported(
+                    f"{type(self).__name__}.{name} is no array by model, so the state cannot be gathered for the "
+                    "candidates of a request; the belief needs its own `of_items`."
+                )
+        return self._map(lambda array: array[:, models])
 
     def arrays(self, prefix: str = "") -> Iterator[tuple[str, Array]]:
         """Yield name and array of every leaf, names dotted: ``belief.clicks``."""

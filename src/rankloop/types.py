@@ -63,6 +63,11 @@ class Setting:
         """Return the setting in which a feedback model of this name replaces the policy's own."""
         return replace(self, feedback=feedback)
 
+    @property
+    def rows_return(self) -> bool:
+        """Whether an item has the same features in every round, so that counts of an item say what rows would."""
+        return self.lasting and not self.changing and self.context is None
+
     def need_rounds(self, policy: str, instead: str) -> int:
         """Return the horizon, or refuse with the parameter to give instead."""
         if self.rounds is None:
@@ -160,12 +165,57 @@ class Request:
             raise InvalidInput("request.allowed", Words(_shape(may)), f"booleans of shape ({L},) or ({B}, {L})")
         if self.pinned is not None:
             _check_pins(self.pinned, self.k, L)
+        if self.columns is not None:
+            _check_columns(self.columns, L)
+        for name, values in (("scores", self.scores), ("ranks", self.ranks), ("prices", self.prices)):
+            if values is not None:
+                _check_values(f"request.{name}", values, [(L,), (B, L)], missing=name != "prices")
+        if self.prices is not None and self.prices.min(initial=0.0) < 0.0:
+            raise InvalidInput("request.prices", float(self.prices.min()), "numbers of at least 0")
+        for name, values, least in (("rewards", self.rewards, self.k), ("losses", self.losses, self.k + 1)):
+            if values is not None:
+                n = max(least, len(values)) if isinstance(values, np.ndarray) and values.ndim == 1 else least
+                _check_values(f"request.{name}", values, [(n,)])
 
     def item_of(self, candidates: IntArray) -> IntArray:
         """Return the items that these candidates are; EMPTY stays EMPTY."""
         if self.columns is None:
             return candidates
         return np.where(candidates == EMPTY, EMPTY, self.columns[candidates])
+
+    def of_items(self) -> Request:
+        """Return the request under which lists hold items of the policy instead of candidates."""
+        if self.columns is None:
+            return self
+        fields = {name: getattr(self, name) for name in Request.__slots__ if name != "columns"}
+        return Request.trusted(**fields)
+
+    def candidates_of(self, items: IntArray) -> IntArray:
+        """Return the candidates that these items are; EMPTY where an item is none of them."""
+        if self.columns is None:
+            return np.where(items < self.items, items, EMPTY)
+        order = np.argsort(self.columns)
+        at = order[np.minimum(np.searchsorted(self.columns, items, sorter=order), len(order) - 1)]
+        return np.where(self.columns[at] == items, at, EMPTY)
+
+
+def _check_columns(columns: IntArray, candidates: int) -> None:
+    """Refuse candidates that are not distinct items."""
+    if not isinstance(columns, np.ndarray) or columns.dtype != np.int64 or columns.shape != (candidates,):
+        raise InvalidInput("request.columns", Words(_shape(columns)), f"an array of int64 of shape ({candidates},)")
+    ordered = np.sort(columns)
+    if ordered[0] < 0 or (ordered[1:] == ordered[:-1]).any():
+        raise InvalidInput("request.columns", columns.tolist(), "different items, each a number of at least 0")
+
+
+def _check_values(field: str, values: FloatArray, shapes: list[tuple[int, ...]], *, missing: bool = False) -> None:
+    """Refuse arrays other than finite numbers of one of these shapes; NaN stands for a missing number."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape not in shapes:
+        wanted = " or ".join(map(str, shapes))
+        raise InvalidInput(field, Words(_shape(values)), f"an array of floats of shape {wanted}")
+    if np.isinf(values).any() or (not missing and np.isnan(values).any()):
+        accepted = "finite numbers, NaN where there is none" if missing else "finite numbers"
+        raise InvalidInput(field, Words("an array with NaN or infinity"), accepted)
 
 
 def _check_pins(pinned: IntArray, k: int, items: int) -> None:
@@ -214,6 +264,7 @@ class Rows:
 
     model: Model
     x: FloatArray | None = None  # scoring: [L, d] or [B, L, d]; a list: [B, K, d]
+    context: FloatArray | None = None  # [B, dx], scoring: the features are (context, x, context⊗x), not x alone
 
     @property
     def by_slot(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from msgspec.structs import asdict
 
 from rankloop.eventlog.events import DecisionMade, EventFollower, FeedbackReceived, LogEvent, Withdrawn
@@ -65,6 +64,7 @@ class DecisionHistory:
     config: int = 0  # version of the configuration
     numerics: str = ""  # versions of everything that can change the last bits
     erased: bool = False  # what identified the visitor was erased
+    excluded: list[str] | None = None  # items that could not be listed, if the request named no candidates
 
 
 class _ToEvent(EventFollower[DecisionEvent]):
@@ -103,7 +103,7 @@ def history(
     state = "open" if is_open else "closed"
     if not is_open and events:
         state = "withdrawn" if events[0].kind == "withdrawn" else "settled"
-    allowed = None if shown.allowed is None else np.flatnonzero(np.unpackbits(shown.allowed)[: len(ids)])
+    candidates = shown.candidate_columns()
     return DecisionHistory(
         decision=shown.id,
         number=shown.number,
@@ -116,7 +116,8 @@ def history(
         seed=shown.seed,
         state=state,
         context=None if shown.context is None else shown.context.tolist(),
-        candidates=None if allowed is None else [ids[at] for at in allowed.tolist()],
+        candidates=None if candidates is None else [ids[at] for at in candidates.tolist() if at < len(ids)],
+        excluded=None if shown.excluded is None else [ids[at] for at in shown.excluded.tolist()],
         slots=_slots(shown, listed),
         proposed=None if shown.proposed is None else [ids[at] for at in shown.proposed.tolist() if at != EMPTY],
         events=events,

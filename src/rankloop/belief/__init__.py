@@ -16,6 +16,7 @@ from rankloop.belief.beta import Beta, BetaState
 from rankloop.belief.choice import ESTIMATORS, ChoiceEstimates, ChoiceState
 from rankloop.belief.counts import Counts, CountsState
 from rankloop.belief.gaussian import Gaussian, GaussianState
+from rankloop.belief.laplace import LaplaceState, RecursiveLaplace
 from rankloop.belief.linear import LinearState, Ridge, RidgeState
 from rankloop.belief.logistic import LogisticFrozen, LogisticGram, LogisticMAP, LogisticState
 from rankloop.belief.logistic_rows import LogisticRows, OnlineLogistic, OnlineState, RowsState
@@ -42,6 +43,7 @@ __all__ = [
     "HasQuantiles",
     "HasTally",
     "HasWidth",
+    "LaplaceState",
     "LinearState",
     "LogisticFrozen",
     "LogisticGram",
@@ -55,6 +57,7 @@ __all__ = [
     "OnlineState",
     "OrderState",
     "PairwiseOrder",
+    "RecursiveLaplace",
     "Ridge",
     "RidgeState",
     "RowsState",

@@ -15,7 +15,7 @@ import numpy as np
 from rankloop.errors import Unsupported
 from rankloop.ownership import drop_stale, overridden
 from rankloop.state import State
-from rankloop.types import Decision, Evidence, FloatArray, Rows, Score
+from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows, Score
 
 S = TypeVar("S", bound=State)
 
@@ -46,6 +46,16 @@ class Belief(Protocol[S]):
 
     def update(self, state: S, decision: Decision, evidence: Evidence) -> None:
         """Learn in place. Slots of exposure 0 change nothing."""
+
+    def of_items(self, state: S, models: IntArray) -> S:
+        """Return the state of some items alone, to be scored; its cost must not depend on the number of others.
+
+        Args:
+            state: of B learners.
+            models: [n], as `Design.candidate_models` returns them: the models that these items feed, or the items
+                themselves. In the result they are numbered 0, 1, …, n - 1.
+        """
+        return state.of_models(models)
 
     overridden: ClassVar[frozenset[str]] = frozenset()  # capabilities with a definition other than `Belief`'s
 

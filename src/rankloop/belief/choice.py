@@ -11,7 +11,7 @@ from rankloop.belief.base import Belief
 from rankloop.math import mnl
 from rankloop.math.columns import take
 from rankloop.state import State
-from rankloop.types import Decision, Evidence, FloatArray
+from rankloop.types import Decision, Evidence, FloatArray, IntArray
 
 Estimator = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 """(N, S, starting α, starting λ) -> (α, λ)."""
@@ -65,7 +65,7 @@ class ChoiceEstimates(Belief[ChoiceState]):
     def update(self, state: ChoiceState, decision: Decision, evidence: Evidence) -> None:
         """Add the epochs that ended and the clicks of interrupted epochs, then estimate again."""
         b, k = np.nonzero((evidence.exposure > 0) | (evidence.y > 0))
-        items = decision.items[b, k]
+        items = decision.columns[b, k]
         state.N[b, k, items] += evidence.y[b, k]
         state.S[b, k, items] += np.sign(evidence.exposure[b, k])
         ended = np.unique(b)
@@ -76,9 +76,14 @@ class ChoiceEstimates(Belief[ChoiceState]):
         state.alpha[ended], state.lam[ended] = alpha, lam
         state.beta2[ended] = sensitivity(self.estimator, N, S, alpha, lam)
 
+    def of_items(self, state: ChoiceState, models: IntArray) -> ChoiceState:
+        """Return the estimates and the epochs of these items, without the clicks, which no score reads."""
+        none = np.empty((*state.N.shape[:2], 0))
+        return ChoiceState(none, state.S[:, :, models], state.alpha[:, models], state.lam, state.beta2[:, models])
+
     def expected_outcomes(self, state: ChoiceState, decision: Decision) -> FloatArray | None:
         """Return the choice weights λ_k α_j of the listed items, [B, K]; 0 in empty slots."""
-        items = decision.items
+        items = decision.columns
         weight = take(state.alpha, np.maximum(items, 0)) * state.lam[:, : items.shape[1]]
         return np.where(decision.shown, weight, 0.0)
 

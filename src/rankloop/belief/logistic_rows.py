@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from rankloop.belief.linear import Linear, LogisticLinearState, blend_estimate, blend_precision, remove_rows
+from rankloop.errors import Unsupported
 from rankloop.math import factor, logistic
 from rankloop.math.linear import features_of
 from rankloop.types import BoolArray, Decision, Evidence, FloatArray, IntArray
+
+MAX_ROWS = 2**20
+"""Number of rows that an exact fit stores at most."""
 
 
 @dataclass
@@ -21,6 +26,11 @@ class RowsState(LogisticLinearState):
     w: FloatArray  # [B, M, R] weights: 1 of an observation, less where it is being forgotten, more of a prior
     prior: BoolArray  # [B, M, R] rows of priors, which are not forgotten
     n: IntArray  # [B, M] rows seen; the last R of them are kept
+
+    def of_models(self, models: IntArray) -> RowsState:
+        """Return the estimates of these models [n], without the stored rows, which no score reads."""
+        none: dict[str, Any] = {name: getattr(self, name)[:, :, :0] for name in ("x", "y", "w", "prior")}
+        return super(RowsState, replace(self, **none)).of_models(models)
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,14 @@ class LogisticRows(Linear[RowsState]):
     v_ridge: float = 1.0
     binary = True
     fractional = False
+
+    def __post_init__(self) -> None:
+        """Refuse a memory of more rows than an exact fit may store."""
+        if self.capacity > MAX_ROWS:
+            raise Unsupported(
+                f"an exact fit stores at most {MAX_ROWS:,} rows of a model, and {self.capacity:,} were asked for; "
+                "choose an online fit, which stores none, or a shorter horizon."
+            )
 
     def init(self, learners: int) -> RowsState:
         """Return θ = 0, V = v_ridge·I and no rows."""

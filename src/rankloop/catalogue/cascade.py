@@ -117,4 +117,4 @@ def ranked_lin_ts(setting: Setting, *, sigma: Positive = 1.0) -> Policy[RidgeSta
     x = shared_rows(setting, "ranked-lin-ts")
     d = x.width
     belief = Ridge(d, weight=sigma**-2, models=setting.slots)
-    return Policy(PerSlot(d), belief, Thompson(), GreedyBySlot(), Cascade())
+    return Policy(PerSlot(x.dim, setting.context), belief, Thompson(), GreedyBySlot(), Cascade())

@@ -14,11 +14,14 @@ from rankloop.belief import (
     LogisticRows,
     LogisticState,
     NewtonState,
+    OnlineLogistic,
     OnlineNewton,
+    OnlineState,
     Ridge,
     RidgeState,
     RowsState,
 )
+from rankloop.belief.logistic_rows import MAX_ROWS
 from rankloop.catalogue.params import NonNegative, NumberOr, Positive, Probability, Range
 from rankloop.catalogue.registry import policy
 from rankloop.design import Coverage, shared_rows
@@ -159,10 +162,13 @@ def c_ucb1(setting: Setting, *, c: NonNegative = 1.0) -> Policy[RidgeState]:
 @policy("gl-cdcm", paper="long-sequences", needs=("features",))
 def gl_cdcm(
     setting: Setting, *, alpha: NonNegative = 0.1, lam: Positive = 1.0
-) -> Policy[LogisticState] | Policy[RowsState]:
+) -> Policy[LogisticState] | Policy[RowsState] | Policy[OnlineState]:
     """GL-CDCM: ridge logistic regression on all observations, with the bonus outside the link and lists of full length.
 
     V = λI + Σxxᵀ, U = σ(xᵀθ) + α√(xᵀV⁻¹x), θ the ridge logistic estimate; show the b_t items of largest U.
+    The fit is exact while items keep their features, and where every round brings new items and all its rows fit into
+    memory (1,048,576 of them). Otherwise no rows are stored, and θ is the recursive Laplace approximation: for each
+    observation H += σ′(θᵀx)xxᵀ, θ += H⁻¹x(y - σ(θᵀx)), from H = λI.
 
     Args:
         alpha: α, the exploration radius.
@@ -173,8 +179,11 @@ def gl_cdcm(
     x = shared_rows(setting, "gl-cdcm")
     d = x.width
     explore = UcbOutsideLink(alpha)
-    if setting.lasting:
-        return Policy(x, LogisticGram(d, setting.items, ridge=lam), explore, plan_for("cascade", setting), Cascade())
-    capacity = setting.need_rounds("gl-cdcm", "a world with a horizon") * max(setting.slots, 1)
-    rows = LogisticRows(d, models=1, capacity=capacity, ridge=lam, v_ridge=lam)
-    return Policy(x, rows, explore, plan_for("cascade", setting), Cascade())
+    plan = plan_for("cascade", setting)
+    if setting.rows_return:
+        return Policy(x, LogisticGram(d, setting.items, ridge=lam), explore, plan, Cascade())
+    rows = (setting.rounds or 0) * max(setting.slots, 1)
+    if setting.lasting or not 0 < rows <= MAX_ROWS:
+        return Policy(x, OnlineLogistic(d, models=1, ridge=lam, v_ridge=lam), explore, plan, Cascade())
+    stored = LogisticRows(d, models=1, capacity=rows, ridge=lam, v_ridge=lam)
+    return Policy(x, stored, explore, plan, Cascade())

@@ -17,6 +17,7 @@ from rankloop.belief import (
     Fixed,
     Gaussian,
     GaussianState,
+    LaplaceState,
     LogisticFrozen,
     LogisticMAP,
     LogisticState,
@@ -24,6 +25,7 @@ from rankloop.belief import (
     OnlineNewton,
     OrderState,
     PairwiseOrder,
+    RecursiveLaplace,
     Ridge,
     RidgeState,
     SelfWeightedRidge,
@@ -282,31 +284,40 @@ def cascade_woful(setting: Setting) -> Policy[SelfWeightedState]:
     return Policy(x, belief, explore, plan_for("cascade", setting), Cascade())
 
 
-@policy("log-ts-ltr", paper="prior", needs=("features", "lasting"))
-def log_ts_ltr(setting: Setting, *, mode: Literal["laplace", "paper"] = "laplace") -> Policy[LogisticState]:
+@policy("log-ts-ltr", paper="prior", needs=("features",))
+def log_ts_ltr(
+    setting: Setting, *, mode: Literal["laplace", "paper"] = "laplace"
+) -> Policy[LogisticState] | Policy[LaplaceState]:
     """LogTS-LTR: logistic Thompson sampling from a Gaussian approximation of the posterior.
 
     Sample θ̃ and show the K items of largest xᵀθ̃; μ = σ(xᵀθ̂) is the paper's link.
     mode 'laplace': θ̃ ~ N(θ_MAP, H⁻¹), H the Hessian at θ_MAP, ridge 1.
     mode 'paper': θ̃ ~ N(θ̂, (β_t(δ_t)/κ)²V⁻¹), V = λI + Σμ(1-μ)xxᵀ with μ at the θ̂ of the round of the observation,
     never refreshed; λ = 1e-4, κ = σ′(S), S = 1, β_t(δ_t) as in lin-ts-ltr.
+    Where rows do not return (a context, features that change, or new items in every round), no rows are stored: both
+    modes use the recursive Laplace approximation, V += μ(1-μ)xxᵀ, θ̂ += V⁻¹x(y - μ) for each observation, as H and V.
 
     Args:
         mode: 'paper' is the paper's Algorithm 3; 'laplace' samples from the Laplace approximation itself.
 
     Deviates from the paper: θ̂ has a ridge (equation (3) has none), without which it need not exist; the default mode
-    is 'laplace', without the factor β_t(δ_t)/κ.
+    is 'laplace', without the factor β_t(δ_t)/κ; rows that do not return are not refitted.
 
     Reference: Azizi et al. (2023), Section 3.3, Algorithm 3, equation (3).
     """
     x = shared_rows(setting, "log-ts-ltr")
     d = x.width
+    plan = plan_for("cascade", setting)
     if mode == "laplace":
-        return Policy(x, LogisticMAP(d, setting.items), Thompson(), plan_for("cascade", setting), Cascade())
+        if setting.rows_return:
+            return Policy(x, LogisticMAP(d, setting.items), Thompson(), plan, Cascade())
+        return Policy(x, RecursiveLaplace(d), Thompson(), plan, Cascade())
     lam, kappa = 1e-4, float(curvature(1.0))
     beta = _beta_t(setting, "log-ts-ltr", lam, "mode 'laplace'")
-    belief = LogisticFrozen(d, setting.items, ridge=lam)
-    return Policy(x, belief, Thompson(lambda t: beta(t) / kappa), plan_for("cascade", setting), Cascade())
+    explore = Thompson(lambda t: beta(t) / kappa)
+    if setting.rows_return:
+        return Policy(x, LogisticFrozen(d, setting.items, ridge=lam), explore, plan, Cascade())
+    return Policy(x, RecursiveLaplace(d, ridge=lam), explore, plan, Cascade())
 
 
 @policy("log-ts-newton", paper="prior", needs=("features",))

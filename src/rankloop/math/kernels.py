@@ -110,20 +110,20 @@ dots = compiled(_dots, fastmath=True)
 
 
 def _norms(x: FloatArray, F: FloatArray, out: FloatArray) -> None:
-    """Set out[b, i] = ‖F_bᵀx_i‖ for x [1 or B, L, d] and F [B, d, d], without a copy of x for each learner."""
-    B, d, _ = F.shape
+    """Set out[b, i] = ‖F_bᵀx_i‖ for x [1 or B, L, d] and F [B, d, m], without a copy of x for each learner."""
+    B, d, m = F.shape
     shared = x.shape[0] == 1
-    f = np.empty(d)
+    f = np.empty(m)
     for b in range(B):
         n = 0 if shared else b
         for i in range(x.shape[1]):
-            for j in range(d):
+            for j in range(m):
                 f[j] = 0.0
             for k in range(d):
-                for j in range(d):
+                for j in range(m):
                     f[j] += x[n, i, k] * F[b, k, j]
             total = 0.0
-            for j in range(d):
+            for j in range(m):
                 total += f[j] * f[j]
             out[b, i] = np.sqrt(total)
 

@@ -20,6 +20,7 @@ from rankloop.schema.limits import (
     MAX_SLOTS,
     MIN_PARAMETER,
 )
+from rankloop.schema.slot_values import check_by_slot
 
 Size = Annotated[int, Meta(ge=1, le=MAX_FEATURES)]
 Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -54,6 +55,7 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
     """Settings of a ranker. All but `policy` and `slots` have defaults."""
 
     where: ClassVar[str] = "ranker"
+    logged: ClassVar[bool] = False  # they come from a log, so that the version which wrote it has accepted them
 
     policy: Annotated[str, Meta(description="Id of the policy.")]
     slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="Number of slots: the length of the longest list.")]
@@ -161,9 +163,18 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
 
     @staticmethod
     def row_size(given: Mapping[str, object]) -> int:
-        """Return the size of a feature vector, `dim` times `context`, before anything else is checked."""
+        """Return the size of a feature vector, `dim` times `context`, before anything else is checked.
+
+        Features are crossed with the context, so that a row has about as many numbers (`row_width`).
+        """
         sizes = (size for size in (given.get("dim"), given.get("context")) if isinstance(size, int))
         return math.prod(max(1, size) for size in sizes)
+
+    @property
+    def row_width(self) -> int:
+        """Numbers of a row in which features, context and their products stand side by side; at least 1."""
+        dx, dy = self.context or 0, self.dim or 0
+        return max(1, dx + dy + dx * dy)
 
     def non_default_fields(self) -> dict[str, object]:
         """Return the settings that differ from their defaults, and `aggregate` where its default is another."""
@@ -171,11 +182,10 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
         return fields | {"aggregate": self.aggregate} if self.objective == "amount" else fields
 
     def check_consistency(self) -> None:
-        """Refuse lists whose length does not match the number of slots."""
-        for name, length in (("bias", self.slots), ("rewards", self.slots), ("losses", self.slots + 1)):
-            values = getattr(self, name)
-            if values is not None and len(values) != length:
-                raise InvalidInput(f"ranker.{name}", Words(f"a list of {len(values)}"), f"a list of {length}")
+        """Refuse lists whose length does not match the number of slots, and rewards that no list can be planned for."""
+        if self.bias is not None and len(self.bias) != self.slots:
+            raise InvalidInput("ranker.bias", Words(f"a list of {len(self.bias)}"), f"a list of {self.slots}")
+        check_by_slot("ranker.", self.slots, self.rewards, self.losses, plannable=not self.logged)
         if self.explore_from > self.slots:
             accepted = f"a whole number from 0 to {self.slots}"
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)

@@ -15,7 +15,7 @@ from rankloop.errors import InvalidInput, Unsupported
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Guardrail, RankerSettings
-from rankloop.schema.limits import MAX_PARAMETER, MIN_PARAMETER
+from rankloop.schema.limits import MAX_CROSSED_FEATURES, MAX_PARAMETER, MIN_PARAMETER
 from rankloop.types import EMPTY, BetaPrior, FloatArray, Request, Setting
 
 Plain = dict[str, object]
@@ -61,9 +61,20 @@ class RankerConfig(RankerSettings, frozen=True):
             raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
         refuse_unread(self, read, self.inherited)
         refuse_unable(self, policy)
+        self._refuse_wide_rows(policy)
         if self.guardrail is not None and self.mode == "live" and self.traffic in (0.0, 1.0):
             raise Unsupported("a guardrail compares with a control group; set ranker.traffic between 0 and 1.")
         self._try_one_list()
+
+    def _refuse_wide_rows(self, policy: RankingPolicy[LearnerState]) -> None:
+        """Refuse more features and context than a dense model of their products can have."""
+        crosses = self.dim is not None and self.context is not None and policy.reads >= {"features", "context"}
+        if crosses and not self.logged and self.row_width > MAX_CROSSED_FEATURES:
+            accepted = (
+                f"a context with which the {self.row_width} features of a row (ranker.dim, ranker.context and their "
+                f"products) are at most {MAX_CROSSED_FEATURES}"
+            )
+            raise InvalidInput("ranker.context", self.context, accepted)
 
     def _try_one_list(self) -> None:
         """Decide and learn one small list; refuse parameters with which this cannot be computed."""
@@ -95,17 +106,31 @@ class RankerConfig(RankerSettings, frozen=True):
             raise Unsupported(f"{self.policy} cannot compute with these parameters: they are too large or too small.")
 
     def build(
-        self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None
+        self,
+        items: int,
+        prices: FloatArray,
+        present: int | None = None,
+        used: int | None = None,
+        *,
+        changing: bool = False,
     ) -> RankingPolicy[LearnerState]:
         """Return the policy for a number of items; see `setting` for the arguments."""
-        return self.compose(self.setting(items, prices, present, used))
+        return self.compose(self.setting(items, prices, present, used, changing=changing))
 
     def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:
         """Return the policy for a setting."""
         shared = {} if self.discount == 1.0 else {"discount": self.discount}
         return catalogue.build(self.policy, setting, **self.params, **shared)
 
-    def setting(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Setting:
+    def setting(
+        self,
+        items: int,
+        prices: FloatArray,
+        present: int | None = None,
+        used: int | None = None,
+        *,
+        changing: bool = False,
+    ) -> Setting:
         """Return the setting that the policy is built for.
 
         Args:
@@ -113,6 +138,7 @@ class RankerConfig(RankerSettings, frozen=True):
             prices: [items]; they may change in place.
             present: number of items that were not removed.
             used: number of columns that an item has or had; these come first.
+            changing: whether requests bring features of their own.
         """
         shape = (items,)
         prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
@@ -130,6 +156,7 @@ class RankerConfig(RankerSettings, frozen=True):
             rewards=None if self.rewards is None else np.array(self.rewards),
             losses=None if self.losses is None else np.array(self.losses),
             objective=self._objective(prices),
+            changing=changing,
         )
 
     def plain(self) -> Plain:
@@ -165,6 +192,7 @@ class LoggedConfig(RankerConfig, frozen=True):
     """Settings read from a log: they were accepted once, perhaps for a policy that was replaced later."""
 
     inherited: ClassVar[tuple[str, ...]] = (*OF_POLICY, "objective")
+    logged: ClassVar[bool] = True
 
 
 def learning_of(settings: Mapping[str, object]) -> Plain:

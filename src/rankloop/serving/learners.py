@@ -20,7 +20,8 @@ from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import ItemTable
 from rankloop.serving.memory.budget import MemoryBudget, Room, StateSize
 from rankloop.serving.memory.state_size import Extent, state_size
-from rankloop.types import Decision, FloatArray, IntArray, Request, Rows
+from rankloop.serving.named_items import NamedItems, candidates_request, ranks_in
+from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request, Rows
 
 ChangePrior = Callable[[LearnerState, Request, int, float, float], None]
 G = TypeVar("G", bound=np.generic)
@@ -48,16 +49,20 @@ class Learners:
         self.segments: dict[str, int] = {}  # rows by segment
         self.items, self._present = table.capacity, (len(table), len(table.ids))
         self._rows = 1
+        self.changing_rows = False  # requests have brought features of their own
         self._build()
         self.fresh: LearnerState = self.policy.init(1)  # a new segment: no feedback, only the priors of items
         self.state: LearnerState = self.policy.init(1)
 
     def _build(self) -> None:
         """Build the policy for the items as they are now."""
-        self.policy: RankingPolicy[LearnerState] = self._config.build(self.items, self._table.prices, *self._present)
+        self.policy: RankingPolicy[LearnerState] = self._config.build(
+            self.items, self._table.prices, *self._present, changing=self.changing_rows
+        )
         self.greedy = self.policy.greedy()
         self.lists = self.policy.list_distribution()
         self._binary, self._checks_rows, self._batches = self.policy.binary, self.policy.checks_rows, True
+        self.reads = self.policy.reads
         self._views: dict[int, LearnerState] = {}
         self._requests: dict[tuple[int, bool], Request] = {}  # without context, by k and whether only enabled items
         self._one_model: Rows | None = None  # of any list, if all slots of all lists feed one model
@@ -123,7 +128,8 @@ class Learners:
         wanted = self._extent.including(columns, segments, priors)
         if wanted == self._extent:
             return None
-        return state_size(self._config, wanted, self.policy if wanted.columns == self.items else None)
+        policy = self.policy if wanted.columns == self.items else None
+        return state_size(self._config, wanted, policy, changing=self.changing_rows)
 
     def make_room(self, columns: int = 0, segments: int = 0, priors: int = 0) -> None:
         """Reserve the memory of this number of columns, segments and prior scores before it is allocated."""
@@ -144,10 +150,46 @@ class Learners:
             "context": context,
             **more,
         }
+        if "scores" in self.reads:
+            arrays["scores"] = scores = table.scores
+            if scores is None and arrays.get("ranks") is None:
+                arrays["ranks"] = table.default_ranks
         return Request.trusted(learners, table.capacity, k, **arrays)
 
+    def restricted_request(
+        self, k: int, context: FloatArray | None, allowed: BoolArray, named: NamedItems, pinned: IntArray | None
+    ) -> Request:
+        """Return a request for k of the allowed items [capacity], with the values that the request brings."""
+        ranks = None if named.order is None else ranks_in(named.order, self._table.capacity)
+        more = {"ranks": ranks, "rewards": named.rewards, "losses": named.losses}
+        return self.request(k, context, 1, allowed=allowed, pinned=pinned, **more)
+
+    def candidates_request(
+        self, k: int, context: FloatArray | None, named: NamedItems, pinned: IntArray | None = None
+    ) -> Request:
+        """Return a request for k of the named candidates, of which those that are pinned are [k] candidates."""
+        scores = "scores" in self.reads
+        return candidates_request(self._config, self._table, k, context, named, pinned, with_scores=scores)
+
+    def logged_request(self, event: DecisionMade, items: IntArray) -> Request:
+        """Return the request that a logged list of columns [k] answered."""
+        k, context, pinned = len(items), None if event.context is None else event.context[None, :], None
+        if event.pinned:
+            pinned = np.full(k, EMPTY, dtype=np.int64)
+            pinned[list(event.pinned)] = items[list(event.pinned)]
+        named = NamedItems.of(event)
+        if named.candidates is not None:
+            return self.candidates_request(k, context, named, None if pinned is None else named.candidate_of(pinned))
+        allowed = self._table.enabled
+        if event.allowed is not None:
+            allowed = np.unpackbits(event.allowed)[: self._table.capacity].astype(np.bool_)
+        elif named.excluded is not None:
+            allowed = allowed.copy()
+            allowed[named.excluded] = False
+        return self.restricted_request(k, context, allowed, named, pinned)
+
     def enabled_request(self, k: int, context: FloatArray | None) -> Request:
-        """Return a request for k of the enabled items; without a context it is cached until items are added."""
+        """Return a request for k of the enabled items; without a context it is cached until items change."""
         if context is not None:
             return self.request(k, context, allowed=self._table.enabled)
         request = self._requests.get((k, True))
@@ -216,8 +258,13 @@ class Learners:
             event: the decision.
             former: `features` and `coverage` of all items where they are not those that the items have now.
         """
-        request = self.request(len(event.items), None if event.context is None else event.context[None, :], 1, **former)
-        decision = self.policy.adopt(request, event.items[None, :])
+        context, lists = None if event.context is None else event.context[None, :], event.items
+        if event.rows is None:
+            request = self.request(len(lists), context, 1, **former)
+        else:  # the request has brought features, and the event has those of all its candidates
+            named = NamedItems.of(event)
+            request, lists = self.candidates_request(len(lists), context, named), named.candidate_of(lists)
+        decision = self.policy.adopt(request, lists[None, :])
         return replace(event, x=None if decision.rows.x is None else np.array(decision.rows.x[0]))
 
     def decision(self, events: Sequence[DecisionMade]) -> Decision:
@@ -262,11 +309,28 @@ class Learners:
         """Make room for the items of the table; some policies also depend on how many there are."""
         grown = self._table.capacity != self.items
         present = len(self._table), len(self._table.ids)
+        self._requests.clear()
         if grown or present != self._present:
             self.items, self._present = self._table.capacity, present
             self._build()
         if grown:
             self.state, self.fresh = self.policy.grow(self.state), self.policy.grow(self.fresh)
+
+    def take_changing_rows(self) -> None:
+        """Go on with the form that the policy has where rows of an item differ between requests.
+
+        A policy that counts outcomes by item relies on fixed features. Its other form takes over the estimate and its
+        uncertainty; what only the other form keeps starts anew.
+        """
+        self.changing_rows = True
+        self._build()
+        self.state, self.fresh = self._converted(self.state), self._converted(self.fresh)
+
+    def _converted(self, old: LearnerState) -> LearnerState:
+        """Return a state of the present policy with the arrays that both have."""
+        arrays, new = dict(old.arrays()), self.policy.init(len(old.t))
+        new.assign({name: arrays.get(name, array) for name, array in new.arrays()})
+        return new
 
     def believe(self, column: int, prior: Prior) -> None:
         """Apply the prior of an item in every segment and in those to come, if the policy takes priors."""

@@ -113,7 +113,9 @@ class RankerQueries(ABC):
 
     def draws_cost(self, request: RankRequest) -> Cost:
         """Return what the draws of a propensity cost; this takes no lock."""
-        return costs.of_draws(request.propensity, len(self._replica.items), self._row_size)
+        named = request.items if request.candidates is None else request.candidates
+        items = len(self._replica.items) if named is None else len(named)
+        return costs.of_draws(request.propensity, items, self._row_size)
 
     def priors_cost(self, items: Sequence[Item]) -> Cost:
         """Return what the priors of items cost; this takes no lock."""
@@ -122,8 +124,7 @@ class RankerQueries(ABC):
 
     @property
     def _row_size(self) -> int:
-        config = self._replica.config
-        return max(1, config.dim or 1) * max(1, config.context or 1)
+        return self._replica.config.row_width
 
     def counts(self) -> dict[str, int]:
         """Return the number of items, segments, decisions and open decisions, and the log position."""

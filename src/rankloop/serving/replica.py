@@ -152,6 +152,10 @@ class Replica(EventFollower[Receipt]):
     def on_decision(self, event: DecisionMade) -> None:
         """Open the decision and count it."""
         self.decided = max(self.decided, event.number)
+        if event.rows is not None and not self.learners.changing_rows:
+            if self._deferred:
+                self._learn_deferred()
+            self.learners.take_changing_rows()
         self.learners.row(event.segment)
         foreign = self.is_foreign(event)
         if foreign:

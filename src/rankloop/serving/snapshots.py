@@ -70,6 +70,7 @@ def take(replica: Replica) -> StateCopy:
         "own_versions": sorted(replica.own_versions),
         "settings": dict(replica.settings),
         "changes": replica.changes,
+        "changing_rows": replica.learners.changing_rows,
     }
     return StateCopy(replica.position, arrays, replica.open_decisions.saved(), header)
 
@@ -111,6 +112,8 @@ def restored(
 
 def _restore(replica: Replica, snapshot: Snapshot) -> None:
     stored, arrays = unpacked(snapshot)
+    if stored.get("changing_rows"):
+        replica.learners.take_changing_rows()
     _check_valid(stored, replica)
     header: Any = stored
     replica.mixed_numerics = header["numerics"] != numerics.version()

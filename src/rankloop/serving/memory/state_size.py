@@ -36,16 +36,23 @@ class Extent(NamedTuple):
         return Extent(doubled(self.columns, items), doubled(self.rows, segments), doubled(self.priors, priors))
 
 
-def state_size(config: RankerConfig, extent: Extent, policy: RankingPolicy[LearnerState] | None = None) -> StateSize:
+def state_size(
+    config: RankerConfig,
+    extent: Extent,
+    policy: RankingPolicy[LearnerState] | None = None,
+    *,
+    changing: bool = False,
+) -> StateSize:
     """Return the size of a state.
 
     Args:
         config: of the ranker.
         extent: of the state.
         policy: built for this number of columns, if there is one already.
+        changing: whether requests bring features of their own.
     """
     columns, rows, priors = extent
-    built = config.build(columns, np.zeros(columns)) if policy is None else policy
+    built = config.build(columns, np.zeros(columns), changing=changing) if policy is None else policy
     by_column = ItemTable.column_bytes(config.dim, config.coverage) + Counters.column_bytes(config.slots)
     arrays = (rows + 1) * built.learner_bytes() + columns * by_column  # one more learner for segments to come
     objects = columns * ITEM_BYTES + rows * SEGMENT_BYTES + priors * PRIOR_BYTES
