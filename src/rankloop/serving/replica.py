@@ -216,7 +216,7 @@ class Replica(EventFollower[Receipt]):
         """Count the outcome of a decision and learn from it where that is possible; return the status."""
         outcome = np.zeros(len(event.items)) if decision.outcome is None else decision.outcome
         outcome = self.learners.outcome(outcome)
-        value = self.list_value.of(event, outcome, self.items.prices)
+        value = self.list_value.of(event, outcome, self.items)
         self.counters.count_outcome(event, outcome, value, decision.regret)
         control = event.group == "control"
         counts = self.guardrail_counts[1 if control else 0]
@@ -336,7 +336,7 @@ class Replica(EventFollower[Receipt]):
 
     def value_of(self, event: DecisionMade, outcome: FloatArray) -> float:
         """Return the value of a settled list in the objective, given its outcome [k]."""
-        return self.list_value.of(event, self.learners.outcome(outcome), self.items.prices)
+        return self.list_value.of(event, self.learners.outcome(outcome), self.items)
 
     def counts(self) -> dict[str, int]:
         """Return the number of items, segments, decisions and open decisions, and the log position."""
