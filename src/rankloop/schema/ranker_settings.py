@@ -200,7 +200,7 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             values = getattr(self, name)
             if values is not None and len(values) != self.slots:
                 raise InvalidInput(f"ranker.{name}", Words(f"a list of {len(values)}"), f"a list of {self.slots}")
-        check_by_slot("ranker.", self.slots, self.rewards, self.losses, plannable=not self.logged)
+        check_by_slot("ranker.", self.slots, self.rewards, self.losses)
         if self.explore_from > self.slots:
             accepted = f"a whole number from 0 to {self.slots}"
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)

@@ -81,6 +81,7 @@ class Replica(EventFollower[Receipt]):
         self.last_foreign = 0  # position of the last decision of another policy
         self.counters = Counters(config.slots, self.items.capacity)
         self.list_value = ListValue.of_setting(config.setting(1, np.zeros(1)))
+        self._values_any_click = self.list_value.objective == "any-click"
         self.guardrail_tripped: str | None = None  # the reason, if the guardrail fell back to the control ranking
         # Settled lists, their summed values and the squares of both groups since the reset.
         self.guardrail_counts = [[0.0] * 3, [0.0] * 3]
@@ -216,7 +217,10 @@ class Replica(EventFollower[Receipt]):
         """Count the outcome of a decision and learn from it where that is possible; return the status."""
         outcome = np.zeros(len(event.items)) if decision.outcome is None else decision.outcome
         outcome = self.learners.outcome(outcome)
-        value = self.list_value.of(event, outcome, self.items)
+        if self._values_any_click and event.rewards is None and event.losses is None:
+            value = 1.0 if outcome.any() else 0.0  # as `list_value` has it, for the objective of most rankers
+        else:
+            value = self.list_value.of(event, outcome, self.items)
         self.counters.count_outcome(event, outcome, value, decision.regret)
         control = event.group == "control"
         counts = self.guardrail_counts[1 if control else 0]
