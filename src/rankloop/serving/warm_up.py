@@ -35,7 +35,7 @@ def warm_up(config: RankerConfig) -> None:
 def scratch_config(config: RankerConfig) -> RankerConfig:
     """Return the configuration with few slots and features, in which the policy decides every list."""
     slots = min(config.slots, SLOTS)
-    by_slot = {name: slots for name in ("bias", "rewards", "termination", "slot_weights")} | {"losses": slots + 1}
+    by_slot = dict.fromkeys(("bias", "rewards", "termination", "slot_weights"), slots) | {"losses": slots + 1}
     trimmed = {name: value[:length] for name, length in by_slot.items() if (value := getattr(config, name)) is not None}
     sizes = {
         name: min(value, FEATURES)
