@@ -430,6 +430,8 @@ def test_rewards_of_a_round_are_checked() -> None:
         from_spec(spec | {"rewards": [[1, 1], [1, 2]]})
     with pytest.raises(InvalidInput, match=r"world.losses\[1\] is a list of 2; accepted: a list of at least 3"):
         from_spec(spec | {"rewards": [1, 1], "losses": [[0, 0, 0], [0, 0]]})
+    with pytest.raises(InvalidInput, match=r"world.losses is \[0, -1, 0\]; accepted: losses that do not increase"):
+        from_spec(spec | {"rewards": [[1, 1], [2, 1]], "losses": [0, -1, 0]})
     with pytest.raises(InvalidInput, match=r"world.rewards\[1\] is 1; accepted: a list"):
         from_spec(spec | {"rewards": [[1, 1], 1]})
 

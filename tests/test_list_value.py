@@ -25,7 +25,15 @@ from rankloop.types import EMPTY, FloatArray, Setting
 from test_ranker import Clock, contents
 
 PRICES = np.array([3.0, 0.0, 7.5, 2.0])
-NO_PRICES = np.zeros(4)
+
+
+class Priced:
+    """Items with prices."""
+
+    prices = PRICES
+
+
+PRICED = Priced()
 
 
 def shown(items: list[int], **more: Any) -> DecisionMade:
@@ -33,7 +41,7 @@ def shown(items: list[int], **more: Any) -> DecisionMade:
 
 
 def valued(objective: str, items: list[int], outcome: list[float], **more: Any) -> float:
-    return ListValue(objective).of(shown(items, **more), np.array(outcome), PRICES)
+    return ListValue(objective).of(shown(items, **more), np.array(outcome), PRICED)
 
 
 @pytest.mark.parametrize("objective", [AnyClick(), Clicks(), Revenue(PRICES), Amount()])
@@ -58,11 +66,11 @@ def test_the_net_reward_of_every_outcome() -> None:
         outcome = np.where(np.arange(3) < s, clicks, 0.0)
         first = next((j for j in range(3) if outcome[j]), None)
         expected = (0.0, -1.0, -2.0, -3.0)[s] if first is None else (1.0, 0.5, 0.25)[first]
-        assert value.of(shown(listed), outcome, NO_PRICES) == expected
+        assert value.of(shown(listed), outcome, PRICED) == expected
     own = shown([0, 1, 2], rewards=np.array([5.0, 4.0, 3.0]), losses=np.array([0.0, 0.0, 0.0, -9.0]))
-    assert value.of(own, np.array([0.0, 1.0, 1.0]), NO_PRICES) == 4.0
-    assert value.of(own, np.zeros(3), NO_PRICES) == -9.0
-    assert ListValue("any-click").of(own, np.zeros(3), NO_PRICES) == -9.0, "a request's own rewards always count"
+    assert value.of(own, np.array([0.0, 1.0, 1.0]), PRICED) == 4.0
+    assert value.of(own, np.zeros(3), PRICED) == -9.0
+    assert ListValue("any-click").of(own, np.zeros(3), PRICED) == -9.0, "a request's own rewards always count"
 
 
 @given(
@@ -76,9 +84,9 @@ def test_satisfaction_is_unbiased(attraction: list[float], termination: list[flo
     def expected(slot: int, clicks: list[float]) -> float:
         """The expected value of a visit that goes on at a slot."""
         if slot == 3:
-            return value.of(shown([0, 1, 2]), np.array(clicks), NO_PRICES)
+            return value.of(shown([0, 1, 2]), np.array(clicks), PRICED)
         nu, tau = attraction[slot], termination[slot]
-        left = value.of(shown([0, 1, 2]), np.array([*clicks, 1.0] + [0.0] * (2 - slot)), NO_PRICES)
+        left = value.of(shown([0, 1, 2]), np.array([*clicks, 1.0] + [0.0] * (2 - slot)), PRICED)
         stayed = expected(slot + 1, [*clicks, 1.0])
         return (1 - nu) * expected(slot + 1, [*clicks, 0.0]) + nu * (tau * left + (1 - tau) * stayed)
 

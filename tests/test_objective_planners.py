@@ -572,7 +572,7 @@ def learned(belief: OnlineAmounts, x: FloatArray, y: FloatArray) -> FloatArray:
     for row, outcome in zip(x.reshape(-1, 1, 2, x.shape[1]), y.reshape(-1, 1, 2), strict=True):
         decision = Decision(np.array([[0, 1]]), Rows(0, row), Request(1, 2, 2))
         belief.update(state, decision, Evidence(outcome, np.ones((1, 2))))
-    return state.theta[0, 0]
+    return np.asarray(state.theta[0, 0])
 
 
 def test_the_identity_link_is_ridge_regression() -> None:

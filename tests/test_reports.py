@@ -43,8 +43,8 @@ def played(rate: float, control: float, lists: int, seed: int = 0, **more: Any) 
     clock, rng = Clock(), np.random.default_rng(seed)
     given: dict[str, Any] = {"policy": "ts-beta", "slots": 2, "prior": [1, 4], "traffic": 0.5}
     ranker = Ranker(LoggedConfig.of(given | more), clock=clock)
-    features = {"features": [1.0]} if "dim" in more else {}
-    ranker.put_items([{"id": id} | features for id in ORDER])
+    features: dict[str, Any] = {"features": [1.0]} if "dim" in more else {}
+    ranker.put_items([{"id": id, **features} for id in ORDER])
     visit(ranker, clock, rng, rate, control, lists)
     return ranker, clock
 
@@ -190,8 +190,7 @@ def test_a_report_is_in_the_objective_and_says_the_unit() -> None:
     assert "rose from" in said(ranker, clock, "time") or "revenue per list went from" in said(ranker, clock, "time")
     assert "Click-through rate, which the objective does not count: " in said(ranker, clock, "time")
     assert "it trips if the revenue per list is significantly more than 10 %" in said(ranker, clock, "rollout")
-    made = page(facts(ranker, clock))
-    tree = ET.fromstring(made)
+    tree = ET.fromstring(page(facts(ranker, clock)))
     titles = [svg.findtext("title") for svg in tree.iter("svg")]
     assert "Revenue per list over time, with 95 % confidence bands" in titles
     assert "Difference in revenue per list with its 95 % confidence interval" in titles

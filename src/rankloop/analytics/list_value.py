@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from rankloop.eventlog.events import DecisionMade
 from rankloop.types import EMPTY, FloatArray, Setting
@@ -41,6 +42,14 @@ NET_REWARD = "net-reward"
 def is_binary(objective: str) -> bool:
     """Return whether a list is worth 0 or 1, so that its mean value is a proportion."""
     return objective == "any-click"
+
+
+class HasPrices(Protocol):
+    """Items with prices."""
+
+    @property
+    def prices(self) -> FloatArray:
+        """The price of each column, [capacity]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +76,13 @@ class ListValue:
         objective = setting.objective.name if rewards is None and losses is None else NET_REWARD
         return cls(objective, rewards, losses, termination)
 
-    def of(self, decision: DecisionMade, outcome: FloatArray, prices: FloatArray) -> float:
+    def of(self, decision: DecisionMade, outcome: FloatArray, items: HasPrices) -> float:
         """Return the value of a settled list.
 
         Args:
             decision: the list.
             outcome: [k] clicks, or amounts.
-            prices: of all items, [capacity], for decisions of a log that has no prices.
+            items: with their prices now, for decisions of a log that has no prices.
         """
         if decision.rewards is not None or decision.losses is not None:
             return self._net_reward(decision, outcome.tolist())
@@ -83,7 +92,7 @@ class ListValue:
             case "clicks":
                 return float(sum(value != 0.0 for value in outcome.tolist()))
             case "revenue":
-                own = prices[decision.items] if decision.prices is None else decision.prices
+                own = items.prices[decision.items] if decision.prices is None else decision.prices
                 return float(sum(p for p, value in zip(own.tolist(), outcome.tolist(), strict=True) if value))
             case "net-reward":
                 return self._net_reward(decision, outcome.tolist())

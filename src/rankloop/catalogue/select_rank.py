@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from rankloop.belief import (
     OnlineState,
     RowsState,
 )
-from rankloop.catalogue.params import NonNegative, Positive, Whole
+from rankloop.catalogue.params import AddedLater, NonNegative, OneOf, Positive, Whole
 from rankloop.catalogue.registry import policy
 from rankloop.design import Design, Interaction, Positional
 from rankloop.errors import Unsupported
@@ -28,7 +28,8 @@ from rankloop.types import Setting
 from rankloop.wrappers import RandomLists, before_round
 
 Fit = Literal["online", "mle"]
-OutcomeLink = Literal["logistic", "identity", "poisson"]
+LINKS = ("logistic", "identity", "poisson")
+OutcomeLink = Annotated[str, OneOf(LINKS), AddedLater()]
 SelectRank = (
     RandomLists[PolicyState[OnlineState]] | RandomLists[PolicyState[RowsState]] | RandomLists[PolicyState[AmountState]]
 )

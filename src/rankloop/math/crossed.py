@@ -6,6 +6,8 @@ items are scored from y, in the time of dy features, and the dx·dy products of 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rankloop.errors import InvalidInput, Words
@@ -34,10 +36,11 @@ def parameters_of_items(context: FloatArray, theta: FloatArray, dy: int) -> Floa
             Words(f"{dy} numbers a row and a context of {dx}"),
             f"as many as the policy was built for, with {theta.shape[1]} products in all",
         )
-    flat = theta.reshape(B, theta.shape[1], -1)
+    m = math.prod(theta.shape[2:])
+    flat = theta.reshape(B, theta.shape[1], m)
     x = context[:, None, :]
     constant = x @ flat[:, :dx]
-    slope = flat[:, dx : dx + dy] + (x @ flat[:, dx + dy :].reshape(B, dx, -1)).reshape(B, dy, -1)
+    slope = flat[:, dx : dx + dy] + (x @ flat[:, dx + dy :].reshape(B, dx, dy * m)).reshape(B, dy, m)
     return np.concatenate([constant, slope], axis=1).reshape(B, 1 + dy, *theta.shape[2:])
 
 

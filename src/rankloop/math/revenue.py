@@ -8,6 +8,68 @@ from rankloop.math.kernels import compiled
 from rankloop.types import BoolArray, FloatArray, IntArray
 
 
+def _worth_listing(
+    price: FloatArray, w: FloatArray, allowed: BoolArray, edges: FloatArray, m: int, chosen: IntArray, count: IntArray
+) -> None:
+    """Select the items that a list of m may need under the cascade model, so that only these must be sorted.
+
+    An item is left out if m allowed items are at least as attractive and have prices in higher buckets: one of them
+    is not in the list, and in its place the list would be worth at least as much.
+
+    Args:
+        price: [1 or B, L].
+        w: attractions, [B, L].
+        allowed: [1 or B, L].
+        edges: prices that separate the buckets, rising, [E].
+        m: length of the list, at least 1.
+        chosen: [B, L], receives the selected items of each learner first, in order.
+        count: [B], receives their number.
+    """
+    B, L = w.shape
+    E = len(edges)
+    bucket = np.empty(L, dtype=np.int64)
+    top = np.empty((E + 1, m))  # the m largest attractions of each bucket, then of all higher ones
+    for b in range(B):
+        pb, ab = b % price.shape[0], b % allowed.shape[0]
+        top[:] = -1.0
+        for i in range(L):
+            if allowed[ab, i]:
+                low, high = 0, E
+                while low < high:
+                    middle = (low + high) // 2
+                    if edges[middle] <= price[pb, i]:
+                        low = middle + 1
+                    else:
+                        high = middle
+                bucket[i] = low
+                if w[b, i] > top[low, m - 1]:
+                    place = m - 1
+                    while place > 0 and top[low, place - 1] < w[b, i]:
+                        top[low, place] = top[low, place - 1]
+                        place -= 1
+                    top[low, place] = w[b, i]
+        above, both = np.full(m, -1.0), np.empty(m)
+        for low in range(E, -1, -1):
+            one, other = 0, 0
+            for place in range(m):
+                if top[low, one] >= above[other]:
+                    both[place] = top[low, one]
+                    one += 1
+                else:
+                    both[place] = above[other]
+                    other += 1
+            top[low, 0] = above[m - 1]
+            above[:] = both
+        count[b] = 0
+        for i in range(L):
+            if allowed[ab, i] and w[b, i] > top[bucket[i], 0]:
+                chosen[b, count[b]] = i
+                count[b] += 1
+
+
+worth_listing = compiled(_worth_listing)
+
+
 def _cascade_revenue(price: FloatArray, w: FloatArray, count: IntArray, places: IntArray) -> None:
     """Choose the items of largest revenue under the cascade model, by the recursion of `plan.cascade_revenue`.
 

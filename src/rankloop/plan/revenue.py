@@ -8,7 +8,7 @@ import numpy as np
 
 from rankloop.math.columns import take
 from rankloop.math.links import Link
-from rankloop.math.revenue import cascade_revenue
+from rankloop.math.revenue import cascade_revenue, worth_listing
 from rankloop.objective import Objective
 from rankloop.plan.base import Plan, Planner, check_slots
 from rankloop.plan.prices import PricedGains, prices_of
@@ -18,6 +18,8 @@ from rankloop.propensity.list_distribution import Composition, ListDistribution
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Read, Request, SlotScore
 
 PRICES = frozenset[Read]({"prices"})
+MAX_PRICE_BUCKETS = 64
+"""Buckets of prices by which items are compared before those that may be listed are sorted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +63,8 @@ class CascadeRevenue(Planner):
     """The list of largest revenue under the cascade model: the price of the first attractive item.
 
     For a fixed set of items the order by falling price is best, so a recursion over the items sorted by price finds the
-    best list exactly, in O(L·k) after the sort: V_k(i) = max(V_k(i+1), p_i w_i + (1-w_i) V_{k-1}(i+1)), V_0 = 0. Items
-    of equal price are in order of attraction, equal ones of these in random order.
+    best list exactly, in O(L·k): V_k(i) = max(V_k(i+1), p_i w_i + (1-w_i) V_{k-1}(i+1)), V_0 = 0. Only items that may
+    be needed are sorted. Items of equal price are in order of attraction, equal ones of these in random order.
 
     With pinned items the list is exact where all pinned slots are above the free ones; otherwise it is approximate: the
     free slots get the best list of the items that are left, as if the others were empty.
@@ -74,21 +76,24 @@ class CascadeRevenue(Planner):
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """Return the optimal lists."""
         B, L, k = request.learners, request.items, request.k
+        if k == 0:
+            return Plan(np.empty((B, 0), dtype=np.int64), np.empty((B, 0)))
         scores = np.broadcast_to(score(np.empty((B, 0), dtype=np.int64), 0), (B, L))
-        w = self.link.attraction(scores)
-        price = np.broadcast_to(prices_of(self.objective, request), (B, L))
-        allowed = np.broadcast_to(True if request.allowed is None else request.allowed, (B, L))
-        order = np.lexsort((-w, -price, ~allowed), axis=1)
-        twin = _twins(take(price, order), take(w, order), take(allowed, order))
+        prices, attraction = prices_of(self.objective, request), self.link.attraction(scores)
+        chosen, count = _worth_listing(prices, attraction, request)
+        price, w = take(np.broadcast_to(prices, (B, L)), chosen), take(attraction, chosen)
+        left_out = np.arange(chosen.shape[1]) >= count[:, None]
+        order = np.lexsort((-w, -price, left_out), axis=1)
+        twin = _twins(take(price, order), take(w, order), ~left_out)
         mixed = np.flatnonzero(twin.any(axis=1))
-        if mixed.size:  # twins keep their places in the order, in which they are shuffled
-            keys = rng.random((len(mixed), L))
-            order[mixed] = np.lexsort((keys, -w[mixed], -price[mixed], ~allowed[mixed]), axis=1)
+        if mixed.size:  # equal items keep their places in the order, in which they are shuffled
+            keys = rng.random((len(mixed), chosen.shape[1]))
+            order[mixed] = np.lexsort((keys, -w[mixed], -price[mixed], left_out[mixed]), axis=1)
         places = np.empty((B, k), dtype=np.int64)
-        cascade_revenue(take(price, order), take(w, order), allowed.sum(axis=1), places)
-        shown = np.maximum(places, 0)
-        items = np.where(places >= 0, take(order, shown), EMPTY)
-        random = np.asarray((take(twin, shown) & (places >= 0)).any(axis=1))
+        cascade_revenue(take(price, order), take(w, order), count, places)
+        listed = np.maximum(places, 0)
+        items = np.where(places >= 0, take(take(chosen, order), listed), EMPTY)
+        random = np.asarray((take(twin, listed) & (places >= 0)).any(axis=1))
         return Plan(items, scores_at(scores, items), unknown_rivals(random, k))
 
     @property
@@ -99,6 +104,18 @@ class CascadeRevenue(Planner):
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
         """Return the distribution of the single best list."""
         return lists.settled(policy, "the list of largest revenue under the cascade model")
+
+
+def _worth_listing(prices: FloatArray, attraction: FloatArray, request: Request) -> tuple[IntArray, IntArray]:
+    """Return the items that an optimal list may need, [B, C], and how many there are for each learner, [B]."""
+    B, L = attraction.shape
+    sample = np.sort(prices.ravel()[:: max(1, prices.size // (16 * MAX_PRICE_BUCKETS))])
+    edges = np.unique(sample[:: max(1, len(sample) // MAX_PRICE_BUCKETS)])
+    allowed = np.ones((1, L), dtype=np.bool_) if request.allowed is None else np.atleast_2d(request.allowed)
+    chosen, count = np.zeros((B, L), dtype=np.int64), np.empty(B, dtype=np.int64)
+    arrays = (np.ascontiguousarray(array) for array in (prices, attraction))
+    worth_listing(*arrays, np.ascontiguousarray(allowed), edges, request.k, chosen, count)
+    return chosen[:, : max(1, int(count.max()))], count
 
 
 def _twins(price: FloatArray, w: FloatArray, allowed: BoolArray) -> BoolArray:

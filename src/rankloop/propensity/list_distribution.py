@@ -31,6 +31,9 @@ DETERMINISTIC, EXACT, MONTE_CARLO = "deterministic", "exact", "monte-carlo"
 Probability = Callable[[Any, Decision], ListProbabilities | None]
 """(state, decision) of one learner -> probabilities of its list; CERTAIN if no other is possible, None if unknown."""
 
+BeliefState = Callable[[Any, Request], object]
+"""(state, request) -> the belief's state, of the request's candidates alone where the request has its own."""
+
 Levels = Callable[[Any, Rows], FloatArray]
 """(belief's state, rows) -> levels [B, L]; items of one level are in random order."""
 
@@ -62,8 +65,9 @@ class Composition(SupportsDecide, Protocol):
     def scores(self, state: Any, request: Request, rng: np.random.Generator) -> SlotScore:
         """Return the scores of all items for a slot after a prefix."""
 
-    def belief_state(self, state: Any, request: Request) -> object:
-        """Return the belief's state, of the request's candidates alone where the request has its own."""
+    @property
+    def belief_state(self) -> BeliefState:
+        """What levels and lines are computed from."""
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Return the rows of all items for a slot after a prefix."""

@@ -220,7 +220,7 @@ class Replica(EventFollower[Receipt]):
         if self._values_any_click and event.rewards is None and event.losses is None:
             value = 1.0 if outcome.any() else 0.0  # as `list_value` has it, for the objective of most rankers
         else:
-            value = self.list_value.of(event, outcome, self.items.prices)
+            value = self.list_value.of(event, outcome, self.items)
         self.counters.count_outcome(event, outcome, value, decision.regret)
         control = event.group == "control"
         counts = self.guardrail_counts[1 if control else 0]
@@ -340,7 +340,7 @@ class Replica(EventFollower[Receipt]):
 
     def value_of(self, event: DecisionMade, outcome: FloatArray) -> float:
         """Return the value of a settled list in the objective, given its outcome [k]."""
-        return self.list_value.of(event, self.learners.outcome(outcome), self.items.prices)
+        return self.list_value.of(event, self.learners.outcome(outcome), self.items)
 
     def counts(self) -> dict[str, int]:
         """Return the number of items, segments, decisions and open decisions, and the log position."""

@@ -9,6 +9,7 @@ import { ItemTable } from "./item_table.js";
 import { LazyPoll, MAX_AGE_SECONDS } from "./lazy_poll.js";
 import { SPAN_HOURS, toRanker } from "./route.js";
 import { SlotHeatmap } from "./slot_heatmap.js";
+import { SlotWorths, trustText } from "./slot_worths.js";
 import { badge, groupsText, quarantineText, rollout, sentence } from "./text.js";
 import { Tiles } from "./tiles.js";
 import { explorationSeries, regretSeries, valueSeries } from "./time_series.js";
@@ -53,6 +54,8 @@ class Page {
     this.feedback = new Feedback();
     this.#lazy = { items: new LazyPoll(this.items.element, refresh), slots: new LazyPoll(this.heatmap.element, refresh) };
     this.tiles = new Tiles();
+    this.slotWorths = new SlotWorths();
+    this.trust = el("p", { class: "trust", hidden: true });
     this.facts = el("p", { class: "facts" });
     this.guardrail = el("div", { class: "guardrail", role: "status", hidden: true });
     this.quarantine = el("div", { class: "quarantine", role: "status", hidden: true });
@@ -119,6 +122,11 @@ class Page {
     }
     if (items) {
       this.items.show(items);
+      this.slotWorths.update(items.answer.slot_worths ?? []);
+      const trust = items.answer.score_trust ?? null;
+      this.trust.hidden = trust === null;
+      this.trust.classList.toggle("bad", trust?.misleading ?? false);
+      say(this.trust, trustText(trust));
       this.#lazy.items.done();
     }
     const started = this.#decisions === null || (this.#decisions === 0) !== (overview.decisions === 0);
@@ -136,7 +144,7 @@ class Page {
   #layout(overview) {
     this.body.removeAttribute("aria-busy");
     const hint = "Estimated value in slot 0 with a 95 % interval, and how often the treatment group saw and clicked the item.";
-    const items = card("Items", { class: "wide", tools: this.items.tools, hint }, this.items.element);
+    const items = card("Items", { class: "wide", tools: this.items.tools, hint }, this.trust, this.items.element);
     if (overview.decisions === 0) {
       fill(this.body, emptyState(this.#name, overview.items), overview.items > 0 ? items : null);
       return;
@@ -153,6 +161,7 @@ class Page {
         card("Exploration", { hint: "Share of the scores that comes from exploration." }, this.exploration.element),
         this.regretCard),
       items,
+      this.slotWorths.element,
       el("div", { class: "pair" },
         card("Slots", { tools: this.heatmap.switch, hint: "How often the most shown items appeared in each slot. Slot 0 is the top." }, this.heatmap.element),
         el("div", { class: "stack" },

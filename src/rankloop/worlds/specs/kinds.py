@@ -15,7 +15,7 @@ from rankloop.worlds.specs.attractions import any_source
 from rankloop.worlds.specs.click_fields import click_world, slots_of
 from rankloop.worlds.specs.objectives import GOAL, cascade_goal, dependent_goal, position_goal
 
-COMMON = ("features", "context", "prior", "drift")
+COMMON = ("features", "prior", "drift", "context")
 
 
 def cascade(fields: Mapping[str, object]) -> World:

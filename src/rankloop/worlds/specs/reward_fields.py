@@ -43,6 +43,9 @@ def scenario_of(given: Mapping[str, object], slots: int) -> Scenario | Scenarios
                 raise InvalidInput(field, Words(f"a list of {len(row)}"), f"a list of at least {least}")
     if len(rewards) == len(losses) == 1:
         return Scenario(rewards[0][2], losses[0][2])
+    for field, value, row in losses:
+        if (np.diff(row) > 0).any():  # policies refuse requests with such losses
+            raise InvalidInput(field, value, "losses that do not increase with the number of items, ℓ_0 first")
     return Scenarios(tuple(row[:slots] for *_, row in rewards), tuple(row[: slots + 1] for *_, row in losses))
 
 

@@ -31,7 +31,7 @@ def cascade_rewards(fields: Mapping[str, object]) -> World:
     budget: a number, or a list that is cycled over the rounds
     scenario: vanilla (r = 1, ℓ = 0) or exponential (r_j = 2^-(j-1), ℓ_j = 0.8·2^-j - 1), default vanilla
     rewards, losses: instead of a scenario, non-increasing numbers, and non-positive numbers starting with ℓ_0; or a
-      list of such lists, cycled over the rounds and given with each request
+      list of such lists, cycled over the rounds and given with each request, losses that do not increase
     context: as in cascade, with linear or logistic attraction (optional)
     """
     optional = ("attraction", "features", "weights", "fresh", "context", *SCENARIO)
