@@ -99,11 +99,15 @@ def lists(of: Items, size: int) -> Items:
 def bodies(draw: st.DrawFn, config: dict[str, Any]) -> dict[str, Any]:
     """A rank request that this ranker accepts, or one with anything in it."""
     if draw(st.booleans()):
-        return draw(_bodies(bad_ids, bad_numbers, {"score", "price", "features", "rewards", "context", "extra"}))
+        everything = {"score", "price", "features", "rewards", "context", "extra"}
+        anything: dict[str, Any] = draw(_bodies(bad_ids, bad_numbers, everything))
+        return anything
     uses = {"price"} if config.get("objective") == "revenue" else set()
     uses |= {"features"} if "dim" in config else set()
     uses |= {"rewards"} if config["policy"] == "ind" else set()
-    body = draw(_bodies(st.sampled_from(["a", "b", "c", "0"]), st.floats(0.0, 2.0, width=16), uses, exact=True))
+    body: dict[str, Any] = draw(
+        _bodies(st.sampled_from(["a", "b", "c", "0"]), st.floats(0.0, 2.0, width=16), uses, exact=True)
+    )
     return body | ({"context": [0.5]} if "context" in config else {})
 
 
@@ -114,7 +118,7 @@ def _bodies(ids: Items, numbers: Items, uses: set[str], *, exact: bool = False) 
     def unique(size: int) -> Items:
         return st.lists(ids, max_size=size, unique=exact)
 
-    values = {name: numbers for name in ("score", "price", "extra") if name in uses}
+    values: dict[str, Items] = {name: numbers for name in ("score", "price", "extra") if name in uses}
     values |= {"features": of(2)} if "features" in uses else {}
     items = st.fixed_dictionaries({"id": ids}, optional=values)
     named = {"items": st.lists(items, max_size=4, unique_by=(lambda one: one["id"]) if exact else None)}
