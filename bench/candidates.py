@@ -30,23 +30,23 @@ def open_ranker(policy: str, ids: Sequence[int]) -> Ranker:
     return ranker
 
 
-def visits(policy: str) -> list[tuple[str, Callable[[], None]]]:
+def visits(policy: str) -> list[tuple[str, Callable[[], object]]]:
     """Return a visit to the small ranker, to the large one with candidates, and with features of the request."""
     chosen = sorted(np.random.default_rng(1).choice(ITEMS, CANDIDATES, replace=False).tolist())
     small, large = open_ranker(policy, chosen), open_ranker(policy, range(ITEMS))
     names = [f"item-{i}" for i in chosen]
-    kinds: list[tuple[str, Callable[[], None]]] = [
-        ("only these", lambda: small.feedback(small.rank().id, clicked=[2]) and None),
-        ("candidates", lambda: large.feedback(large.rank(candidates=names).id, clicked=[2]) and None),
+    kinds: list[tuple[str, Callable[[], object]]] = [
+        ("only these", lambda: small.feedback(small.rank().id, clicked=[2])),
+        ("candidates", lambda: large.feedback(large.rank(candidates=names).id, clicked=[2])),
     ]
     if large.config.dim is not None:
         rows = np.random.default_rng(2).standard_normal((CANDIDATES, D)).tolist()
         brought = [{"id": id, "features": row} for id, row in zip(names, rows, strict=True)]
-        kinds.append(("with features", lambda: large.feedback(large.rank(items=brought).id, clicked=[2]) and None))
+        kinds.append(("with features", lambda: large.feedback(large.rank(items=brought).id, clicked=[2])))
     return kinds
 
 
-def seconds_per_visit(kinds: Sequence[tuple[str, Callable[[], None]]]) -> list[float]:
+def seconds_per_visit(kinds: Sequence[tuple[str, Callable[[], object]]]) -> list[float]:
     """Return the CPU seconds of one visit of each kind, which alternate; medians over repeats."""
     for _ in range(WARM_UP_VISITS):
         for _, visit in kinds:
@@ -58,7 +58,7 @@ def seconds_per_visit(kinds: Sequence[tuple[str, Callable[[], None]]]) -> list[f
                 start = time.process_time()
                 visit()
                 spent[repeat, n] += time.process_time() - start
-    return (np.median(spent, axis=0) / ROUNDS).tolist()
+    return [float(seconds) for seconds in np.median(spent, axis=0) / ROUNDS]
 
 
 def main(policies: Sequence[str] = ()) -> None:

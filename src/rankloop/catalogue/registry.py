@@ -213,7 +213,10 @@ def build_entry(entry: PolicyEntry, setting: Setting, params: Mapping[str, Value
     discount = validate.number("discount", own.pop("discount", 1.0))
     if override is not None:
         setting = setting.read_as(validate.choice("feedback", override, FEEDBACKS))
-    built = entry.build(setting, **own)
+    try:
+        built = entry.build(setting, **own)
+    except Unsupported as error:  # of a part, which does not know the policy
+        raise error if str(error).startswith(entry.id) else Unsupported(f"{entry.id}: {error}") from None
     try:
         if override is not None:
             feedback = _reading(built, validate.choice("feedback", override, FEEDBACKS), setting)
