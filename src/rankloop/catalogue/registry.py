@@ -15,6 +15,7 @@ from rankloop import validate
 from rankloop.catalogue.params import Param, Value, checked, params_of
 from rankloop.errors import InvalidInput, RankloopError, Unsupported, closest
 from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
+from rankloop.plan import NoPlanner
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.types import Setting
 from rankloop.wrappers import Discounted, EveryN
@@ -215,8 +216,8 @@ def build_entry(entry: PolicyEntry, setting: Setting, params: Mapping[str, Value
         setting = setting.read_as(validate.choice("feedback", override, FEEDBACKS))
     try:
         built = entry.build(setting, **own)
-    except Unsupported as error:  # of a part, which does not know the policy
-        raise error if str(error).startswith(entry.id) else Unsupported(f"{entry.id}: {error}") from None
+    except NoPlanner as error:
+        raise Unsupported(f"{entry.id} cannot rank for this objective: {error}") from None
     try:
         if override is not None:
             feedback = _reading(built, validate.choice("feedback", override, FEEDBACKS), setting)
