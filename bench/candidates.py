@@ -58,7 +58,7 @@ def seconds_per_visit(kinds: Sequence[tuple[str, Callable[[], object]]]) -> list
                 start = time.process_time()
                 visit()
                 spent[repeat, n] += time.process_time() - start
-    return [float(seconds) for seconds in np.median(spent, axis=0) / ROUNDS]
+    return [float(each) / ROUNDS for each in np.median(spent, axis=0)]
 
 
 def main(policies: Sequence[str] = ()) -> None:

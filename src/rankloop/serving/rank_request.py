@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,7 +89,7 @@ def _read_lists(
         candidate_of: CandidateOf = lambda at: at if allowed[at] else None  # noqa: E731
     else:
         named = _candidates(config, learners, ids, given)._replace(rewards=rewards, losses=losses)
-        numbers = {} if named.candidates is None else {at: n for n, at in enumerate(named.candidates.tolist())}
+        numbers = _numbers_of(named) if given.pin or given.order is not None else {}
         candidate_of = numbers.get
     pinned = _pinned_items(items, k, given.pin, candidate_of) if given.pin else None
     listed = None
@@ -115,6 +115,11 @@ def _read_lists(
     )
 
 
+def _numbers_of(named: NamedItems) -> dict[int, int]:
+    """Return the number of the candidate that each of their columns is."""
+    return {} if named.candidates is None else {at: n for n, at in enumerate(named.candidates.tolist())}
+
+
 class _IdReader:
     """Turns ids into columns. Ids without effect are refused in a strict request, and collected otherwise."""
 
@@ -124,14 +129,17 @@ class _IdReader:
 
     def columns(self, field: str, ids: Sequence[str], candidate_of: CandidateOf | None = None) -> IntArray:
         """Return the columns of the known items, of those that may be listed if `candidate_of` is given."""
-        column, found = self.items.column, []
-        for i, id in enumerate(ids):
-            at = column.get(id)
+        return np.array(self.known(field, ids, candidate_of), dtype=np.int64)
+
+    def known(self, field: str, ids: Sequence[str], candidate_of: CandidateOf | None = None) -> list[int]:
+        """Return the same as a list."""
+        columns, found = [self.items.column.get(id) for id in ids], []
+        for i, at in enumerate(columns):
             if at is not None and (candidate_of is None or candidate_of(at) is not None):
                 found.append(at)
             else:
-                self.ignore(f"{field}[{i}]", id)
-        return np.array(found, dtype=np.int64)
+                self.ignore(f"{field}[{i}]", ids[i])
+        return found
 
     def ignore(self, field: str, id: str) -> None:
         """Collect an id without effect, or refuse it in a strict request."""
@@ -143,42 +151,48 @@ class _IdReader:
 
 def _candidates(config: RankerConfig, learners: Learners, ids: _IdReader, given: RankRequest) -> NamedItems:
     """Return the candidates of a request, rising by column, with the values that the request brings for them."""
-    enabled = ids.items.enabled
     if given.items is None:
-        columns = np.unique(ids.columns("candidates", given.candidates or ()))
-        columns = columns[enabled[columns]]
-        excluded = ids.columns("exclude", given.exclude)
-        return NamedItems(columns if not len(excluded) else np.setdiff1d(columns, excluded))
-    brought, seen, column = {}, set(), ids.items.column
-    for i, item in enumerate(given.given_items):
-        if item.id in seen:
-            raise InvalidInput(f"items[{i}].id", item.id, "every id once")
-        seen.add(item.id)
-        _check_values(f"items[{i}]", item, config, learners)
-        at = column.get(item.id)
+        named = set(ids.known("candidates", given.candidates or ()))
+        return NamedItems(_enabled(ids.items, named.difference(ids.known("exclude", given.exclude))))
+    items = given.given_items
+    _check_values(items, config, learners)
+    brought: dict[int, RequestItem] = {}
+    for i, item in enumerate(items):
+        at = ids.items.column.get(item.id)
         if at is None:
             ids.ignore(f"items[{i}].id", item.id)
-        elif enabled[at]:
+        else:
             brought[at] = item
-    for at in ids.columns("exclude", given.exclude).tolist():
-        brought.pop(at, None)
-    columns = np.array(sorted(brought), dtype=np.int64)
+    columns = _enabled(ids.items, brought.keys() - ids.known("exclude", given.exclude))
     ranked = [brought[at] for at in columns.tolist()]
     scores, prices = (_given_numbers([getattr(item, name) for item in ranked]) for name in ("score", "price"))
     return NamedItems(columns, None, _given_rows(ids.items, columns, ranked), scores, prices)
 
 
-def _check_values(field: str, item: RequestItem, config: RankerConfig, learners: Learners) -> None:
-    """Refuse values of an item that the ranker does not use, or features of another length."""
-    features = item.features
-    if features is not None and len(features) != config.dim:
-        if config.dim is None:
-            raise InvalidInput(f"{field}.features", features, "no features, since the ranker has none (ranker.dim)")
-        raise InvalidInput(f"{field}.features", Words(f"a list of {len(features)}"), f"a list of {config.dim}")
-    if item.price is not None and config.objective != "revenue":
-        raise InvalidInput(f"{field}.price", item.price, "no price, since ranker.objective is not revenue")
-    if item.score is not None:
-        check_score(f"{field}.score", item.score, learners.policy)
+def _enabled(items: ItemTable, columns: Collection[int]) -> IntArray:
+    """Return those of some columns that may be listed, rising."""
+    rising = np.array(sorted(columns), dtype=np.int64)
+    return rising[items.enabled[rising]]
+
+
+def _check_values(items: Sequence[RequestItem], config: RankerConfig, learners: Learners) -> None:
+    """Refuse an item that is named twice, values that the ranker does not use, and features of another length."""
+    dim, priced = config.dim, config.objective == "revenue"
+    seen: set[str] = set()
+    for i, item in enumerate(items):
+        features = item.features
+        if item.id in seen:
+            raise InvalidInput(f"items[{i}].id", item.id, "every id once")
+        seen.add(item.id)
+        if features is not None and len(features) != dim:
+            if dim is None:
+                accepted = "no features, since the ranker has none (ranker.dim)"
+                raise InvalidInput(f"items[{i}].features", features, accepted)
+            raise InvalidInput(f"items[{i}].features", Words(f"a list of {len(features)}"), f"a list of {dim}")
+        if item.price is not None and not priced:
+            raise InvalidInput(f"items[{i}].price", item.price, "no price, since ranker.objective is not revenue")
+        if item.score is not None:
+            check_score(f"items[{i}].score", item.score, learners.policy)
 
 
 def _given_numbers(values: Sequence[float | None]) -> FloatArray | None:
