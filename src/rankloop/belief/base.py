@@ -15,7 +15,7 @@ import numpy as np
 from rankloop.errors import Unsupported
 from rankloop.ownership import drop_stale, overridden
 from rankloop.state import State
-from rankloop.types import Decision, Evidence, FloatArray, Rows, Score
+from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows, Score
 
 S = TypeVar("S", bound=State)
 
@@ -141,10 +141,44 @@ class Belief(Protocol[S]):
         """Return the expected outcome of each listed item, [B, K], 0 in empty slots; None without estimates."""
         return None
 
+    def slot_order(self, state: S) -> IntArray | None:
+        """Return the slots in descending order of their learned bias, [B, K]; None where no bias is learned."""
+        return None
+
+    def slot_effects(self, state: S) -> Interval | None:
+        """Return the learned bias of each slot with a 95 % interval, each [B, K]; None where no bias is learned."""
+        return None
+
+    def score_trust(self, state: S) -> Trust | None:
+        """Return how far the caller's scores and order are trusted; None where the belief does not learn it."""
+        return None
+
     @property
     def learns_off_policy(self) -> bool:
         """Whether lists of another policy are as informative as its own."""
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Estimates with 95 % intervals, all of one shape."""
+
+    estimate: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Mean and standard deviation of the coefficients of the caller's score and of its order, each [B].
+
+    A score of coefficient 1 is taken at its face value, one of coefficient 0 is not used.
+    """
+
+    score: FloatArray
+    score_sd: FloatArray
+    order: FloatArray
+    order_sd: FloatArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ def build_entry(entry: PolicyEntry, setting: Setting, params: Mapping[str, Value
         setting = setting.read_as(validate.choice("feedback", override, FEEDBACKS))
     built = entry.build(setting, **own)
     try:
-        if override is not None:
+        if override is not None and built.feedback.name != override:
             feedback = _reading(built, validate.choice("feedback", override, FEEDBACKS), setting)
             built = built.with_feedback(feedback)
         if every > 1:
