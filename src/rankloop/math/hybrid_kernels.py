@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.math.item_normals import BLOCK, normals
-from rankloop.math.kernels import compiled
+from rankloop.math.kernels import compiled, inlined
 from rankloop.types import BoolArray, FloatArray, IntArray
 
 HEAD = 4
@@ -65,32 +65,51 @@ def _hybrid_scores(
     tau2, s2 = variances
     B, L = out.shape
     m, q = x.shape[2], theta.shape[1]
-    z, buffer = np.zeros(BLOCK), np.empty(BLOCK // 2, dtype=np.uint64)
+    z, buffer, d = np.zeros(BLOCK), np.empty(BLOCK // 2, dtype=np.uint64), np.empty(m)
+    chosen = np.empty(BLOCK + 1, dtype=np.uint32)
     for b in range(B):
         rows, first = x[b if len(x) > 1 else 0], head[b if len(head) > 1 else 0]
         kappa, noise, spread = s2[b] / tau2[b], np.sqrt(s2[b]) * scale[b], np.sqrt(tau2[b]) * scale[b]
-        one_head = len(first) == 1
-        base = h[b, 0] + h[b, 1] * first[0, 0] + h[b, 2] * first[0, 1] + h[b, 3] * first[0, 2]
+        base = h[b, 0]
+        if len(first) == 1:
+            base += h[b, 1] * first[0, 0] + h[b, 2] * first[0, 1] + h[b, 3] * first[0, 2]
+        for j in range(m):
+            d[j] = w[b, j]
         for block in range((L + BLOCK - 1) // BLOCK):
             start = block * BLOCK
+            end = min(L, start + BLOCK)
             if scale[b] > 0.0:
-                normals(keys[b], block, buffer, tables[0], tables[1], z)
-            for i in range(start, min(L, start + BLOCK)):
+                normals(keys[b], block, buffer, tables[0], tables[1], chosen, z)
+            # Simple loops over slices, one after the other, use the vector units; a single one over all terms does not.
+            part, some = out[b, start:end], rows[start:end]
+            for i in range(len(part)):
                 total = base
-                if not one_head:
-                    total = h[b, 0] + h[b, 1] * first[i, 0] + h[b, 2] * first[i, 1] + h[b, 3] * first[i, 2]
                 for j in range(m):
-                    total += rows[i, j] * w[b, j]
-                item = index[i] if len(index) > 0 else i
-                if n[b, item] > 0.0:
-                    c = n[b, item] + kappa
-                    left = Y[b, item]
-                    for j in range(q):
-                        left -= S[b, item, j] * theta[b, j]
-                    total += left / c + noise / np.sqrt(c) * z[i - start]
-                else:
-                    total += spread * z[i - start]
-                out[b, i] = total
+                    total += some[i, j] * d[j]
+                part[i] = total + spread * z[i]
+            if len(first) > 1:
+                columns = first[start:end]
+                for i in range(len(part)):
+                    part[i] += h[b, 1] * columns[i, 0] + h[b, 2] * columns[i, 1] + h[b, 3] * columns[i, 2]
+            # Observed items are first listed without a branch, which would be mispredicted for every other item.
+            observed = 0
+            if len(index) > 0:
+                for i in range(len(part)):
+                    chosen[observed] = i
+                    observed += n[b, index[start + i]] > 0.0
+            else:
+                seen = n[b, start:end]
+                for i in range(len(part)):
+                    chosen[observed] = i
+                    observed += seen[i] > 0.0
+            for o in range(observed):
+                i = np.int64(chosen[o])
+                item = index[start + i] if len(index) > 0 else start + i
+                c = n[b, item] + kappa
+                left = Y[b, item]
+                for j in range(q):
+                    left -= S[b, item, j] * theta[b, j]
+                part[i] += left / c + (noise / np.sqrt(c) - spread) * z[i]
 
 
 hybrid_scores = compiled(_hybrid_scores, fastmath=True)
@@ -118,7 +137,7 @@ def _add_row(F: FloatArray, x: FloatArray, f: FloatArray) -> None:
             F[i, j] -= total * f[j]
 
 
-add_row = compiled(_add_row, fastmath=True)
+add_row = inlined(_add_row)
 
 
 def _drawn(F: FloatArray, b: FloatArray, z: FloatArray, scale: FloatArray, theta: FloatArray) -> None:
@@ -155,7 +174,7 @@ def _centre(F: FloatArray, b: FloatArray, theta: FloatArray) -> None:
             theta[1 + i] += F[i, j] * f
 
 
-centre = compiled(_centre, fastmath=True)
+centre = inlined(_centre)
 
 
 def _absorb(
@@ -194,7 +213,7 @@ def _absorb(
         S[item, j] += weight * x[j]
 
 
-absorb = compiled(_absorb, fastmath=True)
+absorb = inlined(_absorb)
 
 
 def _differs(x: FloatArray, n: float, S: FloatArray) -> bool:
@@ -206,7 +225,7 @@ def _differs(x: FloatArray, n: float, S: FloatArray) -> bool:
     return apart > VARIED_BEYOND * most
 
 
-differs = compiled(_differs)
+differs = inlined(_differs)
 
 
 def _learn(

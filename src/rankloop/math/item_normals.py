@@ -12,7 +12,7 @@ import numpy as np
 
 from numpy.typing import NDArray
 
-from rankloop.math.kernels import compiled
+from rankloop.math.kernels import inlined
 from rankloop.types import FloatArray
 
 BLOCK = 512
@@ -57,7 +57,7 @@ def _bits(key: np.uint64, first: int, out: NDArray[np.uint64]) -> None:
         out[j] = z ^ (z >> np.uint64(31))
 
 
-bits = compiled(_bits, fastmath=True)
+bits = inlined(_bits)
 
 
 def _tail_quantile(number: np.uint32, tail: FloatArray) -> float:
@@ -71,41 +71,56 @@ def _tail_quantile(number: np.uint32, tail: FloatArray) -> float:
     return -z if upper else z
 
 
-tail_quantile = compiled(_tail_quantile)
+tail_quantile = inlined(_tail_quantile)
 
 
-def _quantiles(numbers: NDArray[np.uint32], table: FloatArray, tail: FloatArray, out: FloatArray) -> None:
-    """Write the normal quantile of (number + ½)/2³² for each number into out [n].
+def _quantiles(
+    numbers: NDArray[np.uint32], table: FloatArray, tail: FloatArray, edges: NDArray[np.uint32], out: FloatArray
+) -> None:
+    """Write the normal quantile of (number + ½)/2³² for each number into out [n], with work space edges [n + 1].
 
-    Two loops: without the rare branch, the first one uses the vector units.
+    Three loops: without the rare branch, the first one uses the vector units, and the second one has no branch to
+    mispredict.
     """
     for j in range(len(out)):
         cell = np.int32(numbers[j] >> np.uint32(23))
         t = np.float64(np.int32(numbers[j] & np.uint32(0x7FFFFF))) * 2.0**-23 + 2.0**-24
         out[j] = table[cell, 0] + t * (table[cell, 1] + t * (table[cell, 2] + t * table[cell, 3]))
     low, span = np.uint32(EDGE << 23), np.uint32((CELLS - 2 * EDGE) << 23)
+    many = 0
     for j in range(len(out)):
-        if np.uint32(numbers[j] - low) >= span:
-            out[j] = tail_quantile(numbers[j], tail)
+        edges[many] = j
+        many += np.uint32(numbers[j] - low) >= span
+    for e in range(many):
+        out[edges[e]] = tail_quantile(numbers[edges[e]], tail)
 
 
-quantiles = compiled(_quantiles, fastmath=True)
+quantiles = inlined(_quantiles)
 
 
 def _normals(
-    key: np.uint64, block: int, buffer: NDArray[np.uint64], table: FloatArray, tail: FloatArray, out: FloatArray
+    key: np.uint64,
+    block: int,
+    buffer: NDArray[np.uint64],
+    table: FloatArray,
+    tail: FloatArray,
+    edges: NDArray[np.uint32],
+    out: FloatArray,
 ) -> None:
-    """Write the normal numbers of a block of BLOCK items under this key into out [BLOCK]."""
+    """Write the normal numbers of a block of BLOCK items under this key into out [BLOCK].
+
+    Work space: buffer [BLOCK/2], edges [BLOCK + 1].
+    """
     bits(key, block * (BLOCK // 2), buffer)
-    quantiles(buffer.view(np.uint32), table, tail, out)
+    quantiles(buffer.view(np.uint32), table, tail, edges, out)
 
 
-normals = compiled(_normals)
+normals = inlined(_normals)
 
 
 def item_normals(key: int, items: int) -> FloatArray:
     """Return the normal number of each item under a key, [L]."""
     buffer, found = np.empty(BLOCK // 2, dtype=np.uint64), np.empty((-(-items // BLOCK), BLOCK))
     for block, row in enumerate(found):
-        normals(np.uint64(key), block, buffer, TABLE, TAIL, row)
+        normals(np.uint64(key), block, buffer, TABLE, TAIL, np.empty(BLOCK + 1, dtype=np.uint32), row)
     return found.reshape(-1)[:items]
