@@ -219,7 +219,7 @@ def build_entry(entry: PolicyEntry, setting: Setting, params: Mapping[str, Value
     except NoPlanner as error:
         raise Unsupported(f"{entry.id} cannot rank for this objective: {error}") from None
     try:
-        if override is not None:
+        if override is not None and built.feedback.name != override:
             feedback = _reading(built, validate.choice("feedback", override, FEEDBACKS), setting)
             built = built.with_feedback(feedback)
         if every > 1:
