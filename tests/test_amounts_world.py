@@ -124,7 +124,7 @@ def test_policies_that_learn_clicks_are_refused_with_a_sentence(entry: catalogue
 @pytest.mark.parametrize("id", READS)
 def test_the_cascade_reading_of_amounts_is_refused(id: str) -> None:
     for feedback in ("cascade", "last-click"):
-        with pytest.raises(Unsupported, match=f"{id} .*amounts"):
+        with pytest.raises(Unsupported, match=f"{id}.*amounts"):
             simulate([{"id": id, "feedback": feedback}], FRESH, rounds=5, replications=1)
 
 

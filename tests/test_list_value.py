@@ -6,6 +6,7 @@ import math
 from itertools import product
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from rankloop.analytics.intervals import NORMAL_95, difference, wilson
 from rankloop.analytics.list_value import UNITS, ListValue
 from rankloop.analytics.mean_intervals import Moments, mean_difference, mean_interval, stratified_means
+from rankloop.client import Client
 from rankloop.eventlog import MemoryStore
 from rankloop.eventlog.events import DecisionMade, decode
 from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
@@ -22,6 +24,7 @@ from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import LoggedConfig
 from rankloop.serving.replica import Replica
 from rankloop.types import EMPTY, FloatArray, Setting
+from test_client import served  # noqa: F401
 from test_ranker import Clock, contents
 
 PRICES = np.array([3.0, 0.0, 7.5, 2.0])
@@ -309,3 +312,22 @@ def test_the_value_of_a_decision_is_that_of_the_feedback_that_settled_it(aggrega
     assert ranker.history(silent.id).value == 0.0
     settings: RankerSettings = ranker.config
     assert settings.on_close == "nothing"
+
+
+def test_metrics_and_answers_have_the_value_with_its_unit(served: tuple[str, dict[str, str]]) -> None:  # noqa: F811
+    url, keys = served
+    with Client(url, keys["admin"]) as client:
+        settings = {"policy": "ucr", "slots": 1, "context": 1, "objective": "revenue"}
+        client.put_ranker("earning", settings)
+        client.put_items("earning", [{"id": "dear", "price": 34.2}])
+        for clicked in ([0], [], [0], []):
+            client.feedback("earning", client.rank("earning", context=[1.0]).id, clicked=clicked)
+        answer = client.ranker("earning")
+    assert (answer.objective, answer.unit) == ("revenue", "revenue")
+    assert answer.groups["treatment"].value == pytest.approx(68.4)
+    lines = httpx.get(f"{url}/metrics", headers={"Authorization": f"Bearer {keys['admin']}"}).text.splitlines()
+    labels = 'ranker="earning"'
+    assert f'rankloop_value{{group="treatment",{labels},unit="revenue"}} 68.4' in lines
+    assert f'rankloop_value_per_list{{group="treatment",{labels},unit="revenue"}} 17.1' in lines
+    assert f'rankloop_settled_lists_total{{group="treatment",{labels}}} 4.0' in lines
+    assert not [line for line in lines if line.startswith("rankloop_value_lift{")], "there is no control group"

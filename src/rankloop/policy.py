@@ -109,10 +109,12 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         if request.learners != len(state.t):
             raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
         score = self.scores(state, request, rng)
+        order = self.belief.slot_order(state.belief)
+        plan = self.plan if order is None else self.plan.with_slot_order(order)
         if request.pinned is None:
-            items, scores, rivals = self.plan(score, request, rng)
+            items, scores, rivals = plan(score, request, rng)
         else:
-            items, scores, rivals = around_pins(self.plan, score, request, rng)
+            items, scores, rivals = around_pins(plan, score, request, rng)
         return Decision(items, self.design.pick(request, items), request, scores, rivals)
 
     def scores(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> SlotScore:

@@ -170,6 +170,10 @@ class Belief(Protocol[S]):
         """Return the expected outcome of each listed item, [B, K], 0 in empty slots; None without estimates."""
         return None
 
+    def slot_order(self, state: S) -> IntArray | None:
+        """Return the slots in descending order of their learned bias, [B, K]; None where no bias is learned."""
+        return None
+
     @property
     def learns_off_policy(self) -> bool:
         """Whether lists of another policy are as informative as its own."""

@@ -31,6 +31,16 @@ def compiled(function: C, *, fastmath: bool = False, nogil: bool = False) -> C:
     return jitted
 
 
+def inlined(function: C) -> C:
+    """Return the function for use in compiled functions, each of which gets its own copy of the code.
+
+    Whether the compiler would inline a function that is compiled by itself depends on what is in the cache, and sums
+    that may be reordered (`fastmath`) then differ in their last bit from process to process.
+    """
+    copied: C = numba.njit(inline="always", error_model="numpy")(function)
+    return copied
+
+
 def _potter(F: FloatArray, model: IntArray, x: FloatArray, gain: FloatArray) -> None:
     """Update F Fᵀ = V⁻¹ for V += x xᵀ, row after row; gain becomes V⁻¹x with the V that includes the row.
 

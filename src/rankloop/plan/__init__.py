@@ -4,6 +4,7 @@ from rankloop.plan.base import Plan, Planner
 from rankloop.plan.choice import ChoiceMatching, ChoiceRevenue
 from rankloop.plan.greedy import GreedyBySlot
 from rankloop.plan.objective_planner import (
+    NoPlanner,
     choice_plan,
     coverage_plan,
     matching_plan,
@@ -25,6 +26,7 @@ __all__ = [
     "ChoiceMatching",
     "ChoiceRevenue",
     "GreedyBySlot",
+    "NoPlanner",
     "Plan",
     "Planner",
     "TopK",

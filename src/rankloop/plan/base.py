@@ -73,6 +73,10 @@ class Planner(Protocol):
         """
         return frozenset()
 
+    def with_slot_order(self, order: IntArray) -> Planner:
+        """Return the planner for slots of this descending learned value, [B, K]; by default the order is not used."""
+        return self
+
     @property
     def explores_itself(self) -> bool:
         """Whether lists are random whatever the scores are, so that no exploration rule can make them greedy."""

@@ -48,6 +48,10 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 WITH_PRICES = ("revenue",)
 
 
+class NoPlanner(Unsupported):
+    """No planner is exact for this click model and objective."""
+
+
 def plan_for(click_model: str, setting: Setting, *, link: Link | None = RATE) -> Planner:
     """Return the planner of the list of largest value under a click model, `Feedback.name`, and the objective.
 
@@ -151,12 +155,12 @@ def by_weight(weight: FloatArray | None) -> Planner:
 def checked(name: str, setting: Setting, refused: tuple[str, ...] = (), but: str = "") -> Objective:
     """Return the objective, or refuse one for which no planner is exact under this click model."""
     if name not in ACCEPTED:
-        raise Unsupported(f"no planner is known for the click model '{name}'; accepted: {', '.join(ACCEPTED)}.")
+        raise NoPlanner(f"no planner is known for the click model '{name}'; accepted: {', '.join(ACCEPTED)}.")
     objective, accepted = setting.objective, [o for o in ACCEPTED[name] if o not in refused]
     if objective.name not in accepted:
         other = "; amounts need params.feedback 'semi-bandit' or 'position-based'" if objective.name == "amount" else ""
-        raise Unsupported(
-            f"the click model '{name}'{but} has no planner for the objective '{objective.name}' here; "
+        raise NoPlanner(
+            f"the click model '{name}'{but} has no planner for the objective '{objective.name}'; "
             f"accepted: {', '.join(accepted)}{other}."
         )
     return objective
@@ -169,7 +173,7 @@ def _falls(weight: FloatArray) -> bool:
 def _termination(setting: Setting) -> FloatArray:
     """Return the termination probabilities [K], or refuse."""
     if setting.termination is None:
-        raise Unsupported(
+        raise NoPlanner(
             "the objective 'satisfied' needs termination, the probability that a visitor leaves satisfied after a "
             "click in each slot; give it, or choose the objective any-click."
         )
@@ -190,7 +194,7 @@ def _scenario(setting: Setting) -> tuple[FloatArray, FloatArray]:
 def _refuse_rewards(name: str, setting: Setting) -> None:
     """Refuse rewards and losses by position where prices or another click model determine the value of a list."""
     if setting.rewards is not None or setting.losses is not None:
-        raise Unsupported(
+        raise NoPlanner(
             f"rewards and losses by position have no planner under the click model '{name}' with the objective "
             f"'{setting.objective.name}'; accepted: the click model 'cascade' with the objective any-click."
         )

@@ -113,8 +113,8 @@ def _worth_listing(prices: FloatArray, attraction: FloatArray, request: Request)
     edges = np.unique(sample[:: max(1, len(sample) // MAX_PRICE_BUCKETS)])
     allowed = np.ones((1, L), dtype=np.bool_) if request.allowed is None else np.atleast_2d(request.allowed)
     chosen, count = np.zeros((B, L), dtype=np.int64), np.empty(B, dtype=np.int64)
-    arrays = (np.ascontiguousarray(array) for array in (prices, attraction))
-    worth_listing(*arrays, np.ascontiguousarray(allowed), edges, request.k, chosen, count)
+    price, w, may = np.ascontiguousarray(prices), np.ascontiguousarray(attraction), np.ascontiguousarray(allowed)
+    worth_listing(price, w, may, edges, request.k, chosen, count)
     return chosen[:, : max(1, int(count.max()))], count
 
 

@@ -130,8 +130,8 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
     termination: Annotated[
         tuple[Probability, ...] | None,
         Meta(
-            description="Probability that a visitor leaves satisfied after a click in each slot, for the objective"
-            " satisfied."
+            description="Termination probability: that a visitor leaves satisfied after a click in each slot, for the"
+            " objective satisfied."
         ),
     ] = None
     slot_weights: Annotated[

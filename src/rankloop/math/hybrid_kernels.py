@@ -1,0 +1,442 @@
+"""Compiled loops of the hybrid belief, μ_i = x_iᵀθ + b_i with one effect b_i for each item.
+
+A row x [q] has a known offset in column 0, whose coefficient is 1, and p = q - 1 columns with the coefficients θ. Sums
+of item i over its observations (x, y, λ): n = Σλ², Y = Σλy, S = Σλ²x; κ = s²/τ² and c = n + κ. Given θ,
+b_i ~ N((Y - Sᵀ(1, θ))/c, s²/c).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.math.item_normals import BLOCK, normals
+from rankloop.math.kernels import compiled, inlined
+from rankloop.types import BoolArray, FloatArray, IntArray
+
+HEAD = 4
+"""Columns of a row before the fields: offset, intercept, score, order."""
+FIELD_SCALE = 0.1
+"""Factor of the fields in a row."""
+VARIED_BEYOND = 1e-10
+"""Relative difference of a row from the item's earlier row from which rows of the item count as changing."""
+
+
+def _head_columns(scores: FloatArray, ranks: FloatArray, offset: float, head: FloatArray) -> None:
+    """Write (offset, score, order) of scores and ranks [1 or B, 1 or L] into head [B, L, 3].
+
+    Without a score the order 1/√(1+rank) counts; without both the offset.
+    """
+    one_score, one_rank = scores.shape[1] == 1, ranks.shape[1] == 1
+    for b in range(head.shape[0]):
+        s, r = scores[b if len(scores) > 1 else 0], ranks[b if len(ranks) > 1 else 0]
+        for i in range(head.shape[1]):
+            score, rank = s[0 if one_score else i], r[0 if one_rank else i]
+            unscored, unranked = np.isnan(score), np.isnan(rank)
+            head[b, i, 0] = offset if unscored and unranked else 0.0
+            head[b, i, 1] = 0.0 if unscored else score
+            head[b, i, 2] = 1.0 / np.sqrt(1.0 + rank) if unscored and not unranked else 0.0
+
+
+head_columns = compiled(_head_columns)
+
+
+def _hybrid_scores(
+    x: FloatArray,
+    w: FloatArray,
+    head: FloatArray,
+    h: FloatArray,
+    index: IntArray,
+    theta: FloatArray,
+    sums: tuple[FloatArray, FloatArray, FloatArray],
+    variances: tuple[FloatArray, FloatArray],
+    scale: FloatArray,
+    keys: NDArray[np.uint64],
+    tables: tuple[FloatArray, FloatArray],
+    out: FloatArray,
+) -> None:
+    """Set out[b, i] = x_iᵀθ + (Y - Sᵀθ)/c + e·√(s²/c)·z_i, with one standard normal z_i for each row where e > 0.
+
+    x [1 or B, L, m] has the weights w [B, m], head [1 or B, 1 or L, 3] the weights h[:, 1:], and h[:, 0] is added.
+    index [L] is the item of each row, or empty where row i is item i; theta [B, q]; sums n, Y [B, M] and S [B, M, q];
+    variances τ², s² [B]; scale e [B].
+    """
+    n, Y, S = sums
+    tau2, s2 = variances
+    B, L = out.shape
+    m, q = x.shape[2], theta.shape[1]
+    z, buffer, d = np.zeros(BLOCK), np.empty(BLOCK // 2, dtype=np.uint64), np.empty(m)
+    chosen = np.empty(BLOCK + 1, dtype=np.uint32)
+    for b in range(B):
+        rows, first = x[b if len(x) > 1 else 0], head[b if len(head) > 1 else 0]
+        kappa, noise, spread = s2[b] / tau2[b], np.sqrt(s2[b]) * scale[b], np.sqrt(tau2[b]) * scale[b]
+        base = h[b, 0]
+        if len(first) == 1:
+            base += h[b, 1] * first[0, 0] + h[b, 2] * first[0, 1] + h[b, 3] * first[0, 2]
+        for j in range(m):
+            d[j] = w[b, j]
+        for block in range((L + BLOCK - 1) // BLOCK):
+            start = block * BLOCK
+            end = min(L, start + BLOCK)
+            if scale[b] > 0.0:
+                normals(keys[b], block, buffer, tables[0], tables[1], chosen, z)
+            # Simple loops over slices, one after the other, use the vector units; a single one over all terms does not.
+            part, some = out[b, start:end], rows[start:end]
+            for i in range(len(part)):
+                total = base
+                for j in range(m):
+                    total += some[i, j] * d[j]
+                part[i] = total + spread * z[i]
+            if len(first) > 1:
+                columns = first[start:end]
+                for i in range(len(part)):
+                    part[i] += h[b, 1] * columns[i, 0] + h[b, 2] * columns[i, 1] + h[b, 3] * columns[i, 2]
+            # Observed items are first listed without a branch, which would be mispredicted for every other item.
+            observed = 0
+            if len(index) > 0:
+                for i in range(len(part)):
+                    chosen[observed] = i
+                    observed += n[b, index[start + i]] > 0.0
+            else:
+                seen = n[b, start:end]
+                for i in range(len(part)):
+                    chosen[observed] = i
+                    observed += seen[i] > 0.0
+            for o in range(observed):
+                i = np.int64(chosen[o])
+                item = index[start + i] if len(index) > 0 else start + i
+                c = n[b, item] + kappa
+                left = Y[b, item]
+                for j in range(q):
+                    left -= S[b, item, j] * theta[b, j]
+                part[i] += left / c + (noise / np.sqrt(c) - spread) * z[i]
+
+
+hybrid_scores = compiled(_hybrid_scores, fastmath=True)
+
+
+def _add_row(F: FloatArray, x: FloatArray, f: FloatArray) -> None:
+    """Update F Fᵀ = A⁻¹ [p, p] for A += xxᵀ by Potter's rule, with work space f [p]."""
+    p = len(x)
+    for j in range(p):
+        f[j] = 0.0
+    for i in range(p):
+        for j in range(p):
+            f[j] += x[i] * F[i, j]
+    norm = 0.0
+    for j in range(p):
+        norm += f[j] * f[j]
+    a = 1.0 / (1.0 + norm)
+    step = a / (1.0 + np.sqrt(a))
+    for i in range(p):
+        total = 0.0
+        for j in range(p):
+            total += F[i, j] * f[j]
+        total *= step
+        for j in range(p):
+            F[i, j] -= total * f[j]
+
+
+add_row = inlined(_add_row)
+
+
+def _drawn(F: FloatArray, b: FloatArray, z: FloatArray, scale: FloatArray, theta: FloatArray) -> None:
+    """Write (1, F(Fᵀb + e·z)) into theta [B, q], for F [B, p, p], b and z [B, p] and the scale e [B]."""
+    B, p = b.shape
+    f = np.empty(p)
+    for k in range(B):
+        for j in range(p):
+            f[j] = scale[k] * z[k, j]
+        for i in range(p):
+            for j in range(p):
+                f[j] += b[k, i] * F[k, i, j]
+        theta[k, 0] = 1.0
+        for i in range(p):
+            total = 0.0
+            for j in range(p):
+                total += F[k, i, j] * f[j]
+            theta[k, 1 + i] = total
+
+
+drawn = compiled(_drawn, fastmath=True)
+
+
+def _centre(F: FloatArray, b: FloatArray, theta: FloatArray) -> None:
+    """Write (1, A⁻¹b) into theta [q]."""
+    p = len(b)
+    theta[0] = 1.0
+    theta[1:] = 0.0
+    for j in range(p):
+        f = 0.0
+        for i in range(p):
+            f += b[i] * F[i, j]
+        for i in range(p):
+            theta[1 + i] += F[i, j] * f
+
+
+centre = inlined(_centre)
+
+
+def _absorb(
+    F: FloatArray,
+    b: FloatArray,
+    n: FloatArray,
+    Y: FloatArray,
+    S: FloatArray,
+    item: int,
+    x: FloatArray,
+    y: float,
+    weight: float,
+    tau2: float,
+    s2: float,
+    work: FloatArray,
+) -> None:
+    """Learn one observation of weight λ² with λy = `y` by eliminating the item's effect; one learner's arrays.
+
+    u = x - S/c; A += (λ²c/(c+λ²))·uuᵀ/s²; b += (c/(c+λ²))·u·(λy - λ²Y/c)/s²; then n += λ², Y += λy, S += λ²x. Outcomes
+    are taken without the known offset of their rows. work [2, q].
+    """
+    q = len(x)
+    u, f = work[0, : q - 1], work[1, : q - 1]
+    c = n[item] + s2 / tau2
+    left = (y - weight * x[0]) - weight * (Y[item] - S[item, 0]) / c
+    share = c / (c + weight) / s2
+    root = np.sqrt(weight * share)
+    for j in range(q - 1):
+        u[j] = x[1 + j] - S[item, 1 + j] / c
+        b[j] += share * left * u[j]
+        u[j] *= root
+    add_row(F, u, f)
+    n[item] += weight
+    Y[item] += y
+    for j in range(q):
+        S[item, j] += weight * x[j]
+
+
+absorb = inlined(_absorb)
+
+
+def _differs(x: FloatArray, n: float, S: FloatArray) -> bool:
+    """Return whether a row differs from the row S/n of all earlier observations."""
+    most, apart = 0.0, 0.0
+    for j in range(len(x)):
+        most = max(most, abs(S[j]))
+        apart = max(apart, abs(x[j] * n - S[j]))
+    return apart > VARIED_BEYOND * most
+
+
+differs = inlined(_differs)
+
+
+def _learn(
+    posterior: tuple[FloatArray, FloatArray],
+    sums: tuple[FloatArray, FloatArray, FloatArray],
+    counts: tuple[FloatArray, FloatArray],
+    varied: BoolArray,
+    outer: tuple[FloatArray, FloatArray],
+    by_slot: FloatArray,
+    totals: FloatArray,
+    bias: FloatArray,
+    variances: tuple[FloatArray, FloatArray],
+    limits: tuple[float, float],
+    lists: tuple[IntArray, FloatArray, FloatArray, FloatArray],
+    one_learner: bool,
+    strength: float,
+) -> None:
+    """Learn from the slots of lists in order: one list for each learner, or T lists of one learner.
+
+    posterior: F [B, p, p], b [B, p]; sums n, Y [B, L], S [B, L, q]; counts N, C [B, L, K or 0]; outer: G [B, q, q] and
+    g [B, q] of the varied items; by_slot [B, 5, K]: outcomes and Σμ̂ of varied items, outcomes and exposure·order of
+    items with an order, observations; totals [B, 2]: Σy², observations; bias λ [B, K]; limits of μ̂;
+    lists: items [T, K], x [T, K, q], outcomes and exposures [T, K]. A strength above 0 replaces λ² by the weight of
+    pseudo-observations, which are not counted.
+    """
+    items, x, y, exposure = lists
+    N, C = counts
+    T, K = items.shape
+    q = x.shape[2]
+    work, theta = np.empty((2, q)), np.empty(q)
+    for t in range(T):
+        k0 = 0 if one_learner else t
+        F, b = posterior[0][k0], posterior[1][k0]
+        n, Y, S = sums[0][k0], sums[1][k0], sums[2][k0]
+        G, g = outer[0][k0], outer[1][k0]
+        for k in range(K):
+            i, e = items[t, k], exposure[t, k]
+            if e == 0.0 or i < 0:
+                continue
+            row, outcome = x[t, k], y[t, k]
+            lam = bias[k0, k] * e
+            weight, product = lam * lam, lam * outcome
+            if strength > 0.0:
+                weight, product = strength, strength * outcome
+            if not varied[k0, i] and n[i] > 0.0 and differs(row, n[i], S[i]):
+                varied[k0, i] = True
+                centre(F, b, theta)
+                mean = 0.0
+                for j in range(q):
+                    mean += S[i, j] * theta[j]
+                mean = (mean + (Y[i] - mean) * n[i] / (n[i] + variances[1][k0] / variances[0][k0])) / n[i]
+                mean = min(max(mean, limits[0]), limits[1])
+                for j in range(q):
+                    g[j] += S[i, j] * Y[i] / n[i]
+                    for l in range(q):
+                        G[j, l] += S[i, j] * S[i, l] / n[i]
+                for slot in range(N.shape[2]):
+                    by_slot[k0, 0, slot] += C[k0, i, slot]
+                    by_slot[k0, 1, slot] += N[k0, i, slot] * mean
+                    N[k0, i, slot] = C[k0, i, slot] = 0.0
+            if varied[k0, i]:
+                centre(F, b, theta)
+                mean, left = 0.0, Y[i]
+                for j in range(q):
+                    mean += row[j] * theta[j]
+                    left -= S[i, j] * theta[j]
+                mean += left / (n[i] + variances[1][k0] / variances[0][k0])
+                for j in range(q):
+                    g[j] += product * row[j]
+                    for l in range(q):
+                        G[j, l] += weight * row[j] * row[l]
+                if strength == 0.0:
+                    by_slot[k0, 0, k] += outcome
+                    by_slot[k0, 1, k] += min(max(mean, limits[0]), limits[1])
+            elif N.shape[2] > 0 and strength == 0.0:
+                N[k0, i, k] += 1.0
+                C[k0, i, k] += outcome
+            if strength == 0.0:
+                if row[3] > 0.0:
+                    by_slot[k0, 2, k] += outcome
+                    by_slot[k0, 3, k] += e * row[3]
+                by_slot[k0, 4, k] += 1.0
+                totals[k0, 0] += outcome * outcome
+                totals[k0, 1] += 1.0
+            absorb(F, b, n, Y, S, i, row, product, weight, variances[0][k0], variances[1][k0], work)
+
+
+learn = compiled(_learn, fastmath=True, nogil=True)
+
+
+def _rebuild(
+    sums: tuple[FloatArray, FloatArray, FloatArray],
+    counts: tuple[FloatArray, FloatArray],
+    pseudo: tuple[FloatArray, FloatArray],
+    varied: BoolArray,
+    outer: tuple[FloatArray, FloatArray],
+    bias: FloatArray,
+    variances: tuple[FloatArray, FloatArray],
+    A: FloatArray,
+    b: FloatArray,
+) -> None:
+    """Add what the sums say to A [B, p, p] and b [B, p], which hold the prior.
+
+    First n, Y and S of items with fixed rows are computed again from their counts by slot and the present biases, and
+    from pseudo-observations P, Q [B, L] of exposure 1, if there are counts.
+    """
+    n, Y, S = sums
+    N, C = counts
+    G, g = outer
+    B, L, q = S.shape
+    K = N.shape[2]
+    for k0 in range(B):
+        s2, kappa = variances[1][k0], variances[1][k0] / variances[0][k0]
+        for j in range(1, q):
+            b[k0, j - 1] += (g[k0, j] - G[k0, j, 0]) / s2
+            for l in range(1, q):
+                A[k0, j - 1, l - 1] += G[k0, j, l] / s2
+        for i in range(L):
+            if n[k0, i] <= 0.0:
+                continue
+            if K > 0 and not varied[k0, i]:
+                weight, total = pseudo[0][k0, i], pseudo[1][k0, i]
+                for k in range(K):
+                    weight += bias[k0, k] * bias[k0, k] * N[k0, i, k]
+                    total += bias[k0, k] * C[k0, i, k]
+                change = weight / n[k0, i]
+                n[k0, i], Y[k0, i] = weight, total
+                for j in range(q):
+                    S[k0, i, j] *= change
+                if weight <= 0.0:
+                    continue
+            c = n[k0, i] + kappa
+            share = -1.0 / (c * s2) if varied[k0, i] else kappa / (n[k0, i] * c * s2)
+            left = share * (Y[k0, i] - S[k0, i, 0])
+            for j in range(1, q):
+                b[k0, j - 1] += left * S[k0, i, j]
+                scaled = share * S[k0, i, j]
+                for l in range(1, q):
+                    A[k0, j - 1, l - 1] += scaled * S[k0, i, l]
+
+
+rebuild = compiled(_rebuild, fastmath=True, nogil=True)
+
+
+def _slot_means(
+    theta: FloatArray,
+    sums: tuple[FloatArray, FloatArray, FloatArray],
+    counts: tuple[FloatArray, FloatArray],
+    variances: tuple[FloatArray, FloatArray],
+    limits: tuple[float, float],
+    means: FloatArray,
+    clicks: FloatArray,
+) -> None:
+    """Add Σ N_ik·μ̂_i to means [B, K] and Σ C_ik to clicks [B, K], μ̂_i the estimate of an item within limits."""
+    n, Y, S = sums
+    N, C = counts
+    B, L, q = S.shape
+    for k0 in range(B):
+        kappa = variances[1][k0] / variances[0][k0]
+        for i in range(L):
+            if n[k0, i] <= 0.0:
+                continue
+            fit = 0.0
+            for j in range(q):
+                fit += S[k0, i, j] * theta[k0, j]
+            mean = fit / n[k0, i] + (Y[k0, i] - fit) / (n[k0, i] + kappa)
+            mean = min(max(mean, limits[0]), limits[1])
+            for k in range(N.shape[2]):
+                means[k0, k] += N[k0, i, k] * mean
+                clicks[k0, k] += C[k0, i, k]
+
+
+slot_means = compiled(_slot_means, fastmath=True, nogil=True)
+
+
+def _dispersion(
+    theta: FloatArray,
+    sums: tuple[FloatArray, FloatArray, FloatArray],
+    pseudo: tuple[FloatArray, FloatArray],
+    varied: BoolArray,
+    variances: tuple[FloatArray, FloatArray],
+    least: float,
+    found: FloatArray,
+) -> None:
+    """Add to found [B, 3] the weighted sum of (Y/n - x̄ᵀθ)² - s²/n, its weights 1/(τ² + s²/n)², and residual squares.
+
+    The first two are over items with n > least. The residual squares lack Σy² and, for varied items, the terms in G, g.
+    """
+    n, Y, S = sums
+    B, L, q = S.shape
+    for k0 in range(B):
+        tau2, s2 = variances[0][k0], variances[1][k0]
+        for i in range(L):
+            if n[k0, i] <= 0.0:
+                continue
+            fit = 0.0
+            for j in range(q):
+                fit += S[k0, i, j] * theta[k0, j]
+            effect = (Y[k0, i] - fit) / (n[k0, i] + s2 / tau2)
+            if varied[k0, i]:
+                found[k0, 2] += 2.0 * effect * (fit - Y[k0, i]) + effect * effect * n[k0, i]
+            else:
+                mean = fit / n[k0, i] + effect
+                seen, outcomes = n[k0, i] - pseudo[0][k0, i], Y[k0, i] - pseudo[1][k0, i]
+                found[k0, 2] += mean * (mean * seen - 2.0 * outcomes)
+            if n[k0, i] > least:
+                noise = s2 / n[k0, i]
+                apart = (Y[k0, i] - fit) / n[k0, i]
+                weight = (tau2 + noise) ** -2.0
+                found[k0, 0] += weight * (apart * apart - noise)
+                found[k0, 1] += weight
+
+
+dispersion = compiled(_dispersion, fastmath=True, nogil=True)
