@@ -161,6 +161,15 @@ def test_counts_are_exact_while_rows_stay() -> None:
     assert not state.q.any()
 
 
+def test_a_fit_reads_only_observed_items_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = [(x, lists % 4, clicks) for x, lists, clicks in lessons(np.random.default_rng(8), 40, 9, 3, 1, fixed=True)]
+    whole = taught(LogisticMAP(3, 9), data)
+    monkeypatch.setattr("rankloop.belief.logistic.FEW_ITEMS", 0)
+    part = taught(LogisticMAP(3, 9), data)
+    agree(part.theta, whole.theta, 1e-9)
+    agree(part.F, whole.F, 1e-9)
+
+
 def test_a_former_row_becomes_a_gaussian_term_at_the_estimate() -> None:
     """After each lesson θ̂ maximises the likelihood of the present rows plus the term, computed here from its rows."""
     L, d, K = 4, 2, 2

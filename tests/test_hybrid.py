@@ -11,7 +11,7 @@ from rankloop.belief.hybrid import Hybrid
 from rankloop.belief.hybrid_fit import PRIOR_SD, prior_mean, refresh
 from rankloop.belief.hybrid_state import HybridState
 from rankloop.design.hybrid_rows import HybridRows
-from rankloop.types import Decision, Evidence, FloatArray, IntArray, Request, Rows
+from rankloop.types import Decision, Evidence, FloatArray, Request
 
 L, K, D = 12, 3, 4
 Q = HybridRows(D).row_features or 0

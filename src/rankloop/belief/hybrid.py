@@ -10,7 +10,7 @@ from rankloop.belief.base import Summarising
 from rankloop.belief.hybrid_fit import PRIOR_SD, adapt, prior_mean, refresh
 from rankloop.belief.hybrid_state import HybridState
 from rankloop.math import factor
-from rankloop.math.hybrid_kernels import HEAD, differs, learn
+from rankloop.math.hybrid_kernels import HEAD, learn
 from rankloop.math.linear import features_of
 from rankloop.special_functions import NORMAL_95
 from rankloop.types import Decision, Evidence, FloatArray, IntArray, ScoreTrust, SlotEffects

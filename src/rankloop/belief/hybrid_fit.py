@@ -101,7 +101,7 @@ def fit_variances(state: HybridState) -> None:
     """Set τ² to the weighted mean of (Y/n - x̄ᵀθ)² - s²/n, and s² to the pooled residual variance, in place."""
     found = np.zeros((len(state.b), 3))
     theta = state.coefficients()
-    dispersion(theta, state.sums, (state.P, state.Q), state.varied, state.variances, LEAST_EXPOSURE, found)
+    dispersion(theta, state.F, state.sums, (state.P, state.Q), state.varied, state.variances, LEAST_EXPOSURE, found)
     squares, seen = state.totals[:, 0], state.totals[:, 1]
     shared = np.vecdot(theta, np.matvec(state.G, theta)) - 2.0 * np.vecdot(theta, state.g)
     left = (squares + shared + found[:, 2]) / np.maximum(seen, 1.0)

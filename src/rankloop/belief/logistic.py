@@ -114,7 +114,7 @@ class LogisticMAP(Linear[LogisticState]):
         add_at(state.s, items, evidence.y)
         x, n, s = state.x, state.n, state.s
         if self.items > FEW_ITEMS:
-            observed = np.flatnonzero(n.any(axis=0))
+            observed = np.flatnonzero((n != 0.0).any(axis=0))
             x, n, s = x[:, observed], n[:, observed], s[:, observed]
         known = (state.P, state.q) if state.P.any() else None
         state.theta[:, 0], H = logistic.fit(state.theta[:, 0], x, n, s, self.ridge, known)

@@ -403,6 +403,7 @@ slot_means = compiled(_slot_means, fastmath=True, nogil=True)
 
 def _dispersion(
     theta: FloatArray,
+    F: FloatArray,
     sums: tuple[FloatArray, FloatArray, FloatArray],
     pseudo: tuple[FloatArray, FloatArray],
     varied: BoolArray,
@@ -410,9 +411,11 @@ def _dispersion(
     least: float,
     found: FloatArray,
 ) -> None:
-    """Add to found [B, 3] the weighted sum of (Y/n - x̄ᵀθ)² - s²/n, its weights 1/(τ² + s²/n)², and residual squares.
+    """Add to found [B, 3] the weighted sum of (Y/n - x̄ᵀθ)² + x̄ᵀA⁻¹x̄ - s²/n, its weights 1/(τ² + s²/n)², and residual
+    squares.
 
-    The first two are over items with n > least. The residual squares lack Σy² and, for varied items, the terms in G, g.
+    The first two are over items with n > least, x̄ = S/n. θ is fitted to the same outcomes, which makes the expectation
+    of a squared residual τ² + s²/n - x̄ᵀA⁻¹x̄; F Fᵀ = A⁻¹. The residual squares lack Σy² and, for varied items, the terms in G, g.
     """
     n, Y, S = sums
     B, L, q = S.shape
@@ -434,8 +437,14 @@ def _dispersion(
             if n[k0, i] > least:
                 noise = s2 / n[k0, i]
                 apart = (Y[k0, i] - fit) / n[k0, i]
+                fitted = 0.0
+                for j in range(q - 1):
+                    total = 0.0
+                    for l in range(q - 1):
+                        total += S[k0, i, 1 + l] * F[k0, l, j]
+                    fitted += total * total
                 weight = (tau2 + noise) ** -2.0
-                found[k0, 0] += weight * (apart * apart - noise)
+                found[k0, 0] += weight * (apart * apart + fitted / (n[k0, i] * n[k0, i]) - noise)
                 found[k0, 1] += weight
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from statistics import NormalDist
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 from rankloop.math.kernels import inlined

@@ -35,7 +35,7 @@ from rankloop.serving.item_table import check_item, check_prior, check_score
 from rankloop.serving.log_shape import check_shape
 from rankloop.serving.memory.budget import Room
 from rankloop.serving.ranking import Ranking
-from rankloop.serving.window_ages import Clock
+from rankloop.serving.windows.window_ages import Clock
 from rankloop.types import EMPTY, FloatArray
 
 

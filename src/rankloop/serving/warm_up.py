@@ -63,7 +63,9 @@ def _visit(ranker: Ranker) -> None:
                 commit.result()
         some = [RequestItem(id=str(n), features=features) for n in range(ITEMS - 1)]
         for request in (RankRequest(context=context, propensity=2), RankRequest(context=context, items=some)):
-            ranking, _ = ranker.submit_rank(request)
+            ranking, pending = ranker.submit_rank(request)
+            if pending is not None:
+                pending.result()
             ranker.feedback(ranking.id, clicked=[], final=True)
         ranker.overview()
         ranker.snapshot()

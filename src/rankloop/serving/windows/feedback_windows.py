@@ -13,7 +13,7 @@ from rankloop.schema import Quarantine
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import guardrail
 from rankloop.serving.configuration import ConfigurableRanker
-from rankloop.serving.window_ages import Clock, WindowAges, monotonic_of
+from rankloop.serving.windows.window_ages import Clock, WindowAges, monotonic_of
 
 MAX_CLOSED_AT_ONCE = 1000
 """Windows that one event closes; their decisions are in memory together."""
