@@ -509,7 +509,7 @@ def test_values_are_refused_where_a_policy_learns_from_clicks(http: Http) -> Non
 @pytest.mark.parametrize(
     ("config", "field"),
     [
-        ({}, "ranker.policy"),
+        ({}, "ranker.slots"),
         ({"policy": "nothing", "slots": 2}, "ranker.policy"),
         ({"policy": "cascade-ucb1", "slots": 0}, "ranker.slots"),
         ({"policy": "cascade-ucb1", "slots": 2, "color": "red"}, "ranker.color"),

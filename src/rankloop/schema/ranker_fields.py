@@ -9,7 +9,7 @@ from rankloop.schema.ranker_settings import Aggregate, Commit, Guardrail, Mode, 
 
 
 class RankerFields(TypedDict, total=False):
-    """The fields of `RankerSettings`; a new ranker needs `policy` and `slots`."""
+    """The fields of `RankerSettings`; a new ranker needs `slots`."""
 
     policy: str
     slots: int

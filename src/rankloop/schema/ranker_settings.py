@@ -28,6 +28,7 @@ Finite = Annotated[float, Meta(ge=-MAX_FLOAT, le=MAX_FLOAT)]
 Weight = Annotated[float, Meta(ge=0.0, le=MAX_PARAMETER)]
 Shape = Annotated[float, Meta(ge=MIN_PARAMETER, le=MAX_PARAMETER)]
 Params = Annotated[dict[str, Any], Meta(extra={"accepted": "a mapping of parameters of the policy"})]
+DEFAULT_POLICY = "hybrid"
 Objective = Literal["any-click", "clicks", "satisfied", "revenue", "amount"]
 Aggregate = Literal["earliest", "sum"]
 OnClose = Literal["nothing", "ignore"]
@@ -53,12 +54,12 @@ class Guardrail(Payload, frozen=True):
 
 
 class RankerSettings(Payload, kw_only=True, frozen=True):
-    """Settings of a ranker. All but `policy` and `slots` have defaults."""
+    """Settings of a ranker. All but `slots` have defaults."""
 
     where: ClassVar[str] = "ranker"
     logged: ClassVar[bool] = False  # they come from a log, so that the version which wrote it has accepted them
 
-    policy: Annotated[str, Meta(description="Id of the policy.")]
+    policy: Annotated[str, Meta(description="Id of the policy.")] = DEFAULT_POLICY
     slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="Number of slots: the length of the longest list.")]
     params: Annotated[Params, Meta(description="Parameters of the policy.")] = field(default_factory=dict)
     dim: Annotated[Size | None, Meta(description="Number of features of every item, if the policy uses features.")] = (
