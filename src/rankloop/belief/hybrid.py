@@ -180,7 +180,7 @@ class Hybrid(Summarising[HybridState]):
         return Trust(theta[:, score], sd[:, score - 1], theta[:, order], sd[:, order - 1])
 
     def _adapt(self, state: HybridState) -> None:
-        adapt(state, learns_bias=self.learns_bias, most_mean=self.most_mean)
+        adapt(state, learns_bias=self.learns_bias, most_mean=self.most_mean, first_tau2=self.tau2)
 
     def _learn(
         self,
