@@ -126,7 +126,10 @@ def play(id: str, spec: dict[str, Any], *, seed: int = 3, masks: bool = False, *
 
 def missing(id: str, name: str) -> list[str]:
     """What this policy needs and this world does not offer."""
-    return [need for need in catalogue.find(id).needs if need not in WORLDS[name][1]]
+    needs, offers = catalogue.find(id).needs, WORLDS[name][1]
+    if id == "hybrid" and "context" in offers:  # it uses a context in products with item features
+        needs = (*needs, "features")
+    return [need for need in needs if need not in offers]
 
 
 def test_every_kind_is_tested_here() -> None:
