@@ -186,7 +186,7 @@ class Hybrid(Summarising[HybridState]):
         return ScoreTrust(np.where(has_score, theta[:, score], mean), np.where(has_score, sd[:, score - 1], deviation))
 
     def _adapt(self, state: HybridState) -> None:
-        adapt(state, learns_bias=self.learns_bias, most_mean=self.most_mean)
+        adapt(state, learns_bias=self.learns_bias, most_mean=self.most_mean, first_tau2=self.tau2)
 
     def _learn(
         self,
