@@ -293,8 +293,8 @@ def test_trust_in_scores_follows_the_evidence() -> None:
             lists = rng.permutation(40)[None, :4]
             policy.learn(state, policy.adopt(asked, lists), rng.random((1, 4)) < nu[lists])
         trust = policy.belief.score_trust(state.belief)
-        assert low < trust.score[0] < high
-        assert 0.0 < trust.score_sd[0] < 0.15
+        assert low < trust.mean[0] < high
+        assert 0.0 < trust.deviation[0] < 0.15
 
 
 def test_prices_decide_between_items() -> None:
