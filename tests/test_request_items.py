@@ -18,7 +18,9 @@ from rankloop.cli.main import main
 from rankloop.design import Shared
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
 from rankloop.eventlog import MemoryStore, SqliteStore
+from rankloop.eventlog.decision import OF_REQUEST
 from rankloop.eventlog.events import DecisionMade, decode
+from rankloop.eventlog.export import export, import_
 from rankloop.eventlog.postgres import PostgresStore
 from rankloop.eventlog.store import Store
 from rankloop.explore import Greedy
@@ -26,6 +28,8 @@ from rankloop.feedback import SemiBandit
 from rankloop.plan import TopK
 from rankloop.plan.base import Plan
 from rankloop.policy import Policy
+from rankloop.schema import RankRequest
+from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import ConflictingDecision, Ranker, RankerConfig
 from rankloop.serving.config import LoggedConfig
 from rankloop.serving.replica import Replica
@@ -571,6 +575,57 @@ def test_what_a_request_costs_in_the_log_depends_on_its_candidates_only() -> Non
         assert entry is not None
         sizes.append(len(entry.body))
     assert abs(sizes[0] - sizes[1]) <= 16  # the position in the header may have more digits
+
+
+def test_an_exported_log_has_what_requests_brought(tmp_path: Path) -> None:
+    store, other = MemoryStore(), MemoryStore()
+    ranker = Ranker(config("g-mle", objective="revenue", dim=None), store=store)
+    ranker.put_items([{key: one[key] for key in ("id", "price")} for one in items(8)])
+    visited_plainly(ranker)
+    linear_ranker = Ranker(config("lin-ts-ltr"), store=store, name="linear")
+    linear_ranker.put_items(items(8))
+    visited(linear_ranker)
+    for one in (ranker, linear_ranker):
+        assert export(store, one.name, one.config, tmp_path / "log.parquet") > 0
+        import_(tmp_path / "log.parquet", other, one.name)
+        events, again = (
+            {e.id: e for entry in log.read(one.name) if isinstance(e := decode(entry), DecisionMade)}
+            for log in (store, other)
+        )
+        kinds = set()
+        for id, event in events.items():
+            for name in (*OF_REQUEST, "prices"):
+                before, after = getattr(event, name), getattr(again[id], name)
+                kinds |= {name} if before is not None else set()
+                np.testing.assert_array_equal(before, after) if before is not None else None
+                assert (before is None) == (after is None)
+        assert {"candidates", "excluded"} <= kinds
+        assert kinds & {"rows", "given_prices"}
+
+
+def visited_plainly(ranker: Ranker) -> None:
+    """Visitors of a ranker whose items are never changed."""
+    rng = np.random.default_rng(2)
+    for _ in range(LISTS):
+        ranker.feedback(ranker.rank(**brought(ranker, rng)).id, clicked=[])
+    ranker.flush()
+
+
+def test_the_service_limits_the_items_of_a_request() -> None:
+    ranker = Ranker(RankerConfig.of({"policy": "gts", "slots": 2}), limits=ServiceLimits(list=3))
+    ranker.put_items([{"id": id} for id in "abcd"])
+    assert len(ranker.rank(items=[{"id": id} for id in "abc"]).ids) == 2
+    with pytest.raises(InvalidInput, match=r"^items is a list of 4; accepted: a list of at most 3\.$"):
+        ranker.rank(items=[{"id": id} for id in "abcd"])
+
+
+def test_the_cost_of_a_request_is_that_of_its_candidates() -> None:
+    ranker = linear(context=1)
+    row = (1 + 2) * (1 + 1)
+    named = RankRequest(items=[{"id": "a"}, {"id": "b"}], propensity=4)
+    assert ranker.list_cost(RankRequest()) == (16 + row) * row
+    assert ranker.list_cost(named) == (2 + row) * row
+    assert ranker.draws_cost(named).total == 4 * (2 * 5 + 5 * 5)  # rows of 1 + 2 + 2 numbers
 
 
 def test_every_policy_of_the_catalogue_is_visited() -> None:
