@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from bench.shop import CASES, PolicyCaller, Shop, visits
+
 from hybrid_worlds import RIVALS, ExplainedWorld
 
 ROUNDS, REPLICATIONS = 10_000, 16

@@ -71,6 +71,7 @@ def fit_bias(state: HybridState, most_mean: float) -> None:
     relative[:, 0] = 0.0
     state.bias_error[...] = state.bias * relative
     state.order[...] = significant_order(state.bias, state.bias_error)
+    state.moved[...] = (state.order != np.arange(state.order.shape[1])).any(axis=1)
 
 
 def significant_order(bias: FloatArray, error: FloatArray) -> IntArray:
