@@ -141,8 +141,11 @@ def play(id: str, spec: dict[str, Any], *, seed: int = 3, masks: bool = False, *
 
 def missing(id: str, name: str) -> list[str]:
     """What this policy needs and this world does not offer."""
-    needs = [need for need in catalogue.find(id).needs if need not in WORLDS[name][1]]
-    return [*needs, "prices"] if id in CANNOT_WEIGH_PRICES and with_prices(name) else needs
+    needs, offers = catalogue.find(id).needs, WORLDS[name][1]
+    if id == "hybrid" and "context" in offers:  # it uses a context in products with item features
+        needs = (*needs, "features")
+    lacking = [need for need in needs if need not in offers]
+    return [*lacking, "prices"] if id in CANNOT_WEIGH_PRICES and with_prices(name) else lacking
 
 
 def with_prices(name: str) -> bool:

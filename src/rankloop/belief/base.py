@@ -171,7 +171,7 @@ class Belief(Protocol[S]):
         return None
 
     def slot_order(self, state: S) -> IntArray | None:
-        """Return the slots in descending order of their learned bias, [B, K]; None where no bias is learned."""
+        """Return the slots in descending order of their learned bias, [B, K]; None where it is their own order."""
         return None
 
     @property

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.belief.base import Summarising
-from rankloop.belief.hybrid_fit import PRIOR_SD, adapt, prior_mean, refresh
-from rankloop.belief.hybrid_state import HybridState
+from rankloop.belief.hybrid_fit import LEAST_MEAN, PRIOR_SD, adapt, prior_mean, refresh
+from rankloop.belief.hybrid_state import HybridState, signature_weights
 from rankloop.math import factor
 from rankloop.math.hybrid_kernels import HEAD, learn
 from rankloop.math.linear import features_of
 from rankloop.special_functions import NORMAL_95
 from rankloop.types import Decision, Evidence, FloatArray, IntArray, ScoreTrust, SlotEffects
 
-ADDITIVE = ("n", "Y", "S", "P", "Q", "N", "C", "G", "g", "by_slot", "totals")
+ADDITIVE = ("n", "Y", "S", "R", "P", "Q", "N", "C", "G", "g", "by_slot", "totals")
 """Arrays of the state that are sums over observations."""
 
 
@@ -55,6 +55,7 @@ class Hybrid(Summarising[HybridState]):
             n=np.zeros((B, L)),
             Y=np.zeros((B, L)),
             S=np.zeros((B, L, q)),
+            R=np.zeros((B, L)),
             P=np.zeros((B, L)),
             Q=np.zeros((B, L)),
             N=np.zeros((B, L, by_slot)),
@@ -67,6 +68,7 @@ class Hybrid(Summarising[HybridState]):
             bias=np.ones((B, K)),
             bias_error=np.zeros((B, K)),
             order=np.broadcast_to(np.arange(K), (B, K)).copy(),
+            moved=np.zeros(B, dtype=np.bool_),
             tau2=np.full(B, self.tau2),
             s2=np.full(B, self.s2),
             order_mean=np.full(B, self.order_mean),
@@ -81,9 +83,10 @@ class Hybrid(Summarising[HybridState]):
         state.updates += 1
         if self.adapt is not None:
             due = state.updates % self.adapt == 0
-            if due.all():
+            many = np.count_nonzero(due)
+            if many == len(due) > 0:
                 self._adapt(state)
-            else:
+            elif many:  # learners of one batch may have learned different numbers of rounds
                 for b in np.flatnonzero(due).tolist():
                     self._adapt(state.view(slice(b, b + 1)))
 
@@ -134,6 +137,7 @@ class Hybrid(Summarising[HybridState]):
         for name, change in (("n", strength), ("P", strength), ("Y", strength * score), ("Q", strength * score)):
             getattr(state, name)[:, item] -= change
         state.S[:, item] -= strength * x
+        state.R[:, item] -= strength * float(signature_weights(len(x)) @ x)
         for name in ("n", "P"):
             now = getattr(state, name)
             now[:, item] = np.where(now[:, item] > 1e-9 * strength, now[:, item], 0.0)
@@ -141,7 +145,7 @@ class Hybrid(Summarising[HybridState]):
             state.G[b] -= strength * np.outer(x, x)
             state.g[b] -= strength * score * x
         for b in np.flatnonzero(state.n[:, item] == 0.0).tolist():
-            state.Y[b, item], state.Q[b, item], state.S[b, item] = 0.0, 0.0, 0.0
+            state.Y[b, item], state.Q[b, item], state.R[b, item], state.S[b, item] = 0.0, 0.0, 0.0, 0.0
         c = state.n[:, item] + state.s2 / state.tau2
         u = x[1:] - state.S[:, item, 1:] / c[:, None]
         share = c / (c + strength) / state.s2
@@ -162,11 +166,11 @@ class Hybrid(Summarising[HybridState]):
         return None if expected is None else expected * state.bias[:, : expected.shape[1]]
 
     def slot_order(self, state: HybridState) -> IntArray | None:
-        """Return the slots in descending order of their learned bias, [B, K]."""
-        return state.order if self.learns_bias else None
+        """Return the slots in descending order of their learned bias, [B, K]; None while it is the slots' own order."""
+        return state.order if self.learns_bias and np.count_nonzero(state.moved) else None
 
     def slot_effects(self, state: HybridState) -> SlotEffects | None:
-        """Return λ̂ with 95 % intervals, each [B, K]; the first slot is 1 by definition, others have none before a fit."""
+        """Return λ̂ with 95 % intervals, each [B, K]; the first is 1, and the others have none before a fit."""
         if not self.learns_bias:
             return None
         is_known = (state.bias_error > 0.0) | (np.arange(self.slots) == 0)
@@ -186,7 +190,7 @@ class Hybrid(Summarising[HybridState]):
         return ScoreTrust(np.where(has_score, theta[:, score], mean), np.where(has_score, sd[:, score - 1], deviation))
 
     def _adapt(self, state: HybridState) -> None:
-        adapt(state, learns_bias=self.learns_bias, most_mean=self.most_mean)
+        adapt(state, learns_bias=self.learns_bias, most_mean=self.most_mean, first_tau2=self.tau2)
 
     def _learn(
         self,
@@ -204,6 +208,6 @@ class Hybrid(Summarising[HybridState]):
         lists = (items, x, evidence.y, evidence.exposure)
         learn(
             (state.F, state.b), state.sums, (state.N, state.C), state.varied, (state.G, state.g), state.by_slot,
-            state.totals, state.bias, state.variances, (1e-3, self.most_mean),
+            state.totals, state.bias, state.variances, (LEAST_MEAN, self.most_mean), signature_weights(self.width),
             tuple(map(np.ascontiguousarray, lists)), one_learner, strength,
         )  # fmt: skip

@@ -16,6 +16,8 @@ SCORE_MEAN = 1.0
 LEAST_EXPOSURE = 3.0
 """Items with more exposure than this tell how far items deviate from their features."""
 LEAST_TAU2, LEAST_S2 = 1e-4, 1e-3
+PRIOR_ITEMS = 5.0
+"""Weight of the first τ² in its fit, as a number of items that were observed without noise."""
 BIAS_ALTERNATIONS = 3
 BIAS_PSEUDO_CLICKS = 5.0
 LEAST_BIAS, MOST_BIAS = 1e-3, 1.2
@@ -44,7 +46,7 @@ def refresh(state: HybridState) -> None:
     state.b[...] = b
 
 
-def adapt(state: HybridState, *, learns_bias: bool, most_mean: float) -> None:
+def adapt(state: HybridState, *, learns_bias: bool, most_mean: float, first_tau2: float) -> None:
     """Fit biases, the prior mean of the order and the variances to what was observed, then refresh, in place."""
     if learns_bias:
         for _ in range(BIAS_ALTERNATIONS):
@@ -52,7 +54,7 @@ def adapt(state: HybridState, *, learns_bias: bool, most_mean: float) -> None:
             refresh(state)
     fit_order(state)
     refresh(state)
-    fit_variances(state)
+    fit_variances(state, first_tau2)
     refresh(state)
 
 
@@ -69,6 +71,7 @@ def fit_bias(state: HybridState, most_mean: float) -> None:
     relative[:, 0] = 0.0
     state.bias_error[...] = state.bias * relative
     state.order[...] = significant_order(state.bias, state.bias_error)
+    state.moved[...] = (state.order != np.arange(state.order.shape[1])).any(axis=1)
 
 
 def significant_order(bias: FloatArray, error: FloatArray) -> IntArray:
@@ -97,7 +100,7 @@ def fit_order(state: HybridState) -> None:
     state.order_mean[...] = np.where(exposed > 0.0, outcomes / np.where(exposed > 0.0, exposed, 1.0), state.order_mean)
 
 
-def fit_variances(state: HybridState) -> None:
+def fit_variances(state: HybridState, first_tau2: float) -> None:
     """Set τ² to the weighted mean of (Y/n - x̄ᵀθ)² - s²/n, and s² to the pooled residual variance, in place."""
     found = np.zeros((len(state.b), 3))
     theta = state.coefficients()
@@ -105,6 +108,7 @@ def fit_variances(state: HybridState) -> None:
     squares, seen = state.totals[:, 0], state.totals[:, 1]
     shared = np.vecdot(theta, np.matvec(state.G, theta)) - 2.0 * np.vecdot(theta, state.g)
     left = (squares + shared + found[:, 2]) / np.maximum(seen, 1.0)
-    tau2 = found[:, 0] / np.where(found[:, 1] > 0.0, found[:, 1], 1.0)
-    state.tau2[...] = np.where(found[:, 1] > 0.0, np.maximum(tau2, LEAST_TAU2), state.tau2)
+    own = PRIOR_ITEMS * state.tau2**-2.0
+    tau2 = (found[:, 0] + own * first_tau2) / (found[:, 1] + own)
+    state.tau2[...] = np.maximum(tau2, LEAST_TAU2)
     state.s2[...] = np.where(seen > 0.0, np.maximum(left, LEAST_S2), state.s2)

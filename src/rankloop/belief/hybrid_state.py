@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
 
 from rankloop.belief.base import SummaryState
-from rankloop.math.counter_rng import keys
-from rankloop.math.hybrid_kernels import FIELD_SCALE, HEAD, drawn, hybrid_scores
-from rankloop.math.item_normals import TABLE, TAIL
+from rankloop.math.hybrid_kernels import FIELD_SCALE, HEAD, drawn
+from rankloop.math.hybrid_scores import BOUNDS_FROM, TABLES, hybrid_scores
 from rankloop.math.linear import features_of
 from rankloop.types import BoolArray, FloatArray, IntArray, Rows, Score
 
 EVERY_ROW = np.empty(0, dtype=np.int64)
+NO_HEAD = np.zeros((1, 1, 3))
 NO_KEYS = np.zeros(1, dtype=np.uint64)
+
+
+@cache
+def signature_weights(width: int) -> FloatArray:
+    """Return the weights of the columns of a row in its signature: rows of equal signature are taken as equal."""
+    return np.cos(np.arange(1.0, width + 1.0))
 
 
 @dataclass
@@ -32,6 +39,7 @@ class HybridState(SummaryState):
     n: FloatArray  # [B, L], Σλ²
     Y: FloatArray  # [B, L], Σλy
     S: FloatArray  # [B, L, q], Σλ²x
+    R: FloatArray  # [B, L], Σλ²·signature of x, by which a row is recognised without reading S
     P: FloatArray  # [B, L], pseudo-observations of exposure 1: their number, contained in n
     Q: FloatArray  # [B, L], and the sum of their outcomes, contained in Y
     N: FloatArray  # [B, L, K], observations by slot of items whose rows never changed; no slots unless biases are learned
@@ -44,6 +52,7 @@ class HybridState(SummaryState):
     bias: FloatArray  # [B, K], λ; 1 unless biases are learned
     bias_error: FloatArray  # [B, K], standard error of λ
     order: IntArray  # [B, K], slots from the most to the least valuable
+    moved: BoolArray  # [B], whether this differs from the slots' own order
     tau2: FloatArray  # [B], τ², variance of the items' own effects
     s2: FloatArray  # [B], s², variance of the noise
     order_mean: FloatArray  # [B], prior mean of the coefficient of the order
@@ -53,9 +62,9 @@ class HybridState(SummaryState):
                          "Σ exposure·order", "observations")  # fmt: skip
 
     @property
-    def sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Sums by item: n, Y, S."""
-        return self.n, self.Y, self.S
+    def sums(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Sums by item: n, Y, S, R."""
+        return self.n, self.Y, self.S, self.R
 
     @property
     def variances(self) -> tuple[FloatArray, FloatArray]:
@@ -64,7 +73,7 @@ class HybridState(SummaryState):
 
     def of_items(self, columns: IntArray) -> HybridState:
         """Return the state of these items only, for scoring."""
-        by_item = {name: getattr(self, name)[:, columns] for name in ("n", "Y", "S", "P", "Q", "N", "C", "varied")}
+        by_item = {name: getattr(self, name)[:, columns] for name in ("n", "Y", "S", "R", "P", "Q", "N", "C", "varied")}
         return replace(self, **by_item)
 
     def coefficients(self) -> FloatArray:
@@ -86,8 +95,10 @@ class HybridState(SummaryState):
         """Return xᵀθ̃ + b̃_i, with θ̃ ~ N(θ̂, e²A⁻¹) and b̃_i ~ N((Y - Sᵀθ̃)/c, e²s²/c) for the scale e."""
         spread = np.empty(len(self.b))
         spread[...] = scale
-        theta = self._drawn(rng.standard_normal(self.b.shape), spread)
-        key = keys(len(self.b), rng)
+        B, p = self.b.shape
+        z = rng.standard_normal((B, p + 1))
+        theta = self._drawn(z, spread)
+        key = z[:, p].view(np.uint64)  # the bits of one more normal number: cheaper than another call
         return lambda rows: self._scores(rows, theta, spread, key)
 
     def _drawn(self, z: FloatArray, scale: FloatArray) -> FloatArray:
@@ -99,18 +110,15 @@ class HybridState(SummaryState):
         """Return the scores of rows, complete ones or such with their first columns apart, [B, n]."""
         x = features_of(rows)
         x = np.ascontiguousarray(x[None] if x.ndim == 2 else x)
-        if rows.head is None:
-            head, w, h = np.zeros((1, 1, 3)), theta, np.zeros((len(theta), HEAD))
-        else:
-            head, w, h = rows.head, FIELD_SCALE * theta[:, HEAD:], theta[:, [1, 0, 2, 3]]
+        head, factor, left_out = (NO_HEAD, 0.0, 0) if rows.head is None else (rows.head, FIELD_SCALE, HEAD)
         index = rows.model if isinstance(rows.model, np.ndarray) else EVERY_ROW
-        items = x.shape[1]
-        known = len(index) if len(index) else self.n.shape[1]
-        if items != known or x.shape[2] != w.shape[1]:  # compiled loops do not check their bounds
-            items = known
-            raise ValueError(f"rows of shape {x.shape} do not fit {known} items and {w.shape[1]} features")
+        items = len(index) if len(index) else self.n.shape[1]
+        if x.shape[1] != items or x.shape[2] != theta.shape[1] - left_out:  # compiled loops do not check their bounds
+            raise ValueError(f"rows of shape {x.shape} do not fit {items} items and {theta.shape[1]} features")
         out = np.empty((len(theta), items))
-        hybrid_scores(x, w, head, h, index, theta, self.sums, self.variances, scale, key, (TABLE, TAIL), out)
+        most = rows.most if rows.most is not None and items >= BOUNDS_FROM else 0
+        known = signature_weights(theta.shape[1])
+        hybrid_scores(x, head, factor, known, index, theta, self.sums, self.variances, scale, key, TABLES, most, out)
         return out
 
     def _complete(self, rows: Rows) -> FloatArray:

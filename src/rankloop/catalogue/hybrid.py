@@ -40,9 +40,10 @@ def hybrid(setting: Setting, *, explore: NonNegative = 0.5) -> Policy[HybridStat
 
     Deviates from the paper: there is none; the policy combines linear Thompson sampling with random effects.
     """
-    rows = _rows(setting)
     model = setting.feedback or POSITION_BASED
     learns_bias = model == POSITION_BASED and setting.bias is None
+    prices = setting.objective.prices if learns_bias else None
+    rows = _rows(setting, largest_only=learns_bias and prices is None)
     amounts = learns_bias and setting.objective.name == "amount"
     belief = Hybrid(
         setting.items,
@@ -51,18 +52,18 @@ def hybrid(setting: Setting, *, explore: NonNegative = 0.5) -> Policy[HybridStat
         learns_bias=learns_bias,
         most_mean=np.inf if amounts else 1.0,
     )
-    plan: Planner = ByLearnedBias(setting.objective.prices) if learns_bias else plan_for(model, setting)
+    plan: Planner = ByLearnedBias(prices) if learns_bias else plan_for(model, setting)
 
     def scale(t: IntArray) -> FloatArray:
-        return np.where(t == 1, 0.0, explore)
+        return explore * (t > 1)
 
     rule = Thompson(scale) if explore > 0.0 else Thompson(0.0)
     return Policy(rows, belief, rule, plan, _feedback(setting, model))
 
 
-def _rows(setting: Setting) -> HybridRows:
+def _rows(setting: Setting, *, largest_only: bool) -> HybridRows:
     try:
-        return HybridRows(setting.dim, setting.context)
+        return HybridRows(setting.dim, setting.context, largest_only)
     except Unsupported as error:
         raise Unsupported(f"hybrid {error}") from None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.design.base import Design, context_of, features_at, item_features
+from rankloop.design.base import Design, context_of
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.math.columns import take
 from rankloop.math.crossed import crossed
@@ -29,6 +29,7 @@ class HybridRows(Design):
 
     dim: int | None = None  # d, None without features
     context: int | None = None  # length of the visitor's context, None without one
+    largest_only: bool = False  # the planner lists the items of largest score, and reads no others
 
     def __post_init__(self) -> None:
         """Refuse a context without features, which would be the same for all items."""
@@ -74,19 +75,24 @@ class HybridRows(Design):
         else:
             features = np.broadcast_to(self._features(request), (*shape, self.dim))
             fields = crossed(context_of(request, self.context), features)
-        return Rows(model=slice(None), x=fields, head=_head(request))
+        # One more than the list has: a planner looks whether the next item ties with the last.
+        whole = request.allowed is None and request.pinned is None and request.prices is None
+        most = request.k + 1 if self.largest_only and whole else None
+        return Rows(model=slice(None), x=fields, head=_head(request), most=most)
 
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Return the complete rows of the listed items, [B, K, 4 + fields]."""
         B, K = items.shape
         x = np.empty((B, K, HEAD + self.fields))
-        head = _head(request)
-        if head.shape[1] > 1:
+        if request.scores is None and request.ranks is None:
+            x[..., :HEAD] = _PLAIN
+        else:
+            head = _head(request)
             head = head[0][items] if len(head) == 1 else take(head, items)
-        x[..., 0], x[..., 1], x[..., 2:HEAD] = head[..., 0], 1.0, head[..., 1:]
+            x[..., 0], x[..., 1], x[..., 2:HEAD] = head[..., 0], 1.0, head[..., 1:]
         if self.dim is not None:
-            self._features(request)
-            fields = features_at(request, items)
+            table = self._features(request)
+            fields = table[items] if table.ndim == 2 else take(table, items)
             if self.context is not None:
                 fields = crossed(context_of(request, self.context), fields)
             np.multiply(fields, FIELD_SCALE, out=x[..., HEAD:])
@@ -100,10 +106,10 @@ class HybridRows(Design):
         """Return the features of the items, [L, d] or [B, L, d]."""
         if request.features is None:
             raise Unsupported("this policy scores items by their features, and the request has none.")
-        table = item_features(request)
-        if table.shape[-1] != self.dim:
-            raise InvalidInput("request.features", Words(f"{table.shape[-1]} numbers a row"), f"{self.dim} numbers")
-        return table
+        if request.features.shape[-1] != self.dim:
+            given = Words(f"{request.features.shape[-1]} numbers a row")
+            raise InvalidInput("request.features", given, f"{self.dim} numbers a row")
+        return request.features
 
 
 def _head(request: Request) -> FloatArray:
@@ -119,3 +125,4 @@ def _head(request: Request) -> FloatArray:
 
 
 _NOTHING = np.array([[[OFFSET, 0.0, 0.0]]])
+_PLAIN = np.array([OFFSET, 1.0, 0.0, 0.0])

@@ -1,16 +1,15 @@
 """Compiled loops of the hybrid belief, μ_i = x_iᵀθ + b_i with one effect b_i for each item.
 
 A row x [q] has a known offset in column 0, whose coefficient is 1, and p = q - 1 columns with the coefficients θ. Sums
-of item i over its observations (x, y, λ): n = Σλ², Y = Σλy, S = Σλ²x; κ = s²/τ² and c = n + κ. Given θ,
+of item i over its observations (x, y, λ): n = Σλ², Y = Σλy, S = Σλ²x and R, the same sum of
+signatures; κ = s²/τ² and c = n + κ. Given θ,
 b_i ~ N((Y - Sᵀ(1, θ))/c, s²/c).
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rankloop.math.item_normals import BLOCK, normals
 from rankloop.math.kernels import compiled, inlined
 from rankloop.types import BoolArray, FloatArray, IntArray
 
@@ -39,80 +38,6 @@ def _head_columns(scores: FloatArray, ranks: FloatArray, offset: float, head: Fl
 
 
 head_columns = compiled(_head_columns)
-
-
-def _hybrid_scores(
-    x: FloatArray,
-    w: FloatArray,
-    head: FloatArray,
-    h: FloatArray,
-    index: IntArray,
-    theta: FloatArray,
-    sums: tuple[FloatArray, FloatArray, FloatArray],
-    variances: tuple[FloatArray, FloatArray],
-    scale: FloatArray,
-    keys: NDArray[np.uint64],
-    tables: tuple[FloatArray, FloatArray],
-    out: FloatArray,
-) -> None:
-    """Set out[b, i] = x_iᵀθ + (Y - Sᵀθ)/c + e·√(s²/c)·z_i, with one standard normal z_i for each row where e > 0.
-
-    x [1 or B, L, m] has the weights w [B, m], head [1 or B, 1 or L, 3] the weights h[:, 1:], and h[:, 0] is added.
-    index [L] is the item of each row, or empty where row i is item i; theta [B, q]; sums n, Y [B, M] and S [B, M, q];
-    variances τ², s² [B]; scale e [B].
-    """
-    n, Y, S = sums
-    tau2, s2 = variances
-    B, L = out.shape
-    m, q = x.shape[2], theta.shape[1]
-    z, buffer, d = np.zeros(BLOCK), np.empty(BLOCK // 2, dtype=np.uint64), np.empty(m)
-    chosen = np.empty(BLOCK + 1, dtype=np.uint32)
-    for b in range(B):
-        rows, first = x[b if len(x) > 1 else 0], head[b if len(head) > 1 else 0]
-        kappa, noise, spread = s2[b] / tau2[b], np.sqrt(s2[b]) * scale[b], np.sqrt(tau2[b]) * scale[b]
-        base = h[b, 0]
-        if len(first) == 1:
-            base += h[b, 1] * first[0, 0] + h[b, 2] * first[0, 1] + h[b, 3] * first[0, 2]
-        for j in range(m):
-            d[j] = w[b, j]
-        for block in range((L + BLOCK - 1) // BLOCK):
-            start = block * BLOCK
-            end = min(L, start + BLOCK)
-            if scale[b] > 0.0:
-                normals(keys[b], block, buffer, tables[0], tables[1], chosen, z)
-            # Simple loops over slices, one after the other, use the vector units; a single one over all terms does not.
-            part, some = out[b, start:end], rows[start:end]
-            for i in range(len(part)):
-                total = base
-                for j in range(m):
-                    total += some[i, j] * d[j]
-                part[i] = total + spread * z[i]
-            if len(first) > 1:
-                columns = first[start:end]
-                for i in range(len(part)):
-                    part[i] += h[b, 1] * columns[i, 0] + h[b, 2] * columns[i, 1] + h[b, 3] * columns[i, 2]
-            # Observed items are first listed without a branch, which would be mispredicted for every other item.
-            observed = 0
-            if len(index) > 0:
-                for i in range(len(part)):
-                    chosen[observed] = i
-                    observed += n[b, index[start + i]] > 0.0
-            else:
-                seen = n[b, start:end]
-                for i in range(len(part)):
-                    chosen[observed] = i
-                    observed += seen[i] > 0.0
-            for o in range(observed):
-                i = np.int64(chosen[o])
-                item = index[start + i] if len(index) > 0 else start + i
-                c = n[b, item] + kappa
-                left = Y[b, item]
-                for j in range(q):
-                    left -= S[b, item, j] * theta[b, j]
-                part[i] += left / c + (noise / np.sqrt(c) - spread) * z[i]
-
-
-hybrid_scores = compiled(_hybrid_scores, fastmath=True)
 
 
 def _add_row(F: FloatArray, x: FloatArray, f: FloatArray) -> None:
@@ -183,12 +108,14 @@ def _absorb(
     n: FloatArray,
     Y: FloatArray,
     S: FloatArray,
+    R: FloatArray,
     item: int,
     x: FloatArray,
     y: float,
     weight: float,
     tau2: float,
     s2: float,
+    signature: FloatArray,
     work: FloatArray,
 ) -> None:
     """Learn one observation of weight λ² with λy = `y` by eliminating the item's effect; one learner's arrays.
@@ -211,6 +138,10 @@ def _absorb(
     Y[item] += y
     for j in range(q):
         S[item, j] += weight * x[j]
+    total = 0.0
+    for j in range(q):
+        total += signature[j] * x[j]
+    R[item] += weight * total
 
 
 absorb = inlined(_absorb)
@@ -230,7 +161,7 @@ differs = inlined(_differs)
 
 def _learn(
     posterior: tuple[FloatArray, FloatArray],
-    sums: tuple[FloatArray, FloatArray, FloatArray],
+    sums: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     counts: tuple[FloatArray, FloatArray],
     varied: BoolArray,
     outer: tuple[FloatArray, FloatArray],
@@ -239,15 +170,16 @@ def _learn(
     bias: FloatArray,
     variances: tuple[FloatArray, FloatArray],
     limits: tuple[float, float],
+    signature: FloatArray,
     lists: tuple[IntArray, FloatArray, FloatArray, FloatArray],
     one_learner: bool,
     strength: float,
 ) -> None:
     """Learn from the slots of lists in order: one list for each learner, or T lists of one learner.
 
-    posterior: F [B, p, p], b [B, p]; sums n, Y [B, L], S [B, L, q]; counts N, C [B, L, K or 0]; outer: G [B, q, q] and
+    posterior: F [B, p, p], b [B, p]; sums n, Y, S, R; counts N, C [B, L, K or 0]; outer: G [B, q, q] and
     g [B, q] of the varied items; by_slot [B, 5, K]: outcomes and Σμ̂ of varied items, outcomes and exposure·order of
-    items with an order, observations; totals [B, 2]: Σy², observations; bias λ [B, K]; limits of μ̂;
+    items with an order, observations; totals [B, 2]: Σy², observations; bias λ [B, K]; limits of μ̂; signature [q], see `HybridState.R`;
     lists: items [T, K], x [T, K, q], outcomes and exposures [T, K]. A strength above 0 replaces λ² by the weight of
     pseudo-observations, which are not counted.
     """
@@ -259,7 +191,7 @@ def _learn(
     for t in range(T):
         k0 = 0 if one_learner else t
         F, b = posterior[0][k0], posterior[1][k0]
-        n, Y, S = sums[0][k0], sums[1][k0], sums[2][k0]
+        n, Y, S, R = sums[0][k0], sums[1][k0], sums[2][k0], sums[3][k0]
         G, g = outer[0][k0], outer[1][k0]
         for k in range(K):
             i, e = items[t, k], exposure[t, k]
@@ -310,14 +242,14 @@ def _learn(
                 by_slot[k0, 4, k] += 1.0
                 totals[k0, 0] += outcome * outcome
                 totals[k0, 1] += 1.0
-            absorb(F, b, n, Y, S, i, row, product, weight, variances[0][k0], variances[1][k0], work)
+            absorb(F, b, n, Y, S, R, i, row, product, weight, variances[0][k0], variances[1][k0], signature, work)
 
 
 learn = compiled(_learn, fastmath=True, nogil=True)
 
 
 def _rebuild(
-    sums: tuple[FloatArray, FloatArray, FloatArray],
+    sums: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     counts: tuple[FloatArray, FloatArray],
     pseudo: tuple[FloatArray, FloatArray],
     varied: BoolArray,
@@ -332,7 +264,7 @@ def _rebuild(
     First n, Y and S of items with fixed rows are computed again from their counts by slot and the present biases, and
     from pseudo-observations P, Q [B, L] of exposure 1, if there are counts.
     """
-    n, Y, S = sums
+    n, Y, S, R = sums
     N, C = counts
     G, g = outer
     B, L, q = S.shape
@@ -353,6 +285,7 @@ def _rebuild(
                     total += bias[k0, k] * C[k0, i, k]
                 change = weight / n[k0, i]
                 n[k0, i], Y[k0, i] = weight, total
+                R[k0, i] *= change
                 for j in range(q):
                     S[k0, i, j] *= change
                 if weight <= 0.0:
@@ -372,7 +305,7 @@ rebuild = compiled(_rebuild, fastmath=True, nogil=True)
 
 def _slot_means(
     theta: FloatArray,
-    sums: tuple[FloatArray, FloatArray, FloatArray],
+    sums: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     counts: tuple[FloatArray, FloatArray],
     variances: tuple[FloatArray, FloatArray],
     limits: tuple[float, float],
@@ -380,7 +313,7 @@ def _slot_means(
     clicks: FloatArray,
 ) -> None:
     """Add Σ N_ik·μ̂_i to means [B, K] and Σ C_ik to clicks [B, K], μ̂_i the estimate of an item within limits."""
-    n, Y, S = sums
+    n, Y, S, _ = sums
     N, C = counts
     B, L, q = S.shape
     for k0 in range(B):
@@ -404,7 +337,7 @@ slot_means = compiled(_slot_means, fastmath=True, nogil=True)
 def _dispersion(
     theta: FloatArray,
     F: FloatArray,
-    sums: tuple[FloatArray, FloatArray, FloatArray],
+    sums: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     pseudo: tuple[FloatArray, FloatArray],
     varied: BoolArray,
     variances: tuple[FloatArray, FloatArray],
@@ -417,7 +350,7 @@ def _dispersion(
     The first two are over items with n > least, x̄ = S/n. θ is fitted to the same outcomes, which makes the expectation
     of a squared residual τ² + s²/n - x̄ᵀA⁻¹x̄; F Fᵀ = A⁻¹. The residual squares lack Σy² and, for varied items, the terms in G, g.
     """
-    n, Y, S = sums
+    n, Y, S, _ = sums
     B, L, q = S.shape
     for k0 in range(B):
         tau2, s2 = variances[0][k0], variances[1][k0]

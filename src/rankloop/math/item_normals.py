@@ -44,6 +44,12 @@ def _tail_table() -> FloatArray:
     return _cubics(_quantile(np.exp(-0.5 * q * q)))
 
 
+def upper_quantiles(steps: int) -> FloatArray:
+    """Return the largest normal number of each of equal steps of the probability, [steps]."""
+    last = (np.arange(1.0, steps + 1.0) * (2**32 // steps) - 0.5) / 2**32
+    return np.asarray(_quantile(last) + 1e-6)  # the cubics are as exact as that
+
+
 TABLE, TAIL = _table(), _tail_table()
 
 
