@@ -246,7 +246,9 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         belief = self.belief_state(state, request)
         means, widths = self.belief.estimates(belief), self.belief.uncertainty(belief)
         if means is None:
-            return self.belief.item_estimates(state.belief)
+            found = self.belief.item_estimates(state.belief)
+            chosen: slice | IntArray = slice(None) if request.columns is None else request.columns
+            return None if found is None else (found[0][:, chosen], found[1][:, chosen])
         rows = self.design.rows(request, np.empty((request.learners, 0), dtype=np.int64), 0)
         shape = (request.learners, request.items)
         width = None if widths is None else np.broadcast_to(widths.width(rows), shape)
