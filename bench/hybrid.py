@@ -20,7 +20,9 @@ from rankloop.types import FloatArray, Request, Setting
 POLICIES = ("hybrid", "cascade-lin-ts")
 
 
-def one_decision(L: int, d: int = 20, k: int = 10, block: int = 200, blocks: int = 10, *, scores: bool = False) -> float:
+def one_decision(
+    L: int, d: int = 20, k: int = 10, block: int = 200, blocks: int = 10, *, scores: bool = False
+) -> float:
     """Return the time of `decide` plus `learn` of `hybrid` divided by that of `cascade-lin-ts`."""
     X, nu = problem(L, d)
     own: FloatArray | None = nu if scores else None

@@ -1,11 +1,11 @@
-"""The hybrid policy where features explain all, half or nothing, and in a shop: at least as good as what it replaces."""
+"""The hybrid policy where features explain all, half or nothing, and in a shop: as good as what it replaces."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from bench.shop import CASES, PolicyCaller, Shop, visits
+
 from hybrid_worlds import RIVALS, ExplainedWorld
 
 ROUNDS, REPLICATIONS = 10_000, 16
