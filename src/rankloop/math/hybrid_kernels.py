@@ -180,8 +180,8 @@ def _learn(
     posterior: F [B, p, p], b [B, p]; sums n, Y, S, R; counts N, C [B, L, K or 0]; outer: G [B, q, q] and
     g [B, q] of the varied items; by_slot [B, 5, K]: outcomes and Σμ̂ of varied items, outcomes and exposure·order of
     items with an order, observations; totals [B, 2]: Σy², observations; bias λ [B, K]; limits of μ̂; signature
-    [q], the weights of columns in R; lists: items [T, K], x [T, K, q], outcomes and exposures [T, K]. A strength above 0 replaces λ² by the weight of
-    pseudo-observations, which are not counted.
+    [q], the weights of columns in R; lists: items [T, K], x [T, K, q], outcomes and exposures [T, K]. A strength above
+    0 replaces λ² by the weight of pseudo-observations, which are not counted.
     """
     items, x, y, exposure = lists
     N, C = counts

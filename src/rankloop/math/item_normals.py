@@ -1,8 +1,8 @@
 """Standard normal numbers by item, from a key: cheap enough to draw one for each of 100,000 items in a decision.
 
 An output of the SplitMix64 generator gives two items a uniform number of 32 bits each; the normal number is its
-quantile. The quantile function is a table of cubics: over 512 equal steps of the probability, and near both ends, where it is
-steep, over steps of √(-2 log p), in which it is nearly a line. The error is below 1e-6.
+quantile. The quantile function is a table of cubics: over 512 equal steps of the probability, and near both ends, where
+it is steep, over steps of √(-2 log p), in which it is nearly a line. The error is below 1e-6.
 """
 
 from __future__ import annotations
