@@ -5,9 +5,9 @@
 
 The shop: 500 products in 8 uniform categories with taste (.9, .6, 0, -.4, -.8, -.2, .5, .1), log price ~ N(2.5, .8),
 quality ~ N(0, .6), logit appeal = -2.8 + taste + quality - .3 log(price/12), the shop's own score
-min(1, appeal·exp N(0, .5)). Features: (log price - 2.5)/2.4 and the category one-hot. A visitor examines slot k = 1 … 10
-with probability 1/√k and clicks what appeals, independently. Cases: the ranker is given the scores, nothing, or the
-scores in reversed order.
+min(1, appeal·exp N(0, .5)). Features: (log price - 2.5)/2.4 and the category one-hot. A visitor examines slot
+k = 1 … 10 with probability 1/√k and clicks what appeals, independently. Cases: the ranker is given the scores, nothing,
+or the scores in reversed order.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class PolicyCaller:
     def rank(self) -> IntArray:
         """Return the products to show, [K]."""
         self.decision = self.policy.decide(self.state, self.request, self.rng)
-        return self.decision.items[0]
+        shown: IntArray = self.decision.items[0]
+        return shown
 
     def feedback(self, clicks: FloatArray) -> None:
         """Report the clicks on the last list, [K]."""
@@ -111,8 +112,8 @@ def visits(shop: Shop, caller: Caller, number: int, seed: int) -> FloatArray:
     rng, shown = np.random.default_rng([seed, 2]), np.empty((number, SLOTS), dtype=np.int64)
     for t in range(number):
         shown[t] = caller.rank()
-        clicked = rng.random((2, SLOTS)) < np.stack([EXAMINED, shop.appeal[shown[t]]])
-        caller.feedback(clicked.all(axis=0).astype(np.float64))
+        examined, attracted = rng.random((2, SLOTS)) < np.stack([EXAMINED, shop.appeal[shown[t]]])
+        caller.feedback(np.asarray(examined & attracted, dtype=np.float64))
     return shop.value(shown) / shop.best
 
 
@@ -129,7 +130,8 @@ def measured(case: str, shops: range, seeds: int, number: int) -> FloatArray:
     all_visits, last = found.mean(axis=1), found[:, -1]
     wanted = TARGETS[case]
     print(
-        f"{case:9} all visits {all_visits.mean():.1%} (min {all_visits.min():.1%}; targets {wanted[0]:.0%}, {wanted[2]:.0%})"
+        f"{case:9} all visits {all_visits.mean():.1%} (min {all_visits.min():.1%}; "
+        f"targets {wanted[0]:.0%}, {wanted[2]:.0%})"
         f"  last quarter {last.mean():.1%} (min {last.min():.1%}; targets {wanted[1]:.0%}, {wanted[3]:.0%})"
         f"  by quarter {' '.join(f'{q:.1%}' for q in found.mean(axis=0))}"
         f"  smallest lead on the shop's own order {lead.min():+.1%}",

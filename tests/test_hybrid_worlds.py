@@ -1,4 +1,4 @@
-"""The hybrid policy where features explain all, half or nothing, and in a shop: at least as good as what it replaces."""
+"""The hybrid policy where features explain all, half or nothing, and in a shop: as good as what it replaces."""
 
 from __future__ import annotations
 

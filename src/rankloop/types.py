@@ -270,7 +270,7 @@ class Rows:
     model: Model
     x: FloatArray | None = None  # scoring: [L, d] or [B, L, d]; a list: [B, K, d]
     context: FloatArray | None = None  # [B, dx], scoring: the features are (context, x, context⊗x), not x alone
-    # Scoring: [1 or B, 1 or L, h], leading columns that are kept apart, so that the features in x are not copied.
+    # Scoring: [1 or B, h, 1 or L], h leading columns that are kept apart, so that the features in x are not copied.
     head: FloatArray | None = None
     most: int | None = None  # scoring: only this number of largest scores matters; None: all of them
 

@@ -205,9 +205,9 @@ class Hybrid(Summarising[HybridState]):
         if x.shape[2] != self.width or items.max(initial=0) >= self.items or items.shape[1] > self.slots:
             # Compiled loops do not check their bounds.
             raise ValueError(f"rows of shape {x.shape} do not fit {self.items} items, {self.slots} slots")
-        lists = (items, x, evidence.y, evidence.exposure)
+        x, y, exposure = (np.ascontiguousarray(part) for part in (x, evidence.y, evidence.exposure))
         learn(
             (state.F, state.b), state.sums, (state.N, state.C), state.varied, (state.G, state.g), state.by_slot,
             state.totals, state.bias, state.variances, (LEAST_MEAN, self.most_mean), signature_weights(self.width),
-            tuple(map(np.ascontiguousarray, lists)), one_learner, strength,
+            (np.ascontiguousarray(items), x, y, exposure), one_learner, strength,
         )  # fmt: skip

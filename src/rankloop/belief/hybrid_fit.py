@@ -6,7 +6,8 @@ import numpy as np
 
 from rankloop.belief.hybrid_state import HybridState
 from rankloop.math import factor
-from rankloop.math.hybrid_kernels import HEAD, dispersion, rebuild, slot_means
+from rankloop.math.hybrid_fit_kernels import dispersion, rebuild, slot_biases
+from rankloop.math.hybrid_kernels import HEAD
 from rankloop.types import FloatArray, IntArray
 
 PRIOR_SD = 0.3
@@ -21,6 +22,8 @@ PRIOR_ITEMS = 5.0
 BIAS_ALTERNATIONS = 3
 BIAS_PSEUDO_CLICKS = 5.0
 LEAST_BIAS, MOST_BIAS = 1e-3, 1.2
+SIGNIFICANT_LEAD = 2.0
+"""Standard errors by which the bias of a slot must exceed that of an earlier one to be taken as larger."""
 LEAST_MEAN = 1e-3
 """Least estimate of an item of which the bias of its slot is a multiple."""
 
@@ -47,26 +50,26 @@ def refresh(state: HybridState) -> None:
 
 
 def adapt(state: HybridState, *, learns_bias: bool, most_mean: float, first_tau2: float) -> None:
-    """Fit biases, the prior mean of the order and the variances to what was observed, then refresh, in place."""
-    if learns_bias:
-        for _ in range(BIAS_ALTERNATIONS):
-            fit_bias(state, most_mean)
-            refresh(state)
-    fit_order(state)
-    refresh(state)
+    """Fit variances, biases and the prior mean of the order to the posterior so far, then refresh it; in place."""
     fit_variances(state, first_tau2)
+    if learns_bias:
+        fit_bias(state, most_mean)
+    fit_order(state)
     refresh(state)
 
 
 def fit_bias(state: HybridState, most_mean: float) -> None:
-    """Set λ_k = (outcomes in slot k + 5)/(Σ μ̂ of what stood there + 5), divided by λ_1, at most 1.2; in place."""
-    clicks, means = state.by_slot[:, 0].copy(), state.by_slot[:, 1].copy()
-    counts, limits = (state.N, state.C), (LEAST_MEAN, most_mean)
-    slot_means(state.coefficients(), state.sums, counts, state.variances, limits, means, clicks)
-    ratio = np.maximum(clicks + BIAS_PSEUDO_CLICKS, LEAST_BIAS) / (means + BIAS_PSEUDO_CLICKS)
-    state.bias[...] = np.clip(ratio / ratio[:, :1], LEAST_BIAS, MOST_BIAS)
+    """Set λ_k = (outcomes in slot k + 5)/(Σ μ̂ of what stood there + 5), divided by λ_1, at most 1.2; in place.
+
+    The effects of the items follow the biases in three alternations, the coefficients θ when they are done.
+    """
+    clicks = np.empty_like(state.bias)
+    slot_biases(
+        state.coefficients(), state.sums, (state.N, state.C), (state.P, state.Q), state.by_slot, state.variances,
+        (LEAST_MEAN, most_mean), (LEAST_BIAS, MOST_BIAS), BIAS_PSEUDO_CLICKS, BIAS_ALTERNATIONS, state.bias, clicks,
+    )  # fmt: skip
     # Outcomes of a slot have the variance s² for each observation; λ_k is a ratio of two independent sums of them.
-    error = np.sqrt(state.s2[:, None] * state.by_slot[:, 4]) / np.maximum(clicks + BIAS_PSEUDO_CLICKS, LEAST_BIAS)
+    error = np.sqrt(state.s2[:, None] * state.by_slot[:, 4]) / np.maximum(clicks, LEAST_BIAS)
     relative = np.hypot(error, error[:, :1])
     relative[:, 0] = 0.0
     state.bias_error[...] = state.bias * relative
@@ -77,19 +80,19 @@ def fit_bias(state: HybridState, most_mean: float) -> None:
 def significant_order(bias: FloatArray, error: FloatArray) -> IntArray:
     """Return the slots [B, K] from the most to the least valuable.
 
-    A slot stands above an earlier one only where its bias exceeds the other's by more than a standard error: otherwise
-    noise would move good items down the list.
+    A slot stands above an earlier one only where its bias exceeds the other's by more than two standard errors:
+    otherwise noise would move good items down the list.
     """
-    B, K = bias.shape
-    order = np.broadcast_to(np.arange(K), (B, K)).copy()
-    for _ in range(K):  # K rounds of exchanges of neighbours sort any order
-        for place in range(K - 1):
-            upper, lower = order[:, place].copy(), order[:, place + 1].copy()
-            rows = np.arange(B)
-            lead = bias[rows, lower] - bias[rows, upper]
-            swap = (lead > np.hypot(error[rows, lower], error[rows, upper])) & (lower > upper)
-            order[:, place] = np.where(swap, lower, upper)
-            order[:, place + 1] = np.where(swap, upper, lower)
+    order = np.broadcast_to(np.arange(bias.shape[1]), bias.shape).copy()
+    for place in range(1, bias.shape[1]):  # insertion: the slot at this place moves up while its lead is significant
+        for at in range(place, 0, -1):
+            upper, lower = order[:, at - 1 : at], order[:, at : at + 1]
+            lead = np.take_along_axis(bias, lower, axis=1) - np.take_along_axis(bias, upper, axis=1)
+            errors = np.take_along_axis(error, lower, axis=1), np.take_along_axis(error, upper, axis=1)
+            swap = (lower == place) & (lead > SIGNIFICANT_LEAD * np.hypot(*errors))
+            if not swap.any():
+                break
+            order[:, at - 1 : at + 1] = np.where(swap, order[:, at - 1 : at + 1][:, ::-1], order[:, at - 1 : at + 1])
     return order
 
 

@@ -7,6 +7,7 @@ from functools import cache
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankloop.belief.base import SummaryState
 from rankloop.math.hybrid_kernels import FIELD_SCALE, HEAD, drawn
@@ -15,14 +16,14 @@ from rankloop.math.linear import features_of
 from rankloop.types import BoolArray, FloatArray, IntArray, Rows, Score
 
 EVERY_ROW = np.empty(0, dtype=np.int64)
-NO_HEAD = np.zeros((1, 1, 3))
+NO_HEAD = np.zeros((1, 3, 1))
 NO_KEYS = np.zeros(1, dtype=np.uint64)
 
 
 @cache
 def signature_weights(width: int) -> FloatArray:
     """Return the weights of the columns of a row in its signature: rows of equal signature are taken as equal."""
-    return np.cos(np.arange(1.0, width + 1.0))
+    return np.asarray(np.cos(np.arange(1.0, width + 1.0)))
 
 
 @dataclass
@@ -42,7 +43,8 @@ class HybridState(SummaryState):
     R: FloatArray  # [B, L], Σλ²·signature of x, by which a row is recognised without reading S
     P: FloatArray  # [B, L], pseudo-observations of exposure 1: their number, contained in n
     Q: FloatArray  # [B, L], and the sum of their outcomes, contained in Y
-    N: FloatArray  # [B, L, K], observations by slot of items whose rows never changed; no slots unless biases are learned
+    # [B, L, K], observations by slot of items whose rows never changed; no slots unless biases are learned
+    N: FloatArray
     C: FloatArray  # [B, L, K], outcomes by slot of these items
     varied: BoolArray  # [B, L], items of which two observed rows differ
     G: FloatArray  # [B, q, q], Σλ²xxᵀ of the varied items
@@ -106,7 +108,7 @@ class HybridState(SummaryState):
         drawn(self.F, self.b, z, scale, theta)
         return theta
 
-    def _scores(self, rows: Rows, theta: FloatArray, scale: FloatArray, key: np.ndarray) -> FloatArray:  # type: ignore[type-arg]
+    def _scores(self, rows: Rows, theta: FloatArray, scale: FloatArray, key: NDArray[np.uint64]) -> FloatArray:
         """Return the scores of rows, complete ones or such with their first columns apart, [B, n]."""
         x = features_of(rows)
         x = np.ascontiguousarray(x[None] if x.ndim == 2 else x)
@@ -127,7 +129,11 @@ class HybridState(SummaryState):
         x = x[None] if x.ndim == 2 else x
         if rows.head is None:
             return x
-        complete = np.empty((max(len(x), len(rows.head)), x.shape[1], HEAD + x.shape[2]))
-        complete[..., 0], complete[..., 1], complete[..., 2:HEAD] = rows.head[..., 0], 1.0, rows.head[..., 1:]
+        head = rows.head
+        complete = np.zeros((max(len(x), len(head)), x.shape[1], HEAD + x.shape[2]))
+        complete[..., 1] = 1.0
+        columns = (2,) if head.shape[1] == 1 else (0, 2, 3)
+        for column, values in zip(columns, np.moveaxis(head, 1, 0), strict=True):
+            complete[..., column] = values
         complete[..., HEAD:] = FIELD_SCALE * x
         return complete

@@ -55,7 +55,7 @@ def hybrid(setting: Setting, *, explore: NonNegative = 0.5) -> Policy[HybridStat
     plan: Planner = ByLearnedBias(prices) if learns_bias else plan_for(model, setting)
 
     def scale(t: IntArray) -> FloatArray:
-        return explore * (t > 1)
+        return np.multiply(explore, t > 1, dtype=np.float64)
 
     rule = Thompson(scale) if explore > 0.0 else Thompson(0.0)
     return Policy(rows, belief, rule, plan, _feedback(setting, model))

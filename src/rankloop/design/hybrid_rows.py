@@ -87,9 +87,11 @@ class HybridRows(Design):
         if request.scores is None and request.ranks is None:
             x[..., :HEAD] = _PLAIN
         else:
-            head = _head(request)
-            head = head[0][items] if len(head) == 1 else take(head, items)
-            x[..., 0], x[..., 1], x[..., 2:HEAD] = head[..., 0], 1.0, head[..., 1:]
+            scores = None if request.scores is None else _at(request.scores, items)
+            ranks = None if request.ranks is None else _at(request.ranks, items)
+            head = np.empty((B, 3, K))
+            _fill(scores, ranks, head)
+            x[..., 0], x[..., 1], x[..., 2], x[..., 3] = head[:, 0], 1.0, head[:, 1], head[:, 2]
         if self.dim is not None:
             table = self._features(request)
             fields = table[items] if table.ndim == 2 else take(table, items)
@@ -113,16 +115,29 @@ class HybridRows(Design):
 
 
 def _head(request: Request) -> FloatArray:
-    """Return offset, score and order of every item, [1 or B, 1 or L, 3]."""
+    """Return the scores [1 or B, 1, L] where every item has one, else offset, score and order [1 or B, 3, 1 or L]."""
     scores, ranks = request.scores, request.ranks
     if scores is None and ranks is None:
         return _NOTHING
-    none = np.full((1, 1), np.nan)
-    s, r = (none if given is None else np.atleast_2d(given) for given in (scores, ranks))
-    head = np.empty((max(len(s), len(r)), request.items, 3))
-    head_columns(np.ascontiguousarray(s), np.ascontiguousarray(r), OFFSET, head)
+    if scores is not None and not np.isnan(np.min(scores)):
+        return np.atleast_2d(scores)[:, None, :]
+    learners = max(1 if given is None else len(np.atleast_2d(given)) for given in (scores, ranks))
+    head = np.empty((learners, 3, request.items))
+    _fill(scores, ranks, head)
     return head
 
 
-_NOTHING = np.array([[[OFFSET, 0.0, 0.0]]])
+def _fill(scores: FloatArray | None, ranks: FloatArray | None, head: FloatArray) -> None:
+    """Write offset, score and order into head [B, 3, n], for scores and ranks [n], [B, n] or None."""
+    s, r = (_NONE if given is None else np.ascontiguousarray(np.atleast_2d(given)) for given in (scores, ranks))
+    head_columns(s, r, OFFSET, head)
+
+
+def _at(table: FloatArray, items: IntArray) -> FloatArray:
+    """Return the entries of listed items, [B, K], from a table [L] or [B, L]."""
+    return table[items] if table.ndim == 1 else take(table, items)
+
+
+_NONE = np.full((1, 1), np.nan)
+_NOTHING = np.array([[[OFFSET], [0.0], [0.0]]])
 _PLAIN = np.array([OFFSET, 1.0, 0.0, 0.0])

@@ -22,19 +22,19 @@ VARIED_BEYOND = 1e-10
 
 
 def _head_columns(scores: FloatArray, ranks: FloatArray, offset: float, head: FloatArray) -> None:
-    """Write (offset, score, order) of scores and ranks [1 or B, 1 or L] into head [B, L, 3].
+    """Write offset, score and order of scores and ranks [1 or B, 1 or L] into head [B, 3, L].
 
     Without a score the order 1/√(1+rank) counts; without both the offset.
     """
     one_score, one_rank = scores.shape[1] == 1, ranks.shape[1] == 1
     for b in range(head.shape[0]):
         s, r = scores[b if len(scores) > 1 else 0], ranks[b if len(ranks) > 1 else 0]
-        for i in range(head.shape[1]):
+        for i in range(head.shape[2]):
             score, rank = s[0 if one_score else i], r[0 if one_rank else i]
             unscored, unranked = np.isnan(score), np.isnan(rank)
-            head[b, i, 0] = offset if unscored and unranked else 0.0
-            head[b, i, 1] = 0.0 if unscored else score
-            head[b, i, 2] = 1.0 / np.sqrt(1.0 + rank) if unscored and not unranked else 0.0
+            head[b, 0, i] = offset if unscored and unranked else 0.0
+            head[b, 1, i] = 0.0 if unscored else score
+            head[b, 2, i] = 1.0 / np.sqrt(1.0 + rank) if unscored and not unranked else 0.0
 
 
 head_columns = compiled(_head_columns)
@@ -179,9 +179,9 @@ def _learn(
 
     posterior: F [B, p, p], b [B, p]; sums n, Y, S, R; counts N, C [B, L, K or 0]; outer: G [B, q, q] and
     g [B, q] of the varied items; by_slot [B, 5, K]: outcomes and Σμ̂ of varied items, outcomes and exposure·order of
-    items with an order, observations; totals [B, 2]: Σy², observations; bias λ [B, K]; limits of μ̂; signature [q], see `HybridState.R`;
-    lists: items [T, K], x [T, K, q], outcomes and exposures [T, K]. A strength above 0 replaces λ² by the weight of
-    pseudo-observations, which are not counted.
+    items with an order, observations; totals [B, 2]: Σy², observations; bias λ [B, K]; limits of μ̂; signature
+    [q], the weights of columns in R; lists: items [T, K], x [T, K, q], outcomes and exposures [T, K]. A strength above
+    0 replaces λ² by the weight of pseudo-observations, which are not counted.
     """
     items, x, y, exposure = lists
     N, C = counts
@@ -212,8 +212,8 @@ def _learn(
                 mean = min(max(mean, limits[0]), limits[1])
                 for j in range(q):
                     g[j] += S[i, j] * Y[i] / n[i]
-                    for l in range(q):
-                        G[j, l] += S[i, j] * S[i, l] / n[i]
+                    for m in range(q):
+                        G[j, m] += S[i, j] * S[i, m] / n[i]
                 for slot in range(N.shape[2]):
                     by_slot[k0, 0, slot] += C[k0, i, slot]
                     by_slot[k0, 1, slot] += N[k0, i, slot] * mean
@@ -227,8 +227,8 @@ def _learn(
                 mean += left / (n[i] + variances[1][k0] / variances[0][k0])
                 for j in range(q):
                     g[j] += product * row[j]
-                    for l in range(q):
-                        G[j, l] += weight * row[j] * row[l]
+                    for m in range(q):
+                        G[j, m] += weight * row[j] * row[m]
                 if strength == 0.0:
                     by_slot[k0, 0, k] += outcome
                     by_slot[k0, 1, k] += min(max(mean, limits[0]), limits[1])
@@ -246,139 +246,3 @@ def _learn(
 
 
 learn = compiled(_learn, fastmath=True, nogil=True)
-
-
-def _rebuild(
-    sums: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
-    counts: tuple[FloatArray, FloatArray],
-    pseudo: tuple[FloatArray, FloatArray],
-    varied: BoolArray,
-    outer: tuple[FloatArray, FloatArray],
-    bias: FloatArray,
-    variances: tuple[FloatArray, FloatArray],
-    A: FloatArray,
-    b: FloatArray,
-) -> None:
-    """Add what the sums say to A [B, p, p] and b [B, p], which hold the prior.
-
-    First n, Y and S of items with fixed rows are computed again from their counts by slot and the present biases, and
-    from pseudo-observations P, Q [B, L] of exposure 1, if there are counts.
-    """
-    n, Y, S, R = sums
-    N, C = counts
-    G, g = outer
-    B, L, q = S.shape
-    K = N.shape[2]
-    for k0 in range(B):
-        s2, kappa = variances[1][k0], variances[1][k0] / variances[0][k0]
-        for j in range(1, q):
-            b[k0, j - 1] += (g[k0, j] - G[k0, j, 0]) / s2
-            for l in range(1, q):
-                A[k0, j - 1, l - 1] += G[k0, j, l] / s2
-        for i in range(L):
-            if n[k0, i] <= 0.0:
-                continue
-            if K > 0 and not varied[k0, i]:
-                weight, total = pseudo[0][k0, i], pseudo[1][k0, i]
-                for k in range(K):
-                    weight += bias[k0, k] * bias[k0, k] * N[k0, i, k]
-                    total += bias[k0, k] * C[k0, i, k]
-                change = weight / n[k0, i]
-                n[k0, i], Y[k0, i] = weight, total
-                R[k0, i] *= change
-                for j in range(q):
-                    S[k0, i, j] *= change
-                if weight <= 0.0:
-                    continue
-            c = n[k0, i] + kappa
-            share = -1.0 / (c * s2) if varied[k0, i] else kappa / (n[k0, i] * c * s2)
-            left = share * (Y[k0, i] - S[k0, i, 0])
-            for j in range(1, q):
-                b[k0, j - 1] += left * S[k0, i, j]
-                scaled = share * S[k0, i, j]
-                for l in range(1, q):
-                    A[k0, j - 1, l - 1] += scaled * S[k0, i, l]
-
-
-rebuild = compiled(_rebuild, fastmath=True, nogil=True)
-
-
-def _slot_means(
-    theta: FloatArray,
-    sums: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
-    counts: tuple[FloatArray, FloatArray],
-    variances: tuple[FloatArray, FloatArray],
-    limits: tuple[float, float],
-    means: FloatArray,
-    clicks: FloatArray,
-) -> None:
-    """Add Σ N_ik·μ̂_i to means [B, K] and Σ C_ik to clicks [B, K], μ̂_i the estimate of an item within limits."""
-    n, Y, S, _ = sums
-    N, C = counts
-    B, L, q = S.shape
-    for k0 in range(B):
-        kappa = variances[1][k0] / variances[0][k0]
-        for i in range(L):
-            if n[k0, i] <= 0.0:
-                continue
-            fit = 0.0
-            for j in range(q):
-                fit += S[k0, i, j] * theta[k0, j]
-            mean = fit / n[k0, i] + (Y[k0, i] - fit) / (n[k0, i] + kappa)
-            mean = min(max(mean, limits[0]), limits[1])
-            for k in range(N.shape[2]):
-                means[k0, k] += N[k0, i, k] * mean
-                clicks[k0, k] += C[k0, i, k]
-
-
-slot_means = compiled(_slot_means, fastmath=True, nogil=True)
-
-
-def _dispersion(
-    theta: FloatArray,
-    F: FloatArray,
-    sums: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
-    pseudo: tuple[FloatArray, FloatArray],
-    varied: BoolArray,
-    variances: tuple[FloatArray, FloatArray],
-    least: float,
-    found: FloatArray,
-) -> None:
-    """Add to found [B, 3] the weighted sum of (Y/n - x̄ᵀθ)² + x̄ᵀA⁻¹x̄ - s²/n, its weights 1/(τ² + s²/n)², and residual
-    squares.
-
-    The first two are over items with n > least, x̄ = S/n. θ is fitted to the same outcomes, which makes the expectation
-    of a squared residual τ² + s²/n - x̄ᵀA⁻¹x̄; F Fᵀ = A⁻¹. The residual squares lack Σy² and, for varied items, the terms in G, g.
-    """
-    n, Y, S, _ = sums
-    B, L, q = S.shape
-    for k0 in range(B):
-        tau2, s2 = variances[0][k0], variances[1][k0]
-        for i in range(L):
-            if n[k0, i] <= 0.0:
-                continue
-            fit = 0.0
-            for j in range(q):
-                fit += S[k0, i, j] * theta[k0, j]
-            effect = (Y[k0, i] - fit) / (n[k0, i] + s2 / tau2)
-            if varied[k0, i]:
-                found[k0, 2] += 2.0 * effect * (fit - Y[k0, i]) + effect * effect * n[k0, i]
-            else:
-                mean = fit / n[k0, i] + effect
-                seen, outcomes = n[k0, i] - pseudo[0][k0, i], Y[k0, i] - pseudo[1][k0, i]
-                found[k0, 2] += mean * (mean * seen - 2.0 * outcomes)
-            if n[k0, i] > least:
-                noise = s2 / n[k0, i]
-                apart = (Y[k0, i] - fit) / n[k0, i]
-                fitted = 0.0
-                for j in range(q - 1):
-                    total = 0.0
-                    for l in range(q - 1):
-                        total += S[k0, i, 1 + l] * F[k0, l, j]
-                    fitted += total * total
-                weight = (tau2 + noise) ** -2.0
-                found[k0, 0] += weight * (apart * apart + fitted / (n[k0, i] * n[k0, i]) - noise)
-                found[k0, 1] += weight
-
-
-dispersion = compiled(_dispersion, fastmath=True, nogil=True)

@@ -1,6 +1,7 @@
 """Standard normal numbers by item, from a key: cheap enough to draw one for each of 100,000 items in a decision.
 
-An output of the SplitMix64 generator gives two items a uniform number of 32 bits each; the normal number is its quantile. The quantile function is a table of cubics: over 512 equal steps of the probability, and near both ends, where
+An output of the SplitMix64 generator gives two items a uniform number of 32 bits each; the normal number is its
+quantile. The quantile function is a table of cubics: over 512 equal steps of the probability, and near both ends, where
 it is steep, over steps of √(-2 log p), in which it is nearly a line. The error is below 1e-6.
 """
 
@@ -73,7 +74,7 @@ def _tail_quantile(number: np.uint32, tail: FloatArray) -> float:
     step = min(int(q), TAIL_CELLS - 1)
     t = q - step
     z = tail[step, 0] + t * (tail[step, 1] + t * (tail[step, 2] + t * tail[step, 3]))
-    return -z if upper else z
+    return float(-z if upper else z)
 
 
 tail_quantile = inlined(_tail_quantile)
@@ -95,7 +96,7 @@ def _quantiles(
     many = 0
     for j in range(len(out)):
         edges[many] = j
-        many += np.uint32(numbers[j] - low) >= span
+        many += int(np.uint32(numbers[j] - low) >= span)
     for e in range(many):
         out[edges[e]] = tail_quantile(numbers[edges[e]], tail)
 

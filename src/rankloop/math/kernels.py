@@ -37,7 +37,8 @@ def inlined(function: C) -> C:
     Whether the compiler would inline a function that is compiled by itself depends on what is in the cache, and sums
     that may be reordered (`fastmath`) then differ in their last bit from process to process.
     """
-    copied: C = numba.njit(inline="always", error_model="numpy")(function)
+    options: dict[str, Any] = {"inline": "always", "error_model": "numpy"}
+    copied: C = numba.njit(**options)(function)
     return copied
 
 

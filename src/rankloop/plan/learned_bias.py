@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankloop.plan.base import Plan, Planner, check_slots
 from rankloop.plan.top_k import best_k
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, ListDistribution
 from rankloop.types import EMPTY, FloatArray, IntArray, Read, Request, SlotScore
+
+T = TypeVar("T", np.int64, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +48,8 @@ class ByLearnedBias(Planner):
         filled = np.arange(request.k) < (best.items != EMPTY).sum(axis=1, keepdims=True)
         place = np.argsort(self.order, axis=1)[:, own]  # the place of each requested slot among all
         slots = np.argsort(np.where(filled, place, place.shape[1] + self.order.shape[1]), axis=1, kind="stable")
-        moved = []
-        for listed in best[:2] if best.rivals is None else best:
-            placed = np.empty_like(listed)
-            np.put_along_axis(placed, slots, listed, axis=1)
-            moved.append(placed)
-        return Plan(*moved)
+        rivals = None if best.rivals is None else _placed(best.rivals, slots)
+        return Plan(_placed(best.items, slots), _placed(best.scores, slots), rivals)
 
     def _values(self, scores: FloatArray, request: Request) -> FloatArray:
         """Return the scores times the prices of the request or else of the policy's items, [B, L]."""
@@ -63,3 +63,10 @@ class ByLearnedBias(Planner):
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
         """Return the distribution of the single best list."""
         return lists.settled(policy, "the largest scores, slots in order of their learned bias")
+
+
+def _placed(listed: NDArray[T], slots: IntArray) -> NDArray[T]:
+    """Return what was listed in order of value, [B, k], in the slots [B, k] of each place."""
+    placed = np.empty_like(listed)
+    np.put_along_axis(placed, slots, listed, axis=1)
+    return placed
