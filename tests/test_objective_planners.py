@@ -513,7 +513,7 @@ def test_rewards_that_no_planner_is_exact_for_are_refused(
             lambda p, s: np.zeros((1, 3)), Request(1, 3, 2, rewards=r, losses=loss), rng(0)
         ),
     ):
-        with pytest.raises(InvalidInput, match="never rise|finite numbers") as error:
+        with pytest.raises(InvalidInput, match=r"never rise|finite numbers") as error:
             attempt()
         assert error.value.field.removeprefix("request.") == field
 
