@@ -289,6 +289,10 @@ class Rows:
         """Whether all slots of all lists feed the same model."""
         return isinstance(self.model, int)
 
+    def chosen(self) -> IntArray:
+        """Return the models of the rows to be scored, [n]; empty where they are all models, in their order."""
+        return self.model if isinstance(self.model, np.ndarray) else np.empty(0, dtype=np.int64)
+
     def models(self) -> IntArray:
         """Return the model of every learner and slot of a list, [B, K]."""
         if not isinstance(self.model, np.ndarray) or self.model.ndim != 2:

@@ -15,7 +15,6 @@ from rankloop.math.hybrid_scores import BOUNDS_FROM, TABLES, hybrid_scores
 from rankloop.math.linear import features_of
 from rankloop.types import BoolArray, FloatArray, IntArray, Rows, Score
 
-EVERY_ROW = np.empty(0, dtype=np.int64)
 NO_HEAD = np.zeros((1, 3, 1))
 NO_KEYS = np.zeros(1, dtype=np.uint64)
 
@@ -113,7 +112,7 @@ class HybridState(SummaryState):
         x = features_of(rows)
         x = np.ascontiguousarray(x[None] if x.ndim == 2 else x)
         head, factor, left_out = (NO_HEAD, 0.0, 0) if rows.head is None else (rows.head, FIELD_SCALE, HEAD)
-        index = rows.model if isinstance(rows.model, np.ndarray) else EVERY_ROW
+        index = rows.chosen()
         items = len(index) if len(index) else self.n.shape[1]
         if x.shape[1] != items or x.shape[2] != theta.shape[1] - left_out:  # compiled loops do not check their bounds
             raise ValueError(f"rows of shape {x.shape} do not fit {items} items and {theta.shape[1]} features")

@@ -172,7 +172,7 @@ def params_of(build: Callable[..., object]) -> tuple[Param, ...]:
             p.name,
             p.default,
             _kind(p.name, notes[p.name]),
-            any(isinstance(n, AddedLater) for n in get_args(notes[p.name])),
+            AddedLater() in get_args(notes[p.name]),
         )
         for p in keywords
     )

@@ -13,6 +13,7 @@ from rankloop.catalogue.setting_use import OF_POLICY, read_by
 from rankloop.client import Calls, Client
 from rankloop.errors import InvalidInput, NotAllowed, NotFound, RankloopError
 from rankloop.objective import Amount, AnyClick
+from rankloop.schema.mappings import fields_of
 from rankloop.serving import Item
 from rankloop.types import Setting
 from rankloop.visitors.audience import Audience
@@ -77,12 +78,13 @@ def fit(
     return RankerFit(created, len(missing), candidates, values_for(config))
 
 
-def values_for(config: Mapping[str, Any]) -> frozenset[str]:
+def values_for(config: Mapping[str, object]) -> frozenset[str]:
     """Return which values of a visit a ranker with these settings takes."""
     taken = {"features"} if config.get("dim") is not None else set()
     if config.get("objective") == "revenue":
         taken.add("price")
-    if "policy" in config and "rewards" in read_by(config["policy"], **(config.get("params") or {})):
+    params = fields_of(config.get("params")) or {}
+    if "rewards" in read_by(str(config.get("policy", "")), **params):
         taken.add("rewards")
     return frozenset(taken)
 
