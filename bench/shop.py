@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rankloop import build
+from rankloop import Ranker, RankerConfig, build
 from rankloop.math.logistic import sigmoid
 from rankloop.simulator.parallel import one_blas_thread
 from rankloop.types import Decision, FloatArray, IntArray, Request, Setting
@@ -107,6 +107,31 @@ class PolicyCaller:
         self.policy.learn(self.state, self.decision, clicks[None])
 
 
+class RankerCaller:
+    """A ranker with its log in memory. Only the slots are set, and the number of features of the products."""
+
+    def __init__(self, shop: Shop, case: str, seed: int) -> None:
+        self.ranker = Ranker(RankerConfig(slots=SLOTS, dim=shop.features.shape[1], seed=seed))
+        scores = shop.given(case)
+        self.ranker.put_items(
+            [
+                {"id": str(n), "features": row} | ({} if scores is None else {"score": float(scores[n])})
+                for n, row in enumerate(shop.features.tolist())
+            ]
+        )
+        self.decision = ""
+
+    def rank(self) -> IntArray:
+        """Return the products to show, [K]."""
+        ranking = self.ranker.rank()
+        self.decision = ranking.id
+        return np.array([int(id) for id in ranking.ids])
+
+    def feedback(self, clicks: FloatArray) -> None:
+        """Report the clicks on the last list, [K]."""
+        self.ranker.feedback(self.decision, clicked=np.flatnonzero(clicks).tolist())
+
+
 def visits(shop: Shop, caller: Caller, number: int, seed: int) -> FloatArray:
     """Return the share of the best list's expected clicks in each of a number of visits, [number]."""
     rng, shown = np.random.default_rng([seed, 2]), np.empty((number, SLOTS), dtype=np.int64)
@@ -117,13 +142,14 @@ def visits(shop: Shop, caller: Caller, number: int, seed: int) -> FloatArray:
     return shop.value(shown) / shop.best
 
 
-def measured(case: str, shops: range, seeds: int, number: int) -> FloatArray:
+def measured(case: str, shops: range, seeds: int, number: int, bare: bool) -> FloatArray:
     """Print one case and return the share by run and quarter, [runs, 4]."""
+    make: type[PolicyCaller | RankerCaller] = PolicyCaller if bare else RankerCaller
     runs, ahead = [], []
     for shop_seed in shops:
         shop = Shop.drawn(shop_seed)
         for seed in range(seeds):
-            shares = visits(shop, PolicyCaller(shop, case, seed), number, seed)
+            shares = visits(shop, make(shop, case, seed), number, seed)
             runs.append(shares.reshape(QUARTERS, -1).mean(axis=1))
             ahead.append(runs[-1] - shop.own / shop.best)
     found, lead = np.array(runs), np.array(ahead)
@@ -148,12 +174,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="Number of visitor seeds of each shop (default 5).")
     parser.add_argument("--visits", type=int, default=12_000, help="Visits of a run (default 12000).")
     parser.add_argument("--case", choices=CASES, help="Run one case only.")
+    parser.add_argument("--bare", action="store_true", help="Call the policy without a ranker around it.")
     given = parser.parse_args()
     shops = range(given.first, given.first + given.shops)
     own = [Shop.drawn(seed).own / Shop.drawn(seed).best for seed in shops]
     print(f"the shop's own order: {min(own):.1%} to {max(own):.1%} of the best list")
     for case in CASES if given.case is None else (given.case,):
-        measured(case, shops, given.seeds, given.visits)
+        measured(case, shops, given.seeds, given.visits, given.bare)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bench.shop import CASES, PolicyCaller, Shop, visits
+from bench.shop import CASES, RankerCaller, Shop, visits
 
 from hybrid_worlds import RIVALS, ExplainedWorld
 
@@ -31,6 +31,6 @@ def test_regret_against_policies_that_know_the_biases(share: float, limits: dict
 def test_a_shop_earns_more_than_by_its_own_order(case: str) -> None:
     """One shop, 6,000 visits: most of the best list's clicks in the last quarter (seeds fixed)."""
     shop = Shop.drawn(2)
-    shares = visits(shop, PolicyCaller(shop, case, 3), 6000, 3).reshape(4, -1).mean(axis=1)
+    shares = visits(shop, RankerCaller(shop, case, 3), 6000, 3).reshape(4, -1).mean(axis=1)
     assert shares[-1] > 0.88
     assert np.all(shares[1:] > shop.own / shop.best)
