@@ -131,18 +131,22 @@ def _hybrid_scores(
                     for i in range(len(part)):
                         part[i] += h[0] * offset[i] + h[2] * score[i] + h[3] * order[i]
             for o in range(observed):
-                i = int(chosen[o])
-                fits[o] = part[i]
+                fits[o] = part[chosen[o]]
+            if dense:
+                for o in range(observed):
+                    signs[o] = signs[chosen[o]]
+            else:
+                for o in range(observed):
+                    row, sign = some[chosen[o]], 0.0
+                    for j in range(m):
+                        sign += row[j] * v[j]
+                    signs[o] = sign
             for i in range(len(part)):
                 part[i] += spread * z[i]
             for o in range(observed):
                 i, fit = int(chosen[o]), fits[o]
                 item = index[start + i] if len(index) > 0 else start + i
-                sign = signs[i]
-                if not dense:
-                    sign = 0.0
-                    for j in range(m):
-                        sign += some[i, j] * v[j]
+                sign = signs[o]
                 if apart:
                     at = 0 if constant else start + i
                     if len(first) == 1:
