@@ -65,7 +65,8 @@ def _hybrid_scores(
     B, L = out.shape
     m, q = x.shape[2], theta.shape[1]
     z, buffer, w, v = np.zeros(BLOCK), np.empty(BLOCK // 2, dtype=np.uint64), np.empty(m), np.empty(m)
-    signs, fits, h, apart = np.empty(BLOCK), np.empty(BLOCK), np.zeros(HEAD), factor != 0.0
+    weights, outcomes, known, signs = np.zeros(BLOCK), np.zeros(BLOCK), np.zeros(BLOCK), np.zeros(BLOCK)
+    h, apart = np.zeros(HEAD), factor != 0.0
     left_out = HEAD if apart else 0
     for j in range(m):
         v[j] = signature[left_out + j] * (factor if apart else 1.0)
@@ -80,9 +81,10 @@ def _hybrid_scores(
             h[j] = theta[b, j]
         for j in range(m):
             w[j] = theta[b, left_out + j] * (factor if apart else 1.0)
-        base, constant = h[1], first.shape[1] == 1 and L > 1
-        if constant:
+        base, own, constant = h[1], signature[1] if apart else 0.0, len(first) == 3 and first.shape[1] == 1
+        if apart and constant:
             base += h[0] * first[0, 0] + h[2] * first[1, 0] + h[3] * first[2, 0]
+            own += signature[0] * first[0, 0] + signature[2] * first[1, 0] + signature[3] * first[2, 0]
         for block in range((L + BLOCK - 1) // BLOCK):
             start = block * BLOCK
             end = min(L, start + BLOCK)
@@ -95,22 +97,22 @@ def _hybrid_scores(
                         z[i] = tables[2][numbers[i] >> np.uint32(32 - COARSE_BITS)]
                 else:
                     quantiles(numbers, tables[0], tables[1], chosen, z)
-            # Observed items are first listed without a branch, which would be mispredicted for every other item.
-            observed = 0
+            # Simple loops over slices, one after the other, use the vector units; a single one over all terms does not.
             if len(index) > 0:
                 for i in range(len(part)):
-                    chosen[observed] = i
-                    observed += int(n[b, index[start + i]] > 0.0)
+                    weights[i], outcomes[i] = n[b, index[start + i]], Y[b, index[start + i]]
+                    known[i] = R[b, index[start + i]]
             else:
-                seen = n[b, start:end]
-                for i in range(len(part)):
-                    chosen[observed] = i
-                    observed += int(seen[i] > 0.0)
-            # Simple loops over slices, one after the other, use the vector units; a single one over all terms does not.
-            dense = 4 * observed > len(part)
+                weights[: len(part)] = n[b, start:end]
+            observed = 0
+            for i in range(len(part)):
+                observed += int(weights[i] > 0.0)
+            dense = 8 * observed > len(part)
             if dense:
+                if len(index) == 0:
+                    outcomes[: len(part)], known[: len(part)] = Y[b, start:end], R[b, start:end]
                 for i in range(len(part)):
-                    total, sign = base, 0.0
+                    total, sign = base, own
                     for j in range(m):
                         total += some[i, j] * w[j]
                         sign += some[i, j] * v[j]
@@ -126,43 +128,57 @@ def _hybrid_scores(
                     score = first[0, start:end]
                     for i in range(len(part)):
                         part[i] += h[2] * score[i]
+                    for i in range(len(part) if dense else 0):
+                        signs[i] += signature[2] * score[i]
                 else:
                     offset, score, order = first[0, start:end], first[1, start:end], first[2, start:end]
                     for i in range(len(part)):
                         part[i] += h[0] * offset[i] + h[2] * score[i] + h[3] * order[i]
-            for o in range(observed):
-                i = int(chosen[o])
-                fits[o] = part[i]
-            for i in range(len(part)):
-                part[i] += spread * z[i]
-            for o in range(observed):
-                i, fit = int(chosen[o]), fits[o]
-                item = index[start + i] if len(index) > 0 else start + i
-                sign = signs[i]
-                if not dense:
-                    sign = 0.0
+                    for i in range(len(part) if dense else 0):
+                        signs[i] += signature[0] * offset[i] + signature[2] * score[i] + signature[3] * order[i]
+            if not dense:
+                many = 0
+                for i in range(len(part) if observed > 0 else 0):  # without a branch, which would be mispredicted
+                    chosen[many] = i
+                    many += int(weights[i] > 0.0)
+                for o in range(many):
+                    i = int(chosen[o])
+                    item = index[start + i] if len(index) > 0 else start + i
+                    row, sign = some[i], own
                     for j in range(m):
-                        sign += some[i, j] * v[j]
-                if apart:
-                    at = 0 if constant else start + i
-                    if len(first) == 1:
-                        sign += signature[1] + signature[2] * first[0, at]
-                    else:
-                        sign += signature[0] * first[0, at] + signature[1]
-                        sign += signature[2] * first[1, at] + signature[3] * first[2, at]
-                root, past = 1.0 / np.sqrt(n[b, item] + kappa), n[b, item] * fit
-                if abs(n[b, item] * sign - R[b, item]) > UNCHANGED_WITHIN * n[b, item]:
-                    past = 0.0
-                    for j in range(q):
-                        past += S[b, item, j] * theta[b, j]
-                mean = fit + root * root * (Y[b, item] - past)
-                part[i] = mean + noise * root * z[i]
-                if bounded and part[i] > largest[0]:
-                    one[0] = numbers[i]
-                    quantiles(one, tables[0], tables[1], one_edge, one_z)
-                    part[i] = mean + noise * root * one_z[0]
-                    if part[i] > largest[0]:
-                        insert(largest, part[i])
+                        sign += row[j] * v[j]
+                    if apart and not constant:
+                        if len(first) == 1:
+                            sign += signature[2] * first[0, start + i]
+                        else:
+                            sign += signature[0] * first[0, start + i] + signature[2] * first[1, start + i]
+                            sign += signature[3] * first[2, start + i]
+                    past = weights[i] * part[i]
+                    if abs(weights[i] * sign - R[b, item]) > UNCHANGED_WITHIN * weights[i]:
+                        past = 0.0
+                        for j in range(q):
+                            past += S[b, item, j] * theta[b, j]
+                    root = 1.0 / np.sqrt(weights[i] + kappa)
+                    part[i] += root * ((Y[b, item] - past) * root + noise * z[i]) - spread * z[i]
+                for i in range(len(part)):
+                    part[i] += spread * z[i]
+                continue
+            # An item without observations has n = Y = 0, for which the formula holds as well.
+            changed = 0
+            for i in range(len(part)):
+                apart_by = abs(weights[i] * signs[i] - known[i])
+                changed += int(apart_by > UNCHANGED_WITHIN * weights[i])
+            if changed > 0:
+                for i in range(len(part)):
+                    if abs(weights[i] * signs[i] - known[i]) > UNCHANGED_WITHIN * weights[i]:
+                        item = index[start + i] if len(index) > 0 else start + i
+                        past = weights[i] * part[i]
+                        for j in range(q):
+                            past -= S[b, item, j] * theta[b, j]
+                        outcomes[i] += past
+            for i in range(len(part)):
+                root = 1.0 / np.sqrt(weights[i] + kappa)
+                part[i] += root * ((outcomes[i] - weights[i] * part[i]) * root + noise * z[i])
         if bounded:
             for start in range(0, L, BLOCK):
                 part = out[b, start : min(L, start + BLOCK)]
@@ -170,12 +186,13 @@ def _hybrid_scores(
                 for i in range(len(part)):
                     many += int(part[i] >= floor)
                 for i in range(len(part) if many > 0 else 0):
-                    item = index[start + i] if len(index) > 0 else start + i
-                    if part[i] >= largest[0] and n[b, item] <= 0.0:
+                    if part[i] >= largest[0]:
                         bits(keys[b], (start + i) // 2, buffer[:1])
                         one[0] = (buffer[0] >> np.uint64(32 * (i % 2))) & np.uint64(0xFFFFFFFF)
                         quantiles(one, tables[0], tables[1], one_edge, one_z)
-                        part[i] += spread * (one_z[0] - tables[2][one[0] >> np.uint32(32 - COARSE_BITS)])
+                        item = index[start + i] if len(index) > 0 else start + i
+                        less = tables[2][one[0] >> np.uint32(32 - COARSE_BITS)] - one_z[0]
+                        part[i] -= noise / np.sqrt(n[b, item] + kappa) * less
                         if part[i] > largest[0]:
                             insert(largest, part[i])
 

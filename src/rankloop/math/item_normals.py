@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rankloop.math.kernels import inlined
 from rankloop.types import FloatArray
 
-BLOCK = 512
+BLOCK = 128
 """Items whose numbers are drawn together: their bits and normals stay in the fastest cache."""
 CELLS = 512
 """Equal steps of the probability."""
