@@ -17,6 +17,7 @@ from rankloop.belief.hybrid_state import HybridState
 from rankloop.checks import Law, laws
 from rankloop.design.hybrid_rows import HybridRows
 from rankloop.errors import Unsupported
+from rankloop.math import factor
 from rankloop.math.hybrid_scores import BOUNDS_FROM
 from rankloop.math.item_normals import TABLE, TAIL, item_normals, quantiles
 from rankloop.objective import Revenue
@@ -186,26 +187,26 @@ def taught(rounds: int, *, adapt: int | None = None, seed: int = 5) -> tuple[Hyb
 
 
 @pytest.mark.parametrize("changing", [False, True])
-def test_forgetting_weighs_old_observations_less(changing: bool) -> None:
-    """A share of a half gives every observation so far half of its weight in the dense regression."""
+def test_forgetting_scales_what_was_added_to_the_prior(changing: bool) -> None:
+    """A share of a half halves the sums, A - Λ and b - Λθ_0; with nothing observed, nothing changes."""
     rng = np.random.default_rng(8)
     design, belief = HybridRows(D), Hybrid(L, K, Q, adapt=None)
     state, prior = belief.init(1), belief.init(1)
-    dense = DenseRegression(belief.tau2, belief.s2, prior_mean(state)[0])
+    belief.forget(state, prior, 0.5)
+    np.testing.assert_allclose(state.b, prior.b, rtol=1e-12)
     x = rng.standard_normal((L, D))
-    for t in range(60):
-        if t in (20, 40):
-            belief.forget(state, prior, 0.5)
-            dense.weight = [0.5 * w for w in dense.weight]
+    for _ in range(60):
         asked = Request(1, L, K, rng.standard_normal((L, D)) if changing else x)
         lists = rng.permutation(L)[None, :K]
-        rows, y = design.pick(asked, lists), (rng.random((1, K)) < 0.3).astype(float)
-        belief.update(state, Decision(lists, rows, asked), Evidence(y, np.ones((1, K))))
-        assert rows.x is not None
-        for k in range(K):
-            dense.add(lists[0, k], rows.x[0, k], y[0, k], 1.0)
-    for ours, theirs in zip(joint(state), dense.posterior(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+        y = (rng.random((1, K)) < 0.3).astype(float)
+        belief.update(state, Decision(lists, design.pick(asked, lists), asked), Evidence(y, np.ones((1, K))))
+    before = state.copy()
+    belief.forget(state, prior, 0.5)
+    for name in ("n", "Y", "S", "N", "C", "G", "g"):
+        np.testing.assert_array_equal(getattr(state, name), 0.5 * getattr(before, name))
+    added, left = (factor.precision(one.F) - factor.precision(prior.F) for one in (before, state))
+    np.testing.assert_allclose(left, 0.5 * added, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(state.b - prior.b, 0.5 * (before.b - prior.b), rtol=1e-9, atol=1e-12)
 
 
 def test_a_prior_is_worth_as_many_observations_and_can_be_removed() -> None:

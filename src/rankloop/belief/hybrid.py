@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.belief.base import Summarising
-from rankloop.belief.hybrid_fit import LEAST_MEAN, PRIOR_SD, adapt, prior_mean, refresh
+from rankloop.belief.hybrid_fit import LEAST_MEAN, PRIOR_SD, adapt, prior_mean
 from rankloop.belief.hybrid_state import HybridState, signature_weights
+from rankloop.belief.linear import blend_precision
 from rankloop.math import factor
 from rankloop.math.hybrid_kernels import HEAD, learn
 from rankloop.math.linear import features_of
@@ -105,7 +106,7 @@ class Hybrid(Summarising[HybridState]):
         return True
 
     def forget(self, state: HybridState, prior: HybridState, share: float) -> None:
-        """Keep this share of all sums, then compute the posterior from them: older observations weigh less."""
+        """Keep this share of all sums, of A - Λ and of b - Λθ_0; the next adaptation computes A and b from the sums."""
         apart = state.varied & ~prior.varied & (prior.n > 0.0)
         kept = {name: getattr(prior, name) for name in ADDITIVE}
         if apart.any():  # the prior of an item whose rows changed since is not in the prior's G and g
@@ -116,7 +117,11 @@ class Hybrid(Summarising[HybridState]):
         for name, before in kept.items():
             now = getattr(state, name)
             now[...] = before + share * (now - before)
-        refresh(state)
+        blend_precision(state.F, prior.F, share)
+        shift = prior.b + PRIOR_SD**-2 * (
+            prior_mean(state) - prior_mean(prior)
+        )  # θ_0 of the order may have been fitted
+        state.b[...] = shift + share * (state.b - shift)
 
     def believe(self, state: HybridState, decision: Decision, score: float, strength: float) -> None:
         """Learn `strength` observations of the score, with exposure 1."""
