@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from bench import blas, catalogue, engine, kernels, lin_ts, memory, replay, service, slots
+from bench import blas, catalogue, engine, kernels, lin_ts, memory, replay, rows, service, slots
 from rankloop import __version__
 from rankloop.simulator.parallel import one_blas_thread
 
@@ -20,6 +20,8 @@ if __name__ == "__main__":
         lin_ts.main()
         print("\n== Compiled kernels compared with NumPy")
         kernels.main()
+        print("\n== Rows that change with every request, and candidates among many items")
+        rows.main()
         print("\n== Slots: assignment, choice, select-rank")
         slots.main()
         print("\n== A ranker in process compared with its bare policy")

@@ -537,7 +537,7 @@ def test_a_list_that_takes_long_is_decided_off_the_event_loop(tmp_path: Path, mo
 
     async def scenario(ask: Ask) -> None:
         assert (await ask("POST", "/v1/rankers/other/rank", {})).status_code == 200
-        monkeypatch.setattr(endpoints, "MAX_COST_ON_LOOP", ranker.list_cost() - 1)
+        monkeypatch.setattr(endpoints, "MAX_COST_ON_LOOP", ranker.list_cost(_request()) - 1)
         assert (await ask("POST", "/v1/rankers/other/rank", {})).status_code == 200
         assert threads[0] == loop != threads[1]
 

@@ -27,6 +27,7 @@ from rankloop.hosting.registry import RankerRegistry
 from rankloop.schema import FeedbackEvent, Guardrail, Prior, Quarantine, RankerSettings, RankRequest
 from rankloop.schema.base import field_defaults
 from rankloop.schema.ranker_fields import RankerFields
+from rankloop.schema.ranker_settings import DEFAULT_POLICY
 from rankloop.schema.service_settings import ServiceSettings
 
 PLACES = ("memory", "file", "postgresql", "http")
@@ -116,13 +117,26 @@ def test_a_ranker_is_created_adjusted_and_deleted(open_: Open) -> None:
 
 
 @everywhere
+def test_a_ranker_needs_no_policy(open_: Open) -> None:
+    """The default starts from the scores that items have: the first list is their order."""
+    with open_() as shop:
+        assert shop.put_ranker("shop", slots=2).config["policy"] == DEFAULT_POLICY
+        shop.put_items("shop", [{"id": id, "score": score} for id, score in (("a", 0.1), ("b", 0.3), ("c", 0.2))])
+        made = shop.rank("shop")
+        assert made.ids == ("b", "c")
+        assert shop.feedback("shop", made.id, clicked=[1]).status == "learned"
+        assert shop.rank("shop", items=[{"id": "a", "score": 0.9}, {"id": "b"}], k=1).policy == DEFAULT_POLICY
+        assert shop.put_ranker("shop", RankerSettings(slots=2), window=60.0).version == 2
+
+
+@everywhere
 def test_invalid_settings_raise_the_same_error_everywhere(open_: Open) -> None:
     shop = open_()
     wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
         (
             {"policy": "gts"},
             InvalidInput,
-            "ranker.slots is missing; accepted: a value, since ranker needs policy, slots.",
+            "ranker.slots is missing; accepted: a value, since ranker needs slots.",
         ),
         ({"policy": "gts", "slots": 0}, InvalidInput, "ranker.slots is 0; accepted: a whole number from 1 to 1000."),
         ({"policy": "gts", "slots": 2, "windw": 1}, InvalidInput, "Did you mean 'window'?"),

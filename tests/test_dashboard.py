@@ -55,6 +55,26 @@ def visit(client: Client, ranker: str, visits: int, **more: Any) -> None:
     assert {one.status for one in client.feedback_bulk(ranker, events)} == {"learned"}
 
 
+def earn(client: Client) -> None:
+    """A ranker whose objective is revenue: treatment earns more with fewer clicks."""
+    settings = {"policy": "ucr", "slots": 1, "context": 1, "objective": "revenue", "traffic": 0.5}
+    client.put_ranker("earning", settings | {"guardrail": True})
+    client.put_items("earning", [{"id": "cheap", "price": 2.0}, {"id": "dear", "price": 50.0}])
+    for visitor in range(60):
+        made = client.rank("earning", visitor=f"v{visitor}", order=["cheap"], context=[1.0])
+        liked = made.group == "control" or visitor % 3 == 0
+        client.feedback("earning", made.id, clicked=[0] if liked else [])
+
+
+def choose(client: Client) -> None:
+    """A ranker that learns position biases: each slot is clicked less than the one above."""
+    client.put_ranker("choosing", {"policy": "epoch-ucb-upb-star", "slots": 3, "seed": 3})
+    client.put_items("choosing", [{"id": id} for id in "abcd"])
+    for visitor in range(300):
+        slot = (0, 1, 0, None, 2, 0, None, 1, None, 0)[visitor % 10]
+        client.feedback("choosing", client.rank("choosing").id, clicked=[] if slot is None else [slot])
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A service with rankers in all the states that a page can show."""
@@ -76,6 +96,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         visit(client, "guarded", 60, order=["tea", "coffee", "cocoa"])
         visit(client, "evil", 6, segment=EVIL[1])
         visit(client, "large", 3)
+        earn(client)
+        choose(client)
         yield address
 
 
@@ -230,7 +252,7 @@ def test_rankers_at_a_glance_lead_to_one_of_them(window: Opener, url: str) -> No
     page = ready(window())
     assert page.title() == "rankloop"
     card = page.locator(".ranker-card", has_text="shop")
-    expect(page.locator(".ranker-card")).to_have_count(7)
+    expect(page.locator(".ranker-card")).to_have_count(9)
     with Client(url) as client:
         answer = client.ranker("shop")
     treatment = answer.groups["treatment"]
@@ -286,6 +308,65 @@ def test_the_page_of_a_ranker_says_what_the_api_says(window: Opener, url: str) -
     table = page.get_by_role("region", name="Click-through rate over time, as a table")
     expect(table.locator("tbody tr")).to_have_count(len(answer["times"]))
     expect(table.locator("thead th")).to_have_text(["Time", "Control", "Treatment"])
+
+
+def test_values_are_in_the_objective_with_its_unit(window: Opener, url: str) -> None:
+    with Client(url) as client:
+        pinned = (client.rank("earning", visitor=f"v{n}", context=[1.0], pin={0: "dear"}) for n in range(60))
+        made = next(one for one in pinned if one.group == "treatment")
+        client.feedback("earning", made.id, clicked=[0])
+        answer = client.report("earning", hours=1)["overview"]
+    assert (answer["objective"], answer["unit"]) == ("revenue", "revenue")
+    page = ready(window())
+    card = page.locator(".ranker-card", has_text="earning")
+    expect(card).to_contain_text("Revenue per list")
+    expect(card).to_contain_text("trips if the revenue per list is 10")
+    card.click()
+    first = page.locator(".tile").first
+    expect(first.locator("dt")).to_have_text("Revenue per list")
+    expect(first).to_contain_text("click-through")
+    expect(first).to_contain_text(f"control {answer['groups']['control']['value_per_list']:.2f}")
+    expect(tile(page, "Lift over control")).to_contain_text(f"{100 * answer['lift']['share']:.1f}")
+    expect(page.get_by_role("heading", name="Revenue per list")).to_be_visible()
+    expect(page.get_by_text("The objective is revenue: a list is worth its revenue.")).to_be_visible()
+    page.get_by_text("As a table").first.click()
+    table = page.get_by_role("region", name="Revenue per list over time, as a table")
+    expect(table.locator("thead th")).to_have_text(["Time", "Control", "Treatment"])
+    expect(table.locator("tbody tr").first).to_contain_text("2.00 (2.00 to 2.00)")
+    page.goto(f"{url}/dashboard/#/ranker/earning/decision/{made.id}")
+    expect(page.locator(".counts", has_text="Value")).to_contain_text("50.0 (revenue)")
+
+
+def test_the_worth_of_slots_is_drawn_where_a_policy_learns_it(window: Opener, url: str) -> None:
+    with Client(url) as client:
+        slots = client.report("choosing")["slot_worths"]
+    page = ready(window("#/ranker/choosing"))
+    page.locator(".items").scroll_into_view_if_needed()
+    card = page.locator(".card", has=page.get_by_role("heading", name="What are your slots worth?"))
+    expect(card.locator("svg rect")).to_have_count(3)
+    expect(card.locator("svg desc")).to_contain_text("of one in slot 0")
+    expect(card.locator("p").nth(1)).to_contain_text(f"A place in slot 2 is worth {100 * slots[2]['effect']:.0f}")
+    card.get_by_text("As a table").click()
+    expect(card.locator("tbody tr")).to_have_count(3)
+    expect(card.locator("tbody tr").first).to_contain_text("by definition")
+    other = ready(window("#/ranker/shop"))
+    other.locator(".items").scroll_into_view_if_needed()
+    expect(rows(other)).to_have_count(5)
+    expect(other.get_by_role("heading", name="What are your slots worth?")).to_be_hidden()
+
+
+@pytest.mark.parametrize("misleading", [False, True])
+def test_trust_in_scores_is_said(window: Opener, url: str, misleading: bool) -> None:
+    page = window()
+
+    def change(body: Any) -> None:
+        body["score_trust"] = {"mean": 0.9, "low": 0.8, "high": 1.0, "misleading": misleading}
+
+    altered(page, "**/report?*", change)
+    page.goto(f"{url}/dashboard/#/ranker/shop")
+    page.locator(".items").scroll_into_view_if_needed()
+    said = "Your scores mislead: they are trusted at 0.900" if misleading else "Your scores are trusted at 0.900"
+    expect(page.locator(".trust")).to_contain_text(said)
 
 
 def test_items_and_slots_show_numbers_of_one_group(window: Opener, url: str) -> None:
@@ -649,7 +730,16 @@ def test_every_view_fits_and_axe_finds_nothing_in_both_themes(window: Opener, ur
         made = client.rank("quiet", k=3)
         client.feedback("quiet", made.id, clicked=[0], event="e" * 100 + made.id)
     page = ready(window(size=size))
-    for view in ("", "ranker/shop", "ranker/guarded", "ranker/bare", "ranker/none", f"ranker/quiet/decision/{made.id}"):
+    for view in (
+        "",
+        "ranker/shop",
+        "ranker/guarded",
+        "ranker/earning",
+        "ranker/choosing",
+        "ranker/bare",
+        "ranker/none",
+        f"ranker/quiet/decision/{made.id}",
+    ):
         page.goto(f"{url}/dashboard/#/{view}")
         expect(page.locator("#status")).to_have_text(re.compile("Live|Not found"))
         for summary in page.get_by_text("As a table").all():

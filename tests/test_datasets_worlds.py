@@ -250,11 +250,12 @@ def test_the_best_list_of_rated_items_is_found_by_trying_all(
     lists = [one for length in range(4) for one in permutations(range(4), length)]
     rng = np.random.default_rng(2)
     lengths = set()
+    rewards, losses = np.asarray(world.scenario.rewards), np.asarray(world.scenario.losses)
     for _ in range(12):
         visit = instance.visit(rng)
         rates = [[truth[row.tobytes()] for row in learner] for learner in visit.request.features]
         for b, p in enumerate(rates):
-            values = [plain_value([p[i] for i in one], world.scenario.rewards, world.scenario.losses) for one in lists]
+            values = [plain_value([p[i] for i in one], rewards, losses) for one in lists]
             assert visit.best[b] == pytest.approx(max(values), rel=1e-12)
             lengths.add(len(lists[int(np.argmax(values))]))
             assert visit.value(np.tile(lists[-1], (3, 1)))[b] == pytest.approx(values[-1], rel=1e-12)

@@ -66,6 +66,9 @@ def propensities(draw: st.DrawFn, k: int) -> Propensity:
     return replace(exact, draws=draw(st.integers(1, 1000)), **errors)
 
 
+columns = st.lists(st.integers(0, 9), max_size=5).map(lambda values: np.array(values, dtype=np.int32))
+
+
 @st.composite
 def lists(draw: st.DrawFn) -> DecisionMade:
     """Lists with all that can be said of them."""
@@ -90,6 +93,15 @@ def lists(draw: st.DrawFn) -> DecisionMade:
         why=draw(maybe(arrays(3, k))),
         proposed=draw(maybe(whole)),
         allowed=draw(maybe(st.binary(max_size=9).map(lambda bits: np.frombuffer(bits, dtype=np.uint8)))),
+        candidates=draw(maybe(columns)),
+        excluded=draw(maybe(columns)),
+        rows=draw(maybe(arrays(3, d))),
+        given_scores=draw(maybe(arrays(3))),
+        given_prices=draw(maybe(arrays(3))),
+        order=draw(maybe(columns)),
+        rewards=draw(maybe(arrays(k))),
+        losses=draw(maybe(arrays(k + 1))),
+        prices=draw(maybe(arrays(k))),
         exploring=draw(numbers),
         judged=draw(st.integers(0, 4)),
         explored=draw(st.booleans()),
@@ -101,7 +113,11 @@ ids = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_si
     lambda text: text.strip(".")
 )
 things = st.builds(
-    Item, ids, features=st.just((0.5, 2.0)), default_position=maybe(st.floats(-MAX_POSITION, MAX_POSITION))
+    Item,
+    ids,
+    features=st.just((0.5, 2.0)),
+    default_position=maybe(st.floats(-MAX_POSITION, MAX_POSITION)),
+    score=maybe(st.floats(-1e6, 1e6)),
 )
 happenings = st.builds(FeedbackReceived, times, names, names, arrays(3), st.booleans(), maybe(numbers))
 others: st.SearchStrategy[LogEvent] = st.one_of(

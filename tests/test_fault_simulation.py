@@ -15,9 +15,10 @@ from fault_simulation.model_log import ModelLog, ModelStore
 from fault_simulation.schedule import draw
 from fault_simulation.simulation import Violation, play
 from rankloop.eventlog import MemoryStore, StoreUnavailable
-from rankloop.serving import snapshots, window_ages
-from rankloop.serving.feedback_windows import FeedbackWindows
+from rankloop.serving import snapshots
 from rankloop.serving.snapshot_frame import framed
+from rankloop.serving.windows import window_ages
+from rankloop.serving.windows.feedback_windows import FeedbackWindows
 
 SCHEDULES = int(os.environ.get("RANKLOOP_SCHEDULES", "500"))
 PARTS = 10

@@ -5,18 +5,21 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rankloop.errors import RankloopError
-from rankloop.eventlog import SqliteStore
-from rankloop.eventlog.events import EventSkipped, ItemsRemoved, decode
+from rankloop.eventlog import MemoryStore, SqliteStore
+from rankloop.eventlog.events import DecisionMade, EventSkipped, ItemsRemoved, decode
 from rankloop.eventlog.format_history import RENAMED_KINDS, upgraded_settings
 from rankloop.eventlog.process_lock import ProcessLock
 from rankloop.hosting.change_history import change_history
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.schema.service_settings import ServiceSettings
+from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.verification import decide_again
 
 FORMAT_2 = Path(__file__).parent / "fixtures" / "format-2.db"
@@ -95,6 +98,29 @@ def test_an_entry_with_an_old_kind_that_was_written_after_the_migration_is_still
     skipped = EventSkipped(1.0, 7, "damaged").entry()
     assert decode(put) == ItemsRemoved(1.0, ("a",))
     assert decode(skipped._replace(kind="skip")) == EventSkipped(1.0, 7, "damaged")
+
+
+def test_lists_of_format_3_with_a_bit_for_each_item_are_read_and_decided_again() -> None:
+    """Naming all items of a full table as candidates decides the list that a mask of all of them decided."""
+    store, older = MemoryStore(), MemoryStore()
+    ranker = Ranker(RankerConfig.of({"policy": "gts", "slots": 3}), store=store)
+    ids = [f"item-{i}" for i in range(16)]
+    ranker.put_items([{"id": id} for id in ids])
+    for _ in range(20):
+        ranker.feedback(ranker.rank(candidates=ids).id, clicked=[0])
+    ranker.flush()
+    for entry in store.read("ranker"):
+        event = decode(entry)
+        if isinstance(event, DecisionMade):
+            assert event.candidates is not None
+            bits = np.packbits(np.isin(np.arange(16), event.candidates))
+            entry = replace(event, candidates=None, allowed=bits).entry()._replace(position=entry.position)
+        older.append([("ranker", entry._replace(body=entry.body.replace(b'"v":4', b'"v":3')))])
+    found = decide_again(older, "ranker")
+    assert (found.equal, found.decided) == (20, 20), found.differences[:2]
+    again = Ranker(RankerConfig.of({"policy": "gts", "slots": 3}), store=older)
+    first = next(e for entry in older.read("ranker") if isinstance(e := decode(entry), DecisionMade))
+    assert again.history(first.id).candidates == ids
 
 
 def test_settings_keep_all_but_the_old_names() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rankloop import catalogue
 from rankloop.belief import choice
-from rankloop.errors import InvalidInput, Quarantined, RankloopError
+from rankloop.errors import InvalidInput, Quarantined, RankloopError, Unsupported
 from rankloop.eventlog import MemoryStore, StoreUnavailable
 from rankloop.eventlog.events import ConfigChanged
 from rankloop.hosting.registry import RankerRegistry
@@ -24,6 +24,7 @@ from rankloop.propensity import Propensity
 from rankloop.schema import RankRequest
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings
 from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving.config import MAX_TRIAL_BYTES
 from rankloop.serving.decide import Draws
 from rankloop.serving.memory.budget import DEFAULT_SHARE, MemoryBudget, Room, StateSize, StateTooLarge, in_words
 from rankloop.serving.memory.machine import machine_memory
@@ -121,20 +122,22 @@ def test_the_estimate_allocates_nothing_and_has_a_closed_form() -> None:
     made = RankerConfig.of(BOMB | {"explore_from": 1})
     sizes: list[StateSize] = []
     assert peak(lambda: sizes.append(state_size(made, Extent.of(0, 1, 0)))) < 10**6
-    by_column = 8 * 1000 + 8 + 1 + 1 + 8 + 4 * 10 * 8  # features, price, flags, position; counts of 10 slots
+    by_column = 8 * 1000 + 8 + 1 + 1 + 8 + 8 + 4 * 10 * 8  # features, price, flags, position, score; counts of 10 slots
     assert sizes[0].arrays == 2 * LEARNER + 16 * by_column
 
 
 @pytest.mark.parametrize("more", [{"explore_from": 1}, {}])
 def test_checking_a_configuration_allocates_little(more: dict[str, Any]) -> None:
-    """Also where the policy keeps all rows of its horizon: 10⁹ rounds."""
-    rows: dict[str, Any] = {"policy": "ucr", "slots": 2, "context": 2, "rounds": 10**9, "params": {"fit": "mle"}}
-    for small in (LINEAR | more, rows | {"rounds": 10}):
+    """Also where the policy keeps all rows of its horizon: 2²⁰ rounds, and no more."""
+    rows: dict[str, Any] = {"policy": "ucr", "slots": 2, "context": 1000, "rounds": 2**20, "params": {"fit": "mle"}}
+    for small in (LINEAR | more, rows | {"rounds": 10, "context": 2}):
         RankerConfig.of(small)  # imports and compiles
     assert peak(lambda: RankerConfig.of(BOMB | more)) < 10**7
-    assert peak(lambda: RankerConfig.of(rows)) < 10**7
+    assert peak(lambda: RankerConfig.of(rows)) < MAX_TRIAL_BYTES
     with pytest.raises(StateTooLarge, match="ranker is a configuration that needs"):
         Ranker(RankerConfig.of(rows))
+    with pytest.raises(Unsupported, match="stores at most 1,048,576 rows"):
+        RankerConfig.of(rows | {"rounds": 2**20 + 1})
 
 
 @pytest.mark.parametrize("given", [LINEAR | {"dim": 100}, {"policy": "toprank", "slots": 2, "rounds": 1000}])

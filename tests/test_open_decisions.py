@@ -25,7 +25,7 @@ from rankloop.schema import RankRequest
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import Ranker, RankerConfig, snapshots
 from rankloop.serving.replica import Replica
-from rankloop.serving.window_ages import SPARE_MARKS, ForwardClock, WindowAges, believable
+from rankloop.serving.windows.window_ages import SPARE_MARKS, ForwardClock, WindowAges, believable
 from rankloop.types import FloatArray
 from test_challenger import PAIRS
 from test_ranker import Clock, config, contents, items, live

@@ -43,7 +43,8 @@ def played(rate: float, control: float, lists: int, seed: int = 0, **more: Any) 
     clock, rng = Clock(), np.random.default_rng(seed)
     given: dict[str, Any] = {"policy": "ts-beta", "slots": 2, "prior": [1, 4], "traffic": 0.5}
     ranker = Ranker(LoggedConfig.of(given | more), clock=clock)
-    ranker.put_items([{"id": id} for id in ORDER])
+    features: dict[str, Any] = {"features": [1.0]} if "dim" in more else {}
+    ranker.put_items([{"id": id, **features} for id in ORDER])
     visit(ranker, clock, rng, rate, control, lists)
     return ranker, clock
 
@@ -51,7 +52,7 @@ def played(rate: float, control: float, lists: int, seed: int = 0, **more: Any) 
 def visit(ranker: Ranker, clock: Clock, rng: np.random.Generator, policy: float, control: float, lists: int) -> None:
     for _ in range(lists):
         ranking = ranker.rank(order=ORDER, visitor=f"v{clock.now}")
-        hit = rng.random() < (policy if ranking.group == "treatment" else control)
+        hit = rng.random() < (policy if ranking.group == "treatment" else control) and len(ranking.ids) == 2
         clock.now += 2.0
         ranker.feedback(ranking.id, clicked=[int(rng.integers(2))] if hit else [], regret=0.25)
         clock.now += 58.0
@@ -169,9 +170,43 @@ def test_traffic_that_changed_is_compared_hour_by_hour() -> None:
     assert "compared hour by hour" in " ".join(first(ranker, clock).lines)
 
 
-def test_mean_value_where_a_list_is_worth_more_than_a_click() -> None:
-    ranker, clock = played(0.3, 0.3, 100, objective="clicks")
-    assert "Mean clicks per list: " in " ".join(first(ranker, clock).lines)
+def test_a_report_is_in_the_objective_and_says_the_unit() -> None:
+    """Treatment is clicked less and earns more: the verdict is about revenue, click-through stands beside it."""
+    clock, rng = Clock(), np.random.default_rng(2)
+    given = {"policy": "ucr", "slots": 1, "context": 1, "traffic": 0.5, "objective": "revenue", "guardrail": True}
+    ranker = Ranker(RankerConfig.of(given), clock=clock)
+    ranker.put_items([{"id": "cheap", "price": 1.0}, {"id": "dear", "price": 20.0}])
+    for n in range(1200):
+        made = ranker.rank(order=["cheap"], visitor=f"v{n}", context=[1.0])
+        rate = 0.2 if made.ids == ("dear",) else 0.4
+        ranker.feedback(made.id, clicked=[0] if rng.random() < rate else [])
+        clock.now += 60.0
+    section = first(ranker, clock)
+    assert section.headline.startswith("Better than control: revenue per list ")
+    assert section.lines[0].startswith("Difference in revenue per list: +")
+    assert " revenue (95 % confidence interval +" in section.lines[0]
+    group = ranker.overview().groups["treatment"]
+    assert f"Total revenue: {group.value:,.0f} over {group.settled} lists in treatment" in " ".join(section.lines)
+    assert "rose from" in said(ranker, clock, "time") or "revenue per list went from" in said(ranker, clock, "time")
+    assert "Click-through rate, which the objective does not count: " in said(ranker, clock, "time")
+    assert "it trips if the revenue per list is significantly more than 10 %" in said(ranker, clock, "rollout")
+    tree = ET.fromstring(page(facts(ranker, clock)))
+    titles = [svg.findtext("title") for svg in tree.iter("svg")]
+    assert "Revenue per list over time, with 95 % confidence bands" in titles
+    assert "Difference in revenue per list with its 95 % confidence interval" in titles
+    assert "revenue per list, treatment" in words_of(tree)
+    assert re.search(r"treatment +[▁▂▃▄▅▆▇█ ]{3,}", text(facts(ranker, clock)))
+
+
+@pytest.mark.parametrize("losses", [[0.0, -1.0, -3.0], [-1.0, -1.5, -2.0]])
+def test_a_report_of_a_negative_value_is_drawn_and_written(losses: list[float]) -> None:
+    ranker, clock = played(0.3, 0.2, 150, policy="ind", prior=None, dim=1, rewards=[1.0, 0.5], losses=losses)
+    data = facts(ranker, clock)
+    assert (data.overview.objective, data.overview.unit) == ("net-reward", "net reward")
+    assert ", control −" in first(ranker, clock).headline
+    tree = ET.fromstring(page(data))
+    for element in tree.iter("path"):
+        assert "nan" not in element.attrib["d"]
 
 
 # Other sections

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rankloop.analytics.mean_intervals import Moments
 from rankloop.errors import InvalidInput, Unsupported
 from rankloop.eventlog import MemoryStore
 from rankloop.eventlog.events import GuardrailTripped
@@ -311,6 +312,72 @@ def test_a_ranker_made_bad_on_purpose_falls_back_says_so_and_is_let_go_again() -
     bad.reset_guardrail("looked at")
     assert bad.overview().guardrail_tripped is None
     assert {bad.rank(order=ORDER, visitor=f"w{v}").group for v in range(50)} == {"treatment", "control"}
+
+
+def trips_in_value(policy: float, control: float, seed: int, guard: Guardrail, cost: float = 0.0) -> bool:
+    """Whether a guard that looks after every 50 of 4,000 lists ever falls back.
+
+    Each tenth list earns a skewed amount, in proportion to `policy` or `control`; every list costs `cost`.
+    """
+    rng = np.random.default_rng(seed)
+    groups = np.zeros((2, 3))
+    for _ in range(80):
+        for group, scale in enumerate((policy, control)):
+            values = scale * (rng.random(25) < 0.1) * rng.lognormal(3.0, 1.0, 25) - cost
+            groups[group] += (25, values.sum(), (values**2).sum())
+        if guardrail.trips_by_mean(guard, *(Moments(*one) for one in groups.tolist())):
+            return True
+    return False
+
+
+def test_the_guard_of_a_value_trips_on_a_loss_and_not_on_equal_groups() -> None:
+    """Of 300 A/A runs with an error of 5 %, at most 15 trip (expected fewer: the bound holds at all times).
+
+    With an error of 1 %, a policy that loses a twentieth (less than `drop`) never trips in 100 runs; one that earns a
+    fifth always does, whether a list costs more than it earns (control's value is negative) or not.
+    """
+    loose = Guardrail(drop=0.0, error=0.05)
+    assert sum(trips_in_value(1.0, 1.0, seed, loose) for seed in range(300)) <= 15
+    assert sum(trips_in_value(1.0, 1.0, seed, loose, cost=6.0) for seed in range(300)) <= 15
+    assert sum(trips_in_value(0.95, 1.0, seed, Guardrail()) for seed in range(100)) == 0
+    for cost in (0.0, 6.0):
+        assert all(trips_in_value(0.2, 1.0, seed, Guardrail(), cost) for seed in range(30))
+
+
+def test_a_drop_is_a_fraction_of_the_absolute_value() -> None:
+    """Almost without noise: control is worth -2, a drop of 10 % allows -2.2 and not -2.3."""
+    guard = Guardrail(drop=0.1)
+
+    def group(mean: float) -> Moments:
+        values = np.random.default_rng(0).normal(mean, 0.01, 500)
+        return Moments(500, float(values.sum()), float((values**2).sum()))
+
+    assert not guardrail.trips_by_mean(guard, group(-2.19), group(-2.0))
+    assert guardrail.trips_by_mean(guard, group(-2.3), group(-2.0))
+    assert not guardrail.trips_by_mean(guard, group(1.81), group(2.0))
+    assert guardrail.trips_by_mean(guard, group(1.7), group(2.0))
+
+
+def test_the_guard_trips_where_more_is_clicked_and_less_is_earned() -> None:
+    """Control's item costs ten and is clicked by 30 %; treatment's costs one and is clicked by 60 %."""
+    given = {"policy": "ucr", "slots": 1, "context": 1, "objective": "revenue", "traffic": 0.5, "guardrail": True}
+    shop = Ranker(RankerConfig.of(given), clock=Clock())
+    shop.put_items([{"id": "cheap", "price": 1.0}, {"id": "dear", "price": 10.0}])
+    rng = np.random.default_rng(5)
+    for n in range(1500):
+        made = shop.rank(order=["dear"], context=[1.0], visitor=f"v{n}")
+        if made.group == "treatment":
+            made = shop.rank(pin={0: "cheap"}, context=[1.0], visitor=f"v{n}")
+        shop.feedback(made.id, clicked=[0] if rng.random() < (0.6 if made.group == "treatment" else 0.3) else [])
+        if n % 50 == 0:
+            shop.tick()
+        if shop.overview().guardrail_tripped is not None:
+            break
+    overview = shop.overview()
+    groups = overview.groups
+    assert (groups["treatment"].click_through or 0.0) > (groups["control"].click_through or 1.0)
+    assert "revenue per list 0." in (overview.guardrail_tripped or "")
+    assert "below control's" in (overview.guardrail_tripped or "")
 
 
 def test_an_equal_ranker_is_left_alone() -> None:

@@ -221,7 +221,7 @@ def test_items_come_change_and_go(http: Http) -> None:
     assert http("PUT", f"{at}/a%2Fb", {"features": [1, 2, 3], "price": 2.5}).json()["id"] == "a/b"
     assert http("GET", f"{at}/a%2Fb").json() == {
         "id": "a/b", "features": [1.0, 2.0, 3.0], "price": 2.5, "enabled": True,
-        "coverage": None, "prior": None, "default_position": None,
+        "coverage": None, "prior": None, "default_position": None, "score": None,
     }  # fmt: skip
     http("PUT", f"{at}/a%2Fb", {"features": [1, 2, 3], "enabled": False})
     found = http("GET", at).json()
@@ -509,7 +509,7 @@ def test_values_are_refused_where_a_policy_learns_from_clicks(http: Http) -> Non
 @pytest.mark.parametrize(
     ("config", "field"),
     [
-        ({}, "ranker.policy"),
+        ({}, "ranker.slots"),
         ({"policy": "nothing", "slots": 2}, "ranker.policy"),
         ({"policy": "cascade-ucb1", "slots": 0}, "ranker.slots"),
         ({"policy": "cascade-ucb1", "slots": 2, "color": "red"}, "ranker.color"),

@@ -92,6 +92,7 @@ def test_default_parameters_are_the_contracts() -> None:
         "epoch-ucb-upb-star": {"estimator": "mle"},
         "mnl-bandit": nothing,
         "pbm-ucb": {"eps": 0.0},
+        "hybrid": {"explore": 0.5},
     }
     assert {entry.id: catalogue.resolve(entry.id, {}) for entry in catalogue.entries()} == expected
 

@@ -216,10 +216,10 @@ def test_an_event_of_a_newer_format_is_not_guessed(tmp_path: Path) -> None:
     ranker.put_items(items(4))
     ranker.close()
     with sqlite3.connect(tmp_path / "log.db") as connection:
-        newer = "CAST(replace(body, '\"v\":3', '\"v\":9') AS BLOB)"
+        newer = "CAST(replace(body, '\"v\":4', '\"v\":9') AS BLOB)"
         connection.execute(f"UPDATE log SET body = {newer} WHERE kind = 'items-put'")
     connection.close()
-    with pytest.raises(CannotReplay, match="a newer format than 3"):
+    with pytest.raises(CannotReplay, match="a newer format than 4"):
         Ranker.open(tmp_path / "log.db", config("gts"))
 
 

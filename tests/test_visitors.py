@@ -35,7 +35,8 @@ from rankloop.service.access.auth import make_key
 from rankloop.service.problems import RequestRefused, response
 from rankloop.types import EMPTY, BetaPrior, Setting
 from rankloop.visitors import Audience, Run, VisitorBehaviour, VisitPlan, fit, load_world, visit_requests
-from rankloop.visitors.ranker_fit import check_ranker, settings_for
+from rankloop.visitors.audience import Visitor
+from rankloop.visitors.ranker_fit import check_ranker, settings_for, values_for
 from rankloop.visitors.retry import RetriesExhausted, Retry, RunStopped
 from rankloop.visitors.schedule import Schedule
 from rankloop.visitors.statistics import LatencyHistogram
@@ -175,6 +176,90 @@ def test_a_list_is_asked_for_with_what_the_visitor_brings() -> None:
     assert controlled == {"k": 2, "context": visitor.context, "order": ["item-1", "item-0"], "visitor": visitor.person}
 
 
+ROWS: dict[str, Any] = {
+    "kind": "cascade",
+    "attraction": {"linear": {"items": 5, "dim": 2, "fresh_features": True}},
+    "context": {"dim": 3},
+    "objective": "revenue",
+    "prices": {"fresh": [1, 2]},
+    "k": 2,
+}
+AMOUNTS: dict[str, Any] = {"kind": "amounts", "amount": [1, 3, 2, 0.5], "bias": [1, 0.5]}
+ROUTES: dict[str, Any] = {
+    "kind": "cascade-rewards",
+    "attraction": [0.5, 0.4, 0.3],
+    "budget": 2,
+    "rewards": [[1, 1], [2, 1]],
+    "losses": [0, -0.1, -0.2],
+}
+
+
+def sent(visitor: Visitor, **options: Any) -> Any:
+    """The body of a rank request, as the service reads it."""
+    content = visit_requests.rank("r", visitor, **options).content
+    assert content is not None
+    return json.loads(content)
+
+
+def test_a_visit_brings_the_features_and_prices_of_its_round() -> None:
+    who = audience(ROWS)
+    first, second = who.next(), who.next()
+    for visitor in (first, second):
+        request = visitor.visit.request
+        assert request.features is not None
+        assert request.prices is not None
+        items = [
+            {"id": f"item-{i}", "features": request.features[0, i].tolist(), "price": float(request.prices[0, i])}
+            for i in range(5)
+        ]
+        body = sent(visitor, candidates=["item-1"])
+        assert body == {"k": 2, "context": visitor.context, "items": items}
+        only = sent(visitor, values={"price"})
+        assert only == {
+            "k": 2,
+            "context": visitor.context,
+            "items": [{"id": i["id"], "price": i["price"]} for i in items],
+        }
+        plain = sent(visitor, candidates=["item-1"], values=())
+        assert plain == {"k": 2, "context": visitor.context, "candidates": ["item-1"]}
+    assert first.items != second.items
+
+
+def test_fixed_features_are_not_sent_again() -> None:
+    assert audience(ROWS | {"attraction": {"linear": {"items": 5, "dim": 2}}, "prices": [1] * 5}).next().items is None
+    assert audience(COVERAGE).next().items is None
+
+
+def test_a_visit_brings_the_rewards_and_losses_of_its_round() -> None:
+    who = audience(ROUTES)
+    rewards = [visit_requests.rank("r", who.next()).body for _ in range(2)]
+    assert rewards == [{"k": 2, "rewards": [a, 1.0], "losses": [0.0, -0.1, -0.2]} for a in (1.0, 2.0)]
+    assert visit_requests.rank("r", who.next(), values=()).body == {"k": 2}
+
+
+def test_amounts_are_sent_as_values() -> None:
+    visitor = audience(AMOUNTS).next()
+    shown = np.array([[1, 2]])
+    values = visitor.values(shown)
+    assert values == visitor.visit.click(shown)[0][0].tolist()
+    sent = visit_requests.feedback("r", visit_requests.VisitFeedback("a-0", "d", [0], 0.5, values)).body
+    assert sent == {"decision": "d", "values": values, "event": "a-0", "final": True, "regret": 0.5}
+    assert audience(CASCADE).next().values(shown) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "values"),
+    [
+        ({"policy": "gts", "slots": 2}, set()),
+        ({"policy": "lin-ts-ltr", "slots": 2, "dim": 3}, {"features"}),
+        ({"policy": "ucr", "slots": 2, "objective": "revenue"}, {"price"}),
+        ({"policy": "ind", "slots": 2, "dim": 2, "params": {"alpha": 0.2}}, {"features", "rewards"}),
+    ],
+)
+def test_a_ranker_is_sent_what_it_takes(config: dict[str, Any], values: set[str]) -> None:
+    assert values_for(config) == values
+
+
 def test_feedback_says_nothing_was_clicked_and_what_was_lost() -> None:
     sent_feedback = visit_requests.VisitFeedback("a-0", "d", [], -0.1)
     sent = {"decision": "d", "clicked": [], "event": "a-0", "final": True, "regret": 0.0}
@@ -221,6 +306,13 @@ def test_a_created_ranker_has_what_the_world_knows_and_a_horizon_only_if_needed(
     assert settings_for(audience(CHOICE).setting, "ts-beta", 2, 0)["prior"] == [1.0, 2.0]
     uneven = Setting(2, 1, prior=BetaPrior(np.array([1.0, 2.0]), np.ones(2)))
     assert "prior" not in settings_for(uneven, "gts", 1, 0)
+    assert settings_for(audience(AMOUNTS).setting, "gts", 2, 0) == {
+        "policy": "gts",
+        "slots": 2,
+        "bias": [1.0, 0.5],
+        "objective": "amount",
+        "params": {"feedback": "position-based"},
+    }
 
 
 @pytest.mark.parametrize(
@@ -408,6 +500,30 @@ def test_a_ranker_is_created_filled_visited_and_learns(
         assert (one["lists"], one["feedback_sent"], one["receipts"], one["errors"]) == (60, 60, {"learned": 60}, {})
         assert one["rank_ms"]["p50"] <= one["rank_ms"]["p99"] <= one["rank_ms"]["longest"]
     assert summary[-1]["behind_ms"]["longest"] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("world", "policy"),
+    [
+        ({name: value for name, value in ROWS.items() if name not in ("objective", "prices")}, "lin-ts-ltr"),
+        (ROWS | {"attraction": {"logistic": {"items": 6, "dim": 2}}}, "cascade-lin-ts"),
+        (AMOUNTS, "gts"),
+        (
+            {"kind": "amounts", "amount": {"linear": {"items": 6, "dim": 2, "fresh_features": True}}, "k": 2},
+            "lin-ts-ltr",
+        ),
+    ],
+    ids=["features", "contexts", "amounts", "changing-amounts"],
+)
+def test_visits_with_values_of_their_own_are_learned(
+    world: Any, policy: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Contexts, features, prices and amounts: all feedback is learned, nothing is refused."""
+    with over(log) as url:
+        file = world_file(tmp_path, world)
+        summary = Command(url, capsys)("--world", file, "--create", policy, "--rounds", 30, "--callers", 1)
+    assert (summary["lists"], summary["feedback_sent"], summary["errors"]) == (30, 30, {})
+    assert summary["receipts"] == {"learned": 30}
 
 
 def test_late_feedback_arrives_after_its_delay_and_lost_feedback_never(

@@ -52,7 +52,7 @@ def rewards(instance: Any, items: IntArray, visits: int, seed: int) -> FloatArra
 
 
 def test_every_kind_is_tested_here() -> None:
-    own_files = {"cascade-rewards", "coverage-rewards", "pivot", "rated", "choice", "item-position"}
+    own_files = {"amounts", "cascade-rewards", "coverage-rewards", "pivot", "rated", "choice", "item-position"}
     assert set(KINDS) == {*INDEPENDENT, "matrix", *own_files}
 
 

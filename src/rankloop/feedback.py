@@ -176,6 +176,27 @@ class PositionBased:
 
 
 @dataclass(frozen=True)
+class LearnedBias:
+    """Every slot is observed, with a position bias that the belief learns and adds to the exposure itself."""
+
+    name = "position-based"
+    every_slot = True
+    single = False
+
+    def read(self, items: IntArray, clicks: FloatArray) -> Evidence:
+        """Return exposure 1 in every slot, a multiple of which is the learned bias."""
+        return SemiBandit().read(items, clicks)
+
+    def keep(self, clicks: FloatArray) -> FloatArray:
+        """Return all clicks."""
+        return clicks
+
+    def click_probability(self, p: FloatArray) -> FloatArray:
+        """Return the expected outcomes, in which the belief has included the bias."""
+        return np.clip(p, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
 class Choice:
     """At most one choice from the whole list; every slot is considered."""
 

@@ -23,7 +23,20 @@ from rankloop.plan.pinned import around_pins
 from rankloop.propensity.list_distribution import ListDistribution, SupportsDecide
 from rankloop.ranking_policy import BatchWrapper, GreedyPolicy, LearnerState, RankingPolicy
 from rankloop.state import State
-from rankloop.types import EMPTY, Decision, Evidence, FloatArray, IntArray, Read, Request, RowLayout, Rows, SlotScore
+from rankloop.types import (
+    EMPTY,
+    Decision,
+    Evidence,
+    FloatArray,
+    IntArray,
+    Read,
+    Request,
+    RowLayout,
+    Rows,
+    ScoreTrust,
+    SlotEffects,
+    SlotScore,
+)
 
 S = TypeVar("S", bound=State)
 
@@ -96,15 +109,17 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         if request.learners != len(state.t):
             raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
         score = self.scores(state, request, rng)
+        order = self.belief.slot_order(state.belief)
+        plan = self.plan if order is None else self.plan.with_slot_order(order)
         if request.pinned is None:
-            items, scores, rivals = self.plan(score, request, rng)
+            items, scores, rivals = plan(score, request, rng)
         else:
-            items, scores, rivals = around_pins(self.plan, score, request, rng)
+            items, scores, rivals = around_pins(plan, score, request, rng)
         return Decision(items, self.design.pick(request, items), request, scores, rivals)
 
     def scores(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> SlotScore:
         """Return the planner's input: a function that scores all items [B, L] for a slot after a prefix."""
-        score = self.explore(state.belief, state.t, rng)
+        score = self.explore(self.belief_state(state, request), state.t, rng)
 
         def score_slot(prefix: IntArray, slot: int) -> FloatArray:
             scores = score(self.design.rows(request, prefix, slot))
@@ -114,6 +129,17 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
             return scores
 
         return score_slot
+
+    def belief_state(self, state: PolicyState[S], request: Request) -> S:
+        """Return the belief's state, of the request's candidates alone where the request has its own."""
+        models = None if request.columns is None else self.design.candidate_models(request.columns)
+        if models is None:
+            return state.belief
+        try:
+            return self.belief.of_items(state.belief, models)
+        except IndexError:
+            most = int(request.columns.max()) if request.columns is not None else 0
+            raise InvalidInput("request.columns", most, "items that this policy was built for") from None
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Return the rows of all items for a slot after a prefix."""
@@ -127,6 +153,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """Return the clicks as floats, or refuse what the feedback model or the belief cannot learn from."""
         y = reading.check(decision, clicks, single=self.feedback.single, binary=self.binary)
         self.belief.check(decision)
+        self.belief.check_outcomes(y)
         return y
 
     def update(self, state: PolicyState[S], decision: Decision, clicks: FloatArray) -> None:
@@ -177,8 +204,8 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
 
     @property
     def reads(self) -> frozenset[Read]:
-        """What the design reads besides the items."""
-        return self.design.reads
+        """What the design and the planner read besides the items."""
+        return self.design.reads | self.plan.reads
 
     @property
     def checks_rows(self) -> bool:
@@ -203,7 +230,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
     @property
     def estimates_rates(self) -> bool:
         """Whether the belief estimates the mean of an item's own outcomes, and nothing else is read."""
-        return not self.reads and self.belief.estimates_rates
+        return not self.design.reads and self.belief.estimates_rates
 
     def layout(self, width: int) -> RowLayout | None:
         """Return the design's layout."""
@@ -216,13 +243,24 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
 
     def estimates(self, state: PolicyState[S], request: Request) -> tuple[FloatArray, FloatArray | None] | None:
         """Return mean and width of every item in the first slot, from the belief's state."""
-        means, widths = self.belief.estimates(state.belief), self.belief.uncertainty(state.belief)
+        belief = self.belief_state(state, request)
+        means, widths = self.belief.estimates(belief), self.belief.uncertainty(belief)
         if means is None:
-            return None
+            found = self.belief.item_estimates(state.belief)
+            chosen: slice | IntArray = slice(None) if request.columns is None else request.columns
+            return None if found is None else (found[0][:, chosen], found[1][:, chosen])
         rows = self.design.rows(request, np.empty((request.learners, 0), dtype=np.int64), 0)
         shape = (request.learners, request.items)
         width = None if widths is None else np.broadcast_to(widths.width(rows), shape)
         return np.broadcast_to(means.mean(rows), shape), width
+
+    def slot_effects(self, state: PolicyState[S]) -> SlotEffects | None:
+        """Return what the belief has learned about slots."""
+        return self.belief.slot_effects(state.belief)
+
+    def score_trust(self, state: PolicyState[S]) -> ScoreTrust | None:
+        """Return how far the belief trusts the caller's scores."""
+        return self.belief.score_trust(state.belief)
 
     def explain(self, state: PolicyState[S], fresh: PolicyState[S], decision: Decision) -> FloatArray | None:
         """Return the mean, the width, and the share of the prior's variance that is left."""

@@ -18,7 +18,7 @@ from rankloop.arrays import Array
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.feedback import Feedback
 from rankloop.propensity.list_distribution import ListDistribution, unknown
-from rankloop.types import Decision, FloatArray, IntArray, Read, Request, RowLayout, Rows
+from rankloop.types import Decision, FloatArray, IntArray, Read, Request, RowLayout, Rows, ScoreTrust, SlotEffects
 
 
 class LearnerState(Protocol):
@@ -176,6 +176,14 @@ class RankingPolicy(ABC, Generic[T]):
 
     def estimates(self, state: T, request: Request) -> tuple[FloatArray, FloatArray | None] | None:
         """Return estimate and uncertainty of every item in the first slot, each [B, L]; None where it has none."""
+        return None
+
+    def slot_effects(self, state: T) -> SlotEffects | None:
+        """Return the position biases that it has learned, with intervals; None if it learns none."""
+        return None
+
+    def score_trust(self, state: T) -> ScoreTrust | None:
+        """Return how far it trusts the caller's own scores by now; None if it does not weigh them."""
         return None
 
     def explain(self, state: T, fresh: T, decision: Decision) -> FloatArray | None:

@@ -7,6 +7,9 @@ from types import ModuleType
 
 from rankloop.arrays import FloatArray
 
+NORMAL_95 = 1.959964
+"""Quantile of the standard normal distribution for a two-sided 95 % interval."""
+
 
 @cache
 def _special() -> ModuleType:
@@ -31,6 +34,12 @@ def rel_entr(p: object, q: object) -> FloatArray:
 def xlogy(x: object, y: object) -> FloatArray:
     """Return x log(y), 0 where x is 0."""
     found: FloatArray = _special().xlogy(x, y)
+    return found
+
+
+def wrightomega(x: object) -> FloatArray:
+    """Return Wright's ω, the solution of ω + log ω = x."""
+    found: FloatArray = _special().wrightomega(x)
     return found
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.exceptions import AxisError
 
 from rankloop.arrays import Array
-from rankloop.errors import MISSING, InvalidInput, Words
-from rankloop.types import RowLayout
+from rankloop.errors import MISSING, InvalidInput, Unsupported, Words
+from rankloop.types import IntArray, RowLayout
 
 
 @dataclass
@@ -27,12 +28,10 @@ class State:
     """Number of trailing axes of an array that are features of a row, for the arrays that have any."""
 
     def _map(self, f: Callable[[Array], Array]) -> Self:
-        changed = {
-            field.name: value._map(f) if isinstance(value, State) else f(value)
-            for field in fields(self)
-            for value in [getattr(self, field.name)]
-        }
-        return replace(self, **changed)
+        changed = object.__new__(type(self))  # a state has nothing but its fields: four times as fast as `replace`
+        for name, value in vars(self).items():
+            setattr(changed, name, value._map(f) if isinstance(value, State) else f(value))
+        return changed
 
     def view(self, learners: slice) -> Self:
         """Return the state of these learners, sharing memory: updates of the view change the whole."""
@@ -41,6 +40,16 @@ class State:
     def copy(self) -> Self:
         """Return an independent copy."""
         return self._map(np.copy)
+
+    def of_models(self, models: IntArray) -> Self:
+        """Return a copy that holds these models [n] alone; every array must have the models on its second axis."""
+        try:
+            return self._map(lambda array: array.take(models, axis=1))
+        except AxisError:
+            raise Unsupported(
+                f"{type(self).__name__} has an array that is not by model, so that it cannot be gathered for the "
+                "candidates of a request; its belief needs an `of_items` of its own."
+            ) from None
 
     def arrays(self, prefix: str = "") -> Iterator[tuple[str, Array]]:
         """Yield name and array of every leaf, names dotted: ``belief.clicks``."""

@@ -6,7 +6,7 @@ The leading axis of a state is B; the last axis of a list is the slot; -1 is an 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -48,11 +48,28 @@ class Setting:
     present: int | None = None  # number of items in use, where `items` is a larger capacity
     used: int | None = None  # number of leading columns of that capacity that ever held an item
     objective: Objective = field(default_factory=AnyClick)
+    changing: bool = (
+        False  # rows of an item differ between rounds, by the visitor's context or by features of the round
+    )
+    termination: FloatArray | None = None  # [K], probability to leave satisfied after a click in each slot, where known
+    feedback: str | None = None  # name of the feedback model that replaces the policy's own; None: its own
+    slot_weights: FloatArray | None = (
+        None  # [K], factor of the gain in each slot, for policies that match items to slots
+    )
 
     @property
     def J(self) -> int:
         """Number of items to choose from, for bounds that depend on it."""
         return self.items if self.present is None else max(1, self.present)
+
+    def read_as(self, feedback: str) -> Setting:
+        """Return the setting in which a feedback model of this name replaces the policy's own."""
+        return replace(self, feedback=feedback)
+
+    @property
+    def rows_return(self) -> bool:
+        """Whether an item has the same features in every round, so that counts of an item say what rows would."""
+        return self.lasting and not self.changing and self.context is None
 
     def need_rounds(self, policy: str, instead: str) -> int:
         """Return the horizon, or refuse with the parameter to give instead."""
@@ -117,6 +134,12 @@ class Request:
     allowed: BoolArray | None = None  # [L] or [B, L]; None allows every item
     pinned: IntArray | None = None  # [k], items fixed in these slots for every learner, EMPTY where free
     slots: IntArray | None = None  # [k], indices of the requested slots; None: the first k
+    columns: IntArray | None = None  # [L], the item that each of these candidates is; None: candidate i is item i
+    scores: FloatArray | None = None  # [L] or [B, L], the caller's own scores, NaN where there is none
+    ranks: FloatArray | None = None  # [L] or [B, L], ranks 0, 1, … in the caller's own order, NaN where there is none
+    prices: FloatArray | None = None  # [L] or [B, L], the value of a click on each item; None: those of the objective
+    rewards: FloatArray | None = None  # [K], reward of a success in each slot; None: those of the policy's setting
+    losses: FloatArray | None = None  # [K + 1], losses if 0, 1, …, K listed items fail; None: those of the setting
 
     @classmethod
     def trusted(cls, learners: int, items: int, k: int, **fields: Array | None) -> Request:
@@ -145,6 +168,59 @@ class Request:
             raise InvalidInput("request.allowed", Words(_shape(may)), f"booleans of shape ({L},) or ({B}, {L})")
         if self.pinned is not None:
             _check_pins(self.pinned, self.k, L)
+        if self.columns is not None:
+            _check_columns(self.columns, L)
+        for name, values in (("scores", self.scores), ("ranks", self.ranks), ("prices", self.prices)):
+            if values is not None:
+                _check_values(f"request.{name}", values, [(L,), (B, L)], missing=name != "prices")
+        if self.prices is not None and self.prices.min(initial=0.0) < 0.0:
+            raise InvalidInput("request.prices", float(self.prices.min()), "numbers of at least 0")
+        for name, values, least in (("rewards", self.rewards, self.k), ("losses", self.losses, self.k + 1)):
+            if values is not None:
+                n = max(least, len(values)) if isinstance(values, np.ndarray) and values.ndim == 1 else least
+                _check_values(f"request.{name}", values, [(n,)])
+
+    def item_of(self, candidates: IntArray) -> IntArray:
+        """Return the items that these candidates are; EMPTY stays EMPTY."""
+        if self.columns is None:
+            return candidates
+        items = self.columns.take(candidates)
+        items[candidates == EMPTY] = EMPTY
+        return items
+
+    def of_items(self) -> Request:
+        """Return the request under which lists hold items of the policy instead of candidates."""
+        if self.columns is None:
+            return self
+        fields = {name: getattr(self, name) for name in Request.__slots__ if name != "columns"}
+        return Request.trusted(**fields)
+
+    def candidates_of(self, items: IntArray) -> IntArray:
+        """Return the candidates that these items are; EMPTY where an item is none of them."""
+        if self.columns is None:
+            return np.where(items < self.items, items, EMPTY)
+        order = np.argsort(self.columns)
+        at = order[np.minimum(np.searchsorted(self.columns, items, sorter=order), len(order) - 1)]
+        return np.where(self.columns[at] == items, at, EMPTY)
+
+
+def _check_columns(columns: IntArray, candidates: int) -> None:
+    """Refuse candidates that are not distinct items."""
+    if not isinstance(columns, np.ndarray) or columns.dtype != np.int64 or columns.shape != (candidates,):
+        raise InvalidInput("request.columns", Words(_shape(columns)), f"an array of int64 of shape ({candidates},)")
+    ordered = np.sort(columns)
+    if ordered[0] < 0 or (ordered[1:] == ordered[:-1]).any():
+        raise InvalidInput("request.columns", columns.tolist(), "different items, each a number of at least 0")
+
+
+def _check_values(field: str, values: FloatArray, shapes: list[tuple[int, ...]], *, missing: bool = False) -> None:
+    """Refuse arrays other than finite numbers of one of these shapes; NaN stands for a missing number."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape not in shapes:
+        wanted = " or ".join(map(str, shapes))
+        raise InvalidInput(field, Words(_shape(values)), f"an array of floats of shape {wanted}")
+    if np.isinf(values).any() or (not missing and np.isnan(values).any()):
+        accepted = "finite numbers, NaN where there is none" if missing else "finite numbers"
+        raise InvalidInput(field, Words("an array with NaN or infinity"), accepted)
 
 
 def _check_pins(pinned: IntArray, k: int, items: int) -> None:
@@ -174,9 +250,10 @@ def _shape(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-Read = Literal["features", "context", "coverage", "slot", "prefix"]
-"""What the score of an item may depend on besides the item itself: its features, the visitor's context, the topics that
-items cover, the slot, and the items above it (the prefix)."""
+Read = Literal["features", "context", "coverage", "slot", "prefix", "scores", "prices", "rewards"]
+"""What a list may depend on besides the items themselves: their features, the visitor's context, the topics that items
+cover, the slot, the items above it (the prefix), the caller's own scores or order, prices, and rewards or losses by
+slot."""
 
 Model = int | slice | IntArray
 """Which of a belief's M models a row feeds.
@@ -192,6 +269,10 @@ class Rows:
 
     model: Model
     x: FloatArray | None = None  # scoring: [L, d] or [B, L, d]; a list: [B, K, d]
+    context: FloatArray | None = None  # [B, dx], scoring: the features are (context, x, context⊗x), not x alone
+    # Scoring: [1 or B, h, 1 or L], h leading columns that are kept apart, so that the features in x are not copied.
+    head: FloatArray | None = None
+    most: int | None = None  # scoring: only this number of largest scores matters; None: all of them
 
     @property
     def by_slot(self) -> bool:
@@ -207,6 +288,10 @@ class Rows:
     def is_shared(self) -> bool:
         """Whether all slots of all lists feed the same model."""
         return isinstance(self.model, int)
+
+    def chosen(self) -> IntArray:
+        """Return the models of the rows to be scored, [n]; empty where they are all models, in their order."""
+        return self.model if isinstance(self.model, np.ndarray) else np.empty(0, dtype=np.int64)
 
     def models(self) -> IntArray:
         """Return the model of every learner and slot of a list, [B, K]."""
@@ -246,13 +331,18 @@ SlotScore = Callable[[IntArray, int], FloatArray]
 class Decision:
     """The lists shown, and their rows at the time of scoring: features may change before the click."""
 
-    items: IntArray  # [B, K], EMPTY where nothing is shown
+    items: IntArray  # [B, K], candidates of the request, EMPTY where nothing is shown
     rows: Rows
     request: Request
     scores: FloatArray | None = None  # [B, K] score for which each slot was filled; None for lists made elsewhere
     # [B, K] number of other candidates of a slot with exactly the same score, of which one was chosen uniformly;
     # -1: the list is one of an unknown number of equally good ones; None: no tie affected any list.
     rivals: IntArray | None = None
+
+    @property
+    def columns(self) -> IntArray:
+        """The lists as items of the policy, [B, K]: other than `items` where the request has its own candidates."""
+        return self.request.item_of(self.items)
 
     @property
     def shown(self) -> BoolArray:
@@ -266,3 +356,23 @@ class Evidence:
 
     y: FloatArray  # [B, K] outcome, 0 where the exposure is 0
     exposure: FloatArray  # [B, K] 0 where unobserved, 1 where observed, or the weight of the observation
+
+
+@dataclass(frozen=True, slots=True)
+class SlotEffects:
+    """What a click is worth in each slot relative to the first one: learned position biases, with 95 % intervals."""
+
+    mean: FloatArray  # [B, K]; 1 in the first slot
+    low: FloatArray  # [B, K], NaN where there is no interval
+    high: FloatArray  # [B, K]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTrust:
+    """How far a policy trusts the caller's own scores: the coefficient of the score in its model.
+
+    1: fully, as given; 0: not at all; negative: higher scores are taken as a sign of lower value.
+    """
+
+    mean: FloatArray  # [B]
+    deviation: FloatArray  # [B], one standard deviation

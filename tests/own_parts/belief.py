@@ -48,16 +48,16 @@ class Gamma(Summarising[GammaState]):
         return GammaState(np.full((learners, self.items), 0.5), np.ones((learners, self.items)))
 
     def update(self, state: GammaState, decision: Decision, evidence: Evidence) -> None:
-        add_at(state.shape, decision.items, evidence.y)
-        add_at(state.rate, decision.items, evidence.exposure)
+        add_at(state.shape, decision.columns, evidence.y)
+        add_at(state.rate, decision.columns, evidence.exposure)
 
     def forget(self, state: GammaState, prior: GammaState, share: float) -> None:
         state.shape[...] = prior.shape + share * (state.shape - prior.shape)
         state.rate[...] = prior.rate + share * (state.rate - prior.rate)
 
     def believe(self, state: GammaState, decision: Decision, score: float, strength: float) -> None:
-        state.shape[:, decision.items[0]] += strength * score
-        state.rate[:, decision.items[0]] += strength
+        state.shape[:, decision.columns[0]] += strength * score
+        state.rate[:, decision.columns[0]] += strength
 
     def disbelieve(self, state: GammaState, decision: Decision, score: float, strength: float) -> None:
         self.believe(state, decision, score, -strength)

@@ -18,6 +18,7 @@ from tools.reference.source import environment_variables
 
 PAYLOADS: tuple[tuple[str, str, type[Payload]], ...] = (
     ("Rank request", "`Ranker.rank`, `Client.rank`, `POST /v1/rankers/{name}/rank`.", schema.RankRequest),
+    ("Item of a request", "an entry of `items` of a rank request.", schema.RequestItem),
     (
         "Feedback event",
         "`Ranker.feedback`, `Client.feedback`, `POST /v1/rankers/{name}/feedback`.",

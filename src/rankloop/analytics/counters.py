@@ -16,11 +16,12 @@ from rankloop.eventlog.events import DecisionMade
 from rankloop.types import EMPTY, FloatArray, IntArray
 
 GROUPS = ("treatment", "control")
-FIELDS = ("lists", "settled", "clicked", "value", "regret", "known", "exploring", "slots", "explored")
-"""Counts of each group: lists; lists with a known outcome; lists with a click; summed value; summed regret; lists with
-a known regret; summed exploration shares; slots that these shares are of; lists that exploration changed. Snapshots
-store these names."""
-LISTS, SETTLED, CLICKED, VALUE, REGRET, REGRET_LISTS, EXPLORATION, EXPLORATION_SLOTS, EXPLORED = range(len(FIELDS))
+FIELDS = ("lists", "settled", "clicked", "value", "squares", "regret", "known", "exploring", "slots", "explored")
+"""Counts of each group: lists; lists with a known outcome; lists with a click; summed value in the ranker's objective;
+summed squares of the values; summed regret; lists with a known regret; summed exploration shares; slots that these
+shares are of; lists that exploration changed. Snapshots store these names."""
+LISTS, SETTLED, CLICKED, VALUE, SQUARES, REGRET = range(6)
+REGRET_LISTS, EXPLORATION, EXPLORATION_SLOTS, EXPLORED = range(6, len(FIELDS))
 MAX_MINUTES, MAX_HOURS = 2 * 24 * 60, 90 * 24
 """Minutes and hours with counters of their own. The oldest minute is added to its hour, the oldest hour is dropped."""
 FEEDBACK_DELAY_BOUNDS = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
@@ -55,6 +56,7 @@ class Counters:
         self._explored_days: dict[int, int] = {}  # explored lists by day; the day counted last is last
         self.feedback_delays, self.feedback_delay_seconds = [0] * (len(FEEDBACK_DELAY_BOUNDS) + 1), 0.0
         self.late = self.closed = self.withdrawn = 0
+        self.own_rewards = 0  # settled lists whose request brought rewards or losses of its own
         self._tracked = np.minimum(np.arange(slots), MAX_TRACKED_SLOTS - 1)
         self._shown = np.zeros((len(GROUPS), capacity, min(slots, MAX_TRACKED_SLOTS)), dtype=COUNT)
         self._clicks = ClickCounters(slots, MAX_TRACKED_SLOTS, capacity)
@@ -140,8 +142,9 @@ class Counters:
         self.feedback_delays[bisect_left(FEEDBACK_DELAY_BOUNDS, delay)] += 1
         self.feedback_delay_seconds += delay
 
-    def count_outcome(self, decision: DecisionMade, outcome: FloatArray, regret: float | None) -> bool:
-        """Count the final outcome [k] of a decision; return whether it has a click."""
+    def count_outcome(self, decision: DecisionMade, outcome: FloatArray, value: float, regret: float | None) -> None:
+        """Count the final outcome [k] of a decision and its value in the objective."""
+        self.own_rewards += decision.rewards is not None or decision.losses is not None
         group, values = 1 if decision.group == "control" else 0, outcome.tolist()
         clicked = any(values)
         minute = int(decision.time // 60)
@@ -149,7 +152,8 @@ class Counters:
         for fields in (self.total[group],) if counts is None else (self.total[group], counts[group]):
             fields[SETTLED] += 1
             fields[CLICKED] += clicked
-            fields[VALUE] += sum(values)
+            fields[VALUE] += value
+            fields[SQUARES] += value * value
             if regret is not None:
                 fields[REGRET] += regret
                 fields[REGRET_LISTS] += 1
@@ -157,7 +161,6 @@ class Counters:
             self._deferred_outcomes.append((group, decision.explored, decision.items, outcome))
             if len(self._deferred_outcomes) >= BATCH_LISTS:
                 self._count_outcomes()
-        return clicked
 
     def _count_lists(self) -> None:
         """Count the deferred lists by item and slot."""
@@ -178,7 +181,7 @@ class Counters:
         arrays: dict[str, Array] = {
             "total": np.array(self.total),
             "feedback_delays": np.array(self.feedback_delays, dtype=np.int64),
-            "others": np.array([self.late, self.closed, self.withdrawn], dtype=np.int64),
+            "others": np.array([self.late, self.closed, self.withdrawn, self.own_rewards], dtype=np.int64),
             "explored_days": np.array(list(self._explored_days.items()), dtype=np.int64).reshape(-1, 2),
             "feedback_delay_seconds": np.array(self.feedback_delay_seconds),
             "since": np.array(np.nan if self.since is None else self.since),
@@ -195,7 +198,7 @@ class Counters:
         self.total = arrays["total"].tolist()
         self.feedback_delays = arrays["feedback_delays"].tolist()
         self.feedback_delay_seconds = float(arrays["feedback_delay_seconds"])
-        self.late, self.closed, self.withdrawn = arrays["others"].tolist()
+        self.late, self.closed, self.withdrawn, self.own_rewards = arrays["others"].tolist()
         self._explored_days = dict(arrays["explored_days"].tolist())
         since = float(arrays["since"])
         self.since = None if math.isnan(since) else since

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from msgspec.structs import asdict
 
+from rankloop.analytics.list_value import UNITS, is_binary
 from rankloop.eventlog.events import DecisionMade, EventFollower, FeedbackReceived, LogEvent, Withdrawn
-from rankloop.schema import PropensityAnswer, RankedItem
-from rankloop.types import EMPTY
+from rankloop.schema import PropensityAnswer, RankedItem, RankerSettings
+from rankloop.types import EMPTY, FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,10 @@ class DecisionHistory:
     config: int = 0  # version of the configuration
     numerics: str = ""  # versions of everything that can change the last bits
     erased: bool = False  # what identified the visitor was erased
+    excluded: list[str] | None = None  # items that could not be listed, if the request named no candidates
+    objective: str = "any-click"  # in which lists are valued
+    unit: str = ""  # of the value
+    value: float | None = None  # of the list in the objective; None while it is open, and where nothing was learned
 
 
 class _ToEvent(EventFollower[DecisionEvent]):
@@ -82,6 +87,10 @@ class _ToEvent(EventFollower[DecisionEvent]):
 TO_EVENT = _ToEvent()
 
 
+Worth = Callable[[Sequence[DecisionEvent]], float | None]
+"""Returns the value of a list that is not open any more, from the events of its decision."""
+
+
 def history(
     records: Sequence[LogEvent],
     shown: DecisionMade,
@@ -89,6 +98,8 @@ def history(
     listed: Sequence[RankedItem],
     *,
     is_open: bool,
+    objective: str,
+    worth: Worth,
 ) -> DecisionHistory:
     """Describe a decision and the events that concern it.
 
@@ -98,12 +109,15 @@ def history(
         ids: the item of each column.
         listed: the items of the list with their explanations.
         is_open: whether feedback may still settle it.
+        objective: in which lists are valued.
+        worth: returns the value of the list, given its events.
     """
     events = [event for record in records if (event := TO_EVENT.handle(record)) is not None]
     state = "open" if is_open else "closed"
     if not is_open and events:
         state = "withdrawn" if events[0].kind == "withdrawn" else "settled"
-    allowed = None if shown.allowed is None else np.flatnonzero(np.unpackbits(shown.allowed)[: len(ids)])
+    value = None if is_open else worth(events)
+    candidates = shown.candidate_columns()
     return DecisionHistory(
         decision=shown.id,
         number=shown.number,
@@ -116,17 +130,44 @@ def history(
         seed=shown.seed,
         state=state,
         context=None if shown.context is None else shown.context.tolist(),
-        candidates=None if allowed is None else [ids[at] for at in allowed.tolist()],
+        candidates=None if candidates is None else [ids[at] for at in candidates.tolist() if at < len(ids)],
+        excluded=None if shown.excluded is None else [ids[at] for at in shown.excluded.tolist()],
         slots=_slots(shown, listed),
         proposed=None if shown.proposed is None else [ids[at] for at in shown.proposed.tolist() if at != EMPTY],
         events=events,
-        summary=_summary(shown, events, state),
+        summary=_summary(shown, events, state) + _worth(objective, value),
         propensity=None if shown.propensity is None else shown.propensity.answer(),
         position=shown.position,
         config=shown.config,
         numerics=shown.numerics,
         erased=shown.erased,
+        objective=objective,
+        unit=UNITS[objective],
+        value=value,
     )
+
+
+def final_outcome(events: Sequence[DecisionEvent], shown: DecisionMade, settings: RankerSettings) -> FloatArray | None:
+    """Return the outcome [k] with which a closed decision was settled; None if nothing was learned from it.
+
+    Feedback that came after the window had ended, by the times in the log, does not count.
+    """
+    outcomes: list[list[float]] = []
+    for event in events:
+        if event.outcome is None:  # withdrawn
+            break
+        if event.time <= shown.time + settings.window:
+            outcomes.append(event.outcome)
+            if event.final or settings.aggregate == "earliest":
+                break
+    if not outcomes and (events or settings.on_close == "ignore"):
+        return None
+    return np.asarray(np.array(outcomes).reshape(len(outcomes), len(shown.items)).sum(axis=0), dtype=np.float64)
+
+
+def _worth(objective: str, value: float | None) -> str:
+    """Return what a list was worth, as a sentence, unless its clicks say it."""
+    return "" if value is None or is_binary(objective) else f" Its value is {value:.6g} ({UNITS[objective]})."
 
 
 def _slots(shown: DecisionMade, listed: Sequence[RankedItem]) -> list[ExplainedSlot]:

@@ -11,9 +11,18 @@ from numpy.typing import NDArray
 
 from rankloop.analytics.click_assumptions import ClickAssumptions
 from rankloop.analytics.click_model_fit import AssumptionCheck, ClickEvidence, SlotEffect, check_click_model
-from rankloop.analytics.counters import CLICKED, LISTS, SETTLED
+from rankloop.analytics.counters import CLICKED, LISTS, SETTLED, SQUARES, VALUE
 from rankloop.analytics.estimates import slot_estimates
 from rankloop.analytics.intervals import Counted, stratified, wilson
+from rankloop.analytics.learned_effects import (
+    SlotWorth,
+    TrustSummary,
+    busiest_segment,
+    score_trust,
+    slot_worths,
+)
+from rankloop.analytics.list_value import is_binary
+from rankloop.analytics.mean_intervals import stratified_means
 from rankloop.analytics.ranker_state import RankerState
 from rankloop.types import BoolArray, FloatArray
 
@@ -29,7 +38,7 @@ MIN_SHOWN_FOR_VALUE = 30
 
 @dataclass(frozen=True, slots=True)
 class ConcurrentComparison:
-    """Treatment compared with control within the hours that have outcomes of both groups.
+    """Treatment compared with control, in the objective, within the hours that have outcomes of both groups.
 
     Visitors may differ from hour to hour, so hours with only one group are left out.
     """
@@ -94,6 +103,9 @@ class Diagnosis:
     most_shown: list[ItemSummary]
     never_shown: int  # number of enabled items that were never shown
     never_shown_items: list[str]  # the first of them
+    segment: str  # the busiest one, whose learner the following are of
+    slot_worths: list[SlotWorth]  # what the policy has learned about its slots; empty if it learns no position bias
+    score_trust: TrustSummary | None  # how far it trusts the caller's scores; None if it does not weigh them
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,7 @@ class DiagnosisInputs:
     """A copy of the state that a diagnosis needs, so that it runs without the lock of the ranker."""
 
     assumes: ClickAssumptions
+    objective: str  # in which lists are valued
     evidence: ClickEvidence
     lists: NDArray[np.int64]  # [group, 4] by number of clicks
     explored: tuple[int, int]  # lists that exploration changed, and those of them with a click
@@ -116,6 +129,9 @@ class DiagnosisInputs:
     mean: FloatArray | None  # [n]
     half: FloatArray | None  # [n]
     estimates_rates: bool  # estimates are click probabilities
+    segment: str  # the busiest one
+    slot_worths: list[SlotWorth]
+    score_trust: TrustSummary | None
 
 
 def gather(state: RankerState, assumes: ClickAssumptions) -> DiagnosisInputs:
@@ -125,8 +141,10 @@ def gather(state: RankerState, assumes: ClickAssumptions) -> DiagnosisInputs:
     tables = {name: counts[:n].copy() for name, counts in clicks.tables.items()}
     lists, explored = clicks.lists.copy(), clicks.explored.tolist()
     mean, half, estimates_rates = _common_estimates(state)
+    segment = busiest_segment(state)
     return DiagnosisInputs(
         assumes=assumes,
+        objective=state.objective,
         evidence=ClickEvidence(lists.sum(axis=0), tables, len(learners.segments)),
         lists=lists,
         explored=(explored[0], explored[1]),
@@ -142,6 +160,9 @@ def gather(state: RankerState, assumes: ClickAssumptions) -> DiagnosisInputs:
         mean=None if mean is None else mean[:n],
         half=None if half is None else half[:n],
         estimates_rates=estimates_rates,
+        segment=segment,
+        slot_worths=slot_worths(state, segment),
+        score_trust=score_trust(state, segment),
     )
 
 
@@ -150,7 +171,7 @@ def _hours(state: RankerState) -> FloatArray:
     counters = state.counters
     at = np.array([*counters.hours, *(minute // 60 for minute in counters.minutes)], dtype=np.int64)
     if not len(at):
-        return np.zeros((0, 2, 1 + max(SETTLED, CLICKED)))
+        return np.zeros((0, 2, 1 + SQUARES))
     counts = np.array([*counters.hours.values(), *counters.minutes.values()])
     hours, index = np.unique(at, return_inverse=True)
     sums = np.zeros((len(hours), *counts.shape[1:]))
@@ -188,7 +209,7 @@ def diagnose(inputs: DiagnosisInputs) -> Diagnosis:
         lists_by_clicks={"treatment": inputs.lists[0].tolist(), "control": inputs.lists[1].tolist()},
         checks=checks,
         slots=slots,
-        concurrent=_concurrent(inputs.hours),
+        concurrent=_concurrent(inputs.hours, inputs.objective),
         exploration=_exploration(inputs),
         value_share=_value_share(inputs),
         gained=[_item_summary(inputs, at) for at in gained[:MAX_NAMED_ITEMS]],
@@ -197,14 +218,21 @@ def diagnose(inputs: DiagnosisInputs) -> Diagnosis:
         most_shown=[_item_summary(inputs, at) for at in most_shown.tolist() if shown[at]],
         never_shown=len(never_shown),
         never_shown_items=[inputs.ids[at] for at in never_shown[:MAX_NAMED_ITEMS].tolist()],
+        segment=inputs.segment,
+        slot_worths=inputs.slot_worths,
+        score_trust=inputs.score_trust,
     )
 
 
-def _concurrent(hours: FloatArray) -> ConcurrentComparison | None:
+def _concurrent(hours: FloatArray, objective: str) -> ConcurrentComparison | None:
     """Compare the groups hour by hour; None if no hour has outcomes of both."""
-    n, clicks = hours[:, :, SETTLED], hours[:, :, CLICKED]
-    groups: list[Counted] = [(clicks[:, group], n[:, group]) for group in (0, 1)]
-    estimate = stratified(*groups)
+    n, value = hours[:, :, SETTLED], hours[:, :, VALUE]
+    if is_binary(objective):
+        groups: list[Counted] = [(value[:, group], n[:, group]) for group in (0, 1)]
+        estimate = stratified(*groups)
+    else:
+        moments = hours[:, :, [SETTLED, VALUE, SQUARES]]
+        estimate = stratified_means(moments[:, 0], moments[:, 1])
     if estimate is None:
         return None
     both = (n > 0).all(axis=1)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.analytics.intervals import NORMAL_95
+from rankloop.analytics.learned_effects import SlotWorth, TrustSummary, score_trust, slot_worths
 from rankloop.analytics.ranker_state import RankerState
 from rankloop.types import BoolArray, FloatArray, IntArray
 
@@ -47,6 +48,8 @@ class EstimateTable:
     half: FloatArray  # [n], half of the 95 % interval, NaN without one
     shown: IntArray  # [group, n]
     clicked: IntArray  # [group, n]
+    slots: list[SlotWorth]  # empty if the policy learns no position bias
+    trust: TrustSummary | None  # in the caller's scores
 
     def rows(
         self,
@@ -107,7 +110,17 @@ def estimate_table(state: RankerState, segment: str) -> EstimateTable:
     shown, clicked = (
         np.einsum("anp->an", counts[:, :n]).astype(np.int64) for counts in (counters.shown, counters.clicked)
     )
-    return EstimateTable(list(table.ids), table.present, table.enabled[:n].copy(), mean, half, shown, clicked)
+    return EstimateTable(
+        ids=list(table.ids),
+        present=table.present,
+        enabled=table.enabled[:n].copy(),
+        mean=mean,
+        half=half,
+        shown=shown,
+        clicked=clicked,
+        slots=slot_worths(state, segment),
+        trust=score_trust(state, segment),
+    )
 
 
 def slot_estimates(state: RankerState, segment: str) -> tuple[FloatArray | None, FloatArray | None]:

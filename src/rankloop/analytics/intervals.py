@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+from rankloop.special_functions import NORMAL_95 as NORMAL_95
 from rankloop.types import FloatArray
 
-NORMAL_95 = 1.959964
-"""Quantile of the standard normal distribution for a two-sided 95 % interval."""
 TEST_POWER = 0.8
 """Probability with which `required_lists` detect the difference."""
 Counted = tuple[FloatArray, FloatArray]  # successes and n, [strata] each
@@ -76,7 +75,18 @@ def required_lists(p: float, q: float, share: float = 0.5) -> float:
         q: success rate of the second group.
         share: share of the first group in all lists.
     """
-    if p == q or not 0.0 < share < 1.0:
+    return required_for_means(p - q, (p * (1 - p), q * (1 - q)), share)
+
+
+def required_for_means(difference: float, variances: tuple[float, float], share: float = 0.5) -> float:
+    """Return the number of lists with which an A/B test detects a difference of means, as `required_lists` does.
+
+    Args:
+        difference: of the means.
+        variances: of one list in each group.
+        share: share of the first group in all lists.
+    """
+    if difference == 0.0 or not 0.0 < share < 1.0:
         return math.inf
-    variance = p * (1 - p) / share + q * (1 - q) / (1 - share)
-    return (NORMAL_95 + NormalDist().inv_cdf(TEST_POWER)) ** 2 * variance / (p - q) ** 2
+    variance = variances[0] / share + variances[1] / (1 - share)
+    return (NORMAL_95 + NormalDist().inv_cdf(TEST_POWER)) ** 2 * variance / difference**2

@@ -21,10 +21,13 @@ from rankloop.analytics.counters import (
     REGRET,
     REGRET_LISTS,
     SETTLED,
+    SQUARES,
     VALUE,
     Counts,
 )
 from rankloop.analytics.intervals import difference, wilson
+from rankloop.analytics.list_value import UNITS, is_binary
+from rankloop.analytics.mean_intervals import Moments, mean_difference, mean_interval
 from rankloop.analytics.ranker_state import RankerState
 from rankloop.schema import GroupSummary, Lift
 
@@ -81,13 +84,16 @@ class Overview:
     feedback_delay_seconds: float  # sum over all lists with feedback
     times: list[TimeBucket]
     changes: list[ConfigMarker]  # within these times, in order
+    objective: str  # in which lists are valued: that of the settings, or net-reward
+    unit: str  # of the values: see `list_value.UNITS`
 
 
-def group_summary(counts: Sequence[float]) -> GroupSummary:
-    """Summarize one A/B group from its counts, one for each of `FIELDS`."""
+def group_summary(counts: Sequence[float], objective: str) -> GroupSummary:
+    """Summarize one A/B group from its counts, one for each of `FIELDS`, with values in an objective."""
     if len(counts) != len(FIELDS):
         raise ValueError(f"counts has {len(counts)} values; accepted: {len(FIELDS)}, one for each field")
     bounds = wilson(counts[CLICKED], counts[SETTLED])
+    worth = bounds if is_binary(objective) else mean_interval(_moments(counts))
     return GroupSummary(
         lists=int(counts[LISTS]),
         settled=int(counts[SETTLED]),
@@ -96,6 +102,10 @@ def group_summary(counts: Sequence[float]) -> GroupSummary:
         low=None if bounds is None else bounds[0],
         high=None if bounds is None else bounds[1],
         value=counts[VALUE],
+        value_per_list=_ratio(counts[VALUE], counts[SETTLED]),
+        value_low=None if worth is None else worth[0],
+        value_high=None if worth is None else worth[1],
+        value_squares=counts[SQUARES],
         regret=counts[REGRET] if counts[REGRET_LISTS] else None,
         regret_lists=int(counts[REGRET_LISTS]),
         exploration_share=_ratio(counts[EXPLORATION], counts[EXPLORATION_SLOTS]),
@@ -103,19 +113,28 @@ def group_summary(counts: Sequence[float]) -> GroupSummary:
     )
 
 
-def lift(counts: Counts) -> Lift | None:
-    """Return the lift of treatment over control, or None if one group has no outcomes."""
-    (n, clicks), (control_n, control_clicks) = ((fields[SETTLED], fields[CLICKED]) for fields in counts)
-    estimate = difference((clicks, n), (control_clicks, control_n))
+def lift(counts: Counts, objective: str) -> Lift | None:
+    """Return the lift of treatment over control in an objective, or None if one group has no outcomes."""
+    treatment, control = (_moments(fields) for fields in counts)
+    if is_binary(objective):
+        estimate = difference((treatment.total, treatment.n), (control.total, control.n))
+    else:
+        estimate = mean_difference(treatment, control)
     if estimate is None:
         return None
     absolute, low, high, better = estimate
-    return Lift(absolute, low, high, absolute / (control_clicks / control_n) if control_clicks else None, better)
+    return Lift(absolute, low, high, absolute / abs(control.total / control.n) if control.total else None, better)
+
+
+def _moments(counts: Sequence[float]) -> Moments:
+    """Return the values of a group."""
+    return Moments(counts[SETTLED], counts[VALUE], counts[SQUARES])
 
 
 def overview(state: RankerState, hours: float = 2.0, points: int = 120) -> Overview:
     """Return the overview of a ranker, with the last `hours` in at most about `points` time buckets."""
     counters, config, times = state.counters, state.config, _times(state, hours, points)
+    objective = state.objective
     return Overview(
         policy=config.policy,
         mode=config.mode,
@@ -126,8 +145,8 @@ def overview(state: RankerState, hours: float = 2.0, points: int = 120) -> Overv
         late=counters.late,
         closed=counters.closed,
         withdrawn=counters.withdrawn,
-        groups={name: group_summary(counts) for name, counts in zip(GROUPS, counters.total, strict=True)},
-        lift=lift(counters.total),
+        groups={name: group_summary(counts, objective) for name, counts in zip(GROUPS, counters.total, strict=True)},
+        lift=lift(counters.total, objective),
         feedback_delays=[
             FeedbackDelay(within, lists)
             for within, lists in zip((*FEEDBACK_DELAY_BOUNDS, None), counters.feedback_delays, strict=True)
@@ -135,6 +154,8 @@ def overview(state: RankerState, hours: float = 2.0, points: int = 120) -> Overv
         feedback_delay_seconds=counters.feedback_delay_seconds,
         times=times,
         changes=_changes(state, times),
+        objective=objective,
+        unit=UNITS[objective],
     )
 
 
@@ -162,7 +183,7 @@ def _times(state: RankerState, hours: float, points: int) -> list[TimeBucket]:
     flat = chain.from_iterable(chain.from_iterable(counts) for _, counts in periods)
     np.add.at(sums, bucket, np.fromiter(flat, np.float64, len(periods) * sums[0].size).reshape(-1, *sums.shape[1:]))
     return [
-        TimeBucket(60.0 * width * start, 60.0 * width, *(group_summary(fields) for fields in counts))
+        TimeBucket(60.0 * width * start, 60.0 * width, *(group_summary(fields, state.objective) for fields in counts))
         for start, counts in zip(at.tolist(), sums.tolist(), strict=True)
     ]
 

@@ -66,6 +66,10 @@ class RankerState(Protocol):
         """Counters of decisions and outcomes."""
 
     @property
+    def objective(self) -> str:
+        """The objective in which lists are valued: a key of `list_value.UNITS`."""
+
+    @property
     def guardrail_tripped(self) -> str | None:
         """Why the guardrail tripped, or None."""
 

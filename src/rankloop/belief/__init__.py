@@ -1,5 +1,6 @@
 """Beliefs: estimates with uncertainty, and how they are updated."""
 
+from rankloop.belief.amounts import AmountState, CountState, OnlineAmounts, OnlineCounts
 from rankloop.belief.base import (
     Belief,
     Estimating,
@@ -16,6 +17,7 @@ from rankloop.belief.beta import Beta, BetaState
 from rankloop.belief.choice import ESTIMATORS, ChoiceEstimates, ChoiceState
 from rankloop.belief.counts import Counts, CountsState
 from rankloop.belief.gaussian import Gaussian, GaussianState
+from rankloop.belief.laplace import LaplaceState, RecursiveLaplace
 from rankloop.belief.linear import LinearState, Ridge, RidgeState
 from rankloop.belief.logistic import LogisticFrozen, LogisticGram, LogisticMAP, LogisticState
 from rankloop.belief.logistic_rows import LogisticRows, OnlineLogistic, OnlineState, RowsState
@@ -26,11 +28,13 @@ from rankloop.belief.static import Fixed, Nothing
 
 __all__ = [
     "ESTIMATORS",
+    "AmountState",
     "Belief",
     "Beta",
     "BetaState",
     "ChoiceEstimates",
     "ChoiceState",
+    "CountState",
     "Counts",
     "CountsState",
     "Estimating",
@@ -42,6 +46,7 @@ __all__ = [
     "HasQuantiles",
     "HasTally",
     "HasWidth",
+    "LaplaceState",
     "LinearState",
     "LogisticFrozen",
     "LogisticGram",
@@ -50,11 +55,14 @@ __all__ = [
     "LogisticState",
     "NewtonState",
     "Nothing",
+    "OnlineAmounts",
+    "OnlineCounts",
     "OnlineLogistic",
     "OnlineNewton",
     "OnlineState",
     "OrderState",
     "PairwiseOrder",
+    "RecursiveLaplace",
     "Ridge",
     "RidgeState",
     "RowsState",

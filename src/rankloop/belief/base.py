@@ -15,7 +15,7 @@ import numpy as np
 from rankloop.errors import Unsupported
 from rankloop.ownership import drop_stale, overridden
 from rankloop.state import State
-from rankloop.types import Decision, Evidence, FloatArray, Rows, Score
+from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows, Score, ScoreTrust, SlotEffects
 
 S = TypeVar("S", bound=State)
 
@@ -47,6 +47,16 @@ class Belief(Protocol[S]):
     def update(self, state: S, decision: Decision, evidence: Evidence) -> None:
         """Learn in place. Slots of exposure 0 change nothing."""
 
+    def of_items(self, state: S, models: IntArray) -> S:
+        """Return the state of some items alone, to be scored; its cost must not depend on the number of others.
+
+        Args:
+            state: of B learners.
+            models: [n], as `Design.candidate_models` returns them: the models that these items feed, or the items
+                themselves. In the result they are numbered 0, 1, …, n - 1.
+        """
+        return state.of_models(models)
+
     overridden: ClassVar[frozenset[str]] = frozenset()  # capabilities with a definition other than `Belief`'s
 
     def __init_subclass__(cls) -> None:
@@ -63,6 +73,10 @@ class Belief(Protocol[S]):
 
     def check(self, decision: Decision) -> None:
         """Refuse a decision from which `update` could not learn, whatever the state; by default none."""
+        return
+
+    def check_outcomes(self, y: FloatArray) -> None:
+        """Refuse outcomes [B, K] from which `update` could not learn; by default none that are finite numbers."""
         return
 
     def catch_up(self, state: S, decisions: Decision, evidence: Evidence) -> bool:
@@ -132,6 +146,21 @@ class Belief(Protocol[S]):
         """Return the state as one that quantifies its uncertainty, or None."""
         return None
 
+    def item_estimates(self, state: S) -> tuple[FloatArray, FloatArray] | None:
+        """Return estimate and standard deviation of every item in the first slot, [B, L] each, NaN where unknown.
+
+        For beliefs whose rows do not name items; None where `estimates` answers, or nothing does.
+        """
+        return None
+
+    def slot_effects(self, state: S) -> SlotEffects | None:
+        """Return the position biases that the belief has learned; None if it learns none."""
+        return None
+
+    def score_trust(self, state: S) -> ScoreTrust | None:
+        """Return how far the caller's own scores are trusted; None if the belief does not weigh them."""
+        return None
+
     @property
     def estimates_rates(self) -> bool:
         """Whether an item's estimate is the mean of its own outcomes."""
@@ -139,6 +168,10 @@ class Belief(Protocol[S]):
 
     def expected_outcomes(self, state: S, decision: Decision) -> FloatArray | None:
         """Return the expected outcome of each listed item, [B, K], 0 in empty slots; None without estimates."""
+        return None
+
+    def slot_order(self, state: S) -> IntArray | None:
+        """Return the slots in descending order of their learned bias, [B, K]; None where it is their own order."""
         return None
 
     @property

@@ -10,8 +10,9 @@ import numpy as np
 from rankloop.belief.base import Belief
 from rankloop.math import mnl
 from rankloop.math.columns import take
+from rankloop.special_functions import NORMAL_95
 from rankloop.state import State
-from rankloop.types import Decision, Evidence, FloatArray
+from rankloop.types import Decision, Evidence, FloatArray, IntArray, SlotEffects
 
 Estimator = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 """(N, S, starting α, starting λ) -> (α, λ)."""
@@ -21,6 +22,10 @@ START_ATTRACTION = 0.1
 
 MAX_PERTURBED_BYTES = 2**24
 """Bytes of the perturbed counts that are fitted at once: each of K·J fits needs a copy of all K·J counts."""
+
+MAX_LOG_ERROR = 3.0
+"""Standard error of a logarithm above which nothing is known: its 95 % interval spans a factor of more than 300 each
+way, as where an item was only ever shown in slots that no other item visited."""
 
 ESTIMATORS: dict[str, Estimator] = {"mle": mnl.fit_mle, "exclude": mnl.fit_exclude, "printed": mnl.fit_printed}
 
@@ -65,7 +70,7 @@ class ChoiceEstimates(Belief[ChoiceState]):
     def update(self, state: ChoiceState, decision: Decision, evidence: Evidence) -> None:
         """Add the epochs that ended and the clicks of interrupted epochs, then estimate again."""
         b, k = np.nonzero((evidence.exposure > 0) | (evidence.y > 0))
-        items = decision.items[b, k]
+        items = decision.columns[b, k]
         state.N[b, k, items] += evidence.y[b, k]
         state.S[b, k, items] += np.sign(evidence.exposure[b, k])
         ended = np.unique(b)
@@ -76,9 +81,38 @@ class ChoiceEstimates(Belief[ChoiceState]):
         state.alpha[ended], state.lam[ended] = alpha, lam
         state.beta2[ended] = sensitivity(self.estimator, N, S, alpha, lam)
 
+    def of_items(self, state: ChoiceState, models: IntArray) -> ChoiceState:
+        """Return the estimates and the epochs of these items, without the clicks, which no score reads."""
+        none = np.empty((*state.N.shape[:2], 0))
+        return ChoiceState(none, state.S[:, :, models], state.alpha[:, models], state.lam, state.beta2[:, models])
+
+    def item_estimates(self, state: ChoiceState) -> tuple[FloatArray, FloatArray] | None:
+        """Return α̂ and its standard deviation, [B, J]: the choice weight in the first slot, where λ_1 = 1.
+
+        Items that were never shown have no estimate; those at the floor, and all of another estimator than the maximum
+        likelihood, have no standard deviation.
+        """
+        shown = (state.N + state.S).any(axis=1)
+        errors, _ = self._log_errors(state)
+        return np.where(shown, state.alpha, np.nan), state.alpha * errors
+
+    def slot_effects(self, state: ChoiceState) -> SlotEffects | None:
+        """Return λ̂ with intervals that are symmetric on the log scale; none where slots cannot be compared yet."""
+        _, errors = self._log_errors(state)
+        factor = np.exp(NORMAL_95 * errors)
+        return SlotEffects(state.lam.copy(), state.lam / factor, state.lam * factor)
+
+    def _log_errors(self, state: ChoiceState) -> tuple[FloatArray, FloatArray]:
+        """Return the standard errors of log α [B, J] and log λ [B, K], NaN where they are unknown or too large."""
+        if self.estimator is not mnl.fit_mle:
+            return np.full(state.alpha.shape, np.nan), np.full(state.lam.shape, np.nan)
+        found = mnl.log_errors(state.N, state.S, state.alpha, state.lam)
+        alpha, lam = (np.where(errors <= MAX_LOG_ERROR, errors, np.nan) for errors in found)
+        return alpha, lam
+
     def expected_outcomes(self, state: ChoiceState, decision: Decision) -> FloatArray | None:
         """Return the choice weights λ_k α_j of the listed items, [B, K]; 0 in empty slots."""
-        items = decision.items
+        items = decision.columns
         weight = take(state.alpha, np.maximum(items, 0)) * state.lam[:, : items.shape[1]]
         return np.where(decision.shown, weight, 0.0)
 

@@ -12,7 +12,7 @@ from rankloop.belief.base import Summarising, SummaryState, W
 from rankloop.belief.counts import add_at
 from rankloop.math import factor
 from rankloop.math.kernels import shift
-from rankloop.math.linear import dot, features_of
+from rankloop.math.linear import features_of, products, widths
 from rankloop.math.logistic import sigmoid
 from rankloop.state import State
 from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows, Score
@@ -32,19 +32,18 @@ class LinearState(SummaryState):
 
     def mean(self, rows: Rows) -> FloatArray:
         """Return xᵀθ̂."""
-        return dot(features_of(rows), self.centre()[:, rows.model])
+        return products(rows, self.centre()[:, rows.model])
 
     def width(self, rows: Rows) -> FloatArray:
         """Return ‖x‖ in the norm of V⁻¹."""
-        F, x = self.F[:, rows.model], features_of(rows)
-        return factor.width(F, x) if F.ndim == 3 else np.linalg.vector_norm(np.vecmat(x, F), axis=-1)
+        return widths(rows, self.F[:, rows.model])
 
     def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
         """Return xᵀθ̃ with one θ̃ ~ N(θ̂, scale² V⁻¹) per model."""
         z = rng.standard_normal(self.F.shape[:-1])
         z *= np.reshape(scale, (-1, 1, 1))
         theta = self.shifted(z)
-        return lambda rows: dot(features_of(rows), theta[:, rows.model])
+        return lambda rows: products(rows, theta[:, rows.model])
 
     def shifted(self, z: FloatArray) -> FloatArray:
         """Return θ̂ + F z, [B, M, d], for z [B, M, d]."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from rankloop.belief.linear import Linear, LogisticLinearState, blend_estimate, blend_precision, remove_rows
+from rankloop.errors import Unsupported
 from rankloop.math import factor, logistic
 from rankloop.math.linear import features_of
 from rankloop.types import BoolArray, Decision, Evidence, FloatArray, IntArray
+
+MAX_ROWS = 2**20
+"""Number of rows that an exact fit stores at most."""
 
 
 @dataclass
@@ -21,6 +26,11 @@ class RowsState(LogisticLinearState):
     w: FloatArray  # [B, M, R] weights: 1 of an observation, less where it is being forgotten, more of a prior
     prior: BoolArray  # [B, M, R] rows of priors, which are not forgotten
     n: IntArray  # [B, M] rows seen; the last R of them are kept
+
+    def of_models(self, models: IntArray) -> RowsState:
+        """Return the estimates of these models [n], without the stored rows, which no score reads."""
+        none: dict[str, Any] = {name: getattr(self, name)[:, :, :0] for name in ("x", "y", "w", "prior")}
+        return super(RowsState, replace(self, **none)).of_models(models)
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,14 @@ class LogisticRows(Linear[RowsState]):
     v_ridge: float = 1.0
     binary = True
     fractional = False
+
+    def __post_init__(self) -> None:
+        """Refuse a memory of more rows than an exact fit may store."""
+        if self.capacity > MAX_ROWS:
+            raise Unsupported(
+                f"an exact fit stores at most {MAX_ROWS:,} rows of a model, and {self.capacity:,} were asked for; "
+                "choose an online fit, which stores none, or a shorter horizon."
+            )
 
     def init(self, learners: int) -> RowsState:
         """Return θ = 0, V = v_ridge·I and no rows."""
@@ -97,7 +115,7 @@ class LogisticRows(Linear[RowsState]):
     def believe(self, state: RowsState, decision: Decision, score: float, strength: float) -> None:
         """Store a row of this weight for each model that the item feeds, then refit."""
         B, fed = len(state.n), np.zeros(state.n.shape, dtype=np.bool_)
-        for model, x in zip(*_models_and_rows(decision), strict=True):
+        for model, x in zip(*models_and_rows(decision), strict=True):
             m = np.full(B, model)
             self._keep(state, np.arange(B), m, np.broadcast_to(x, (B, self.dim)), score, strength, prior=True)
             factor.add_rows(state.F, m[:, None], np.broadcast_to(strength**0.5 * x, (B, 1, self.dim)))
@@ -107,7 +125,7 @@ class LogisticRows(Linear[RowsState]):
     def disbelieve(self, state: RowsState, decision: Decision, score: float, strength: float) -> None:
         """Set the weight of the prior's rows to 0 where they are still stored, then refit."""
         fed = np.zeros(state.n.shape, dtype=np.bool_)
-        for model, x in zip(*_models_and_rows(decision), strict=True):
+        for model, x in zip(*models_and_rows(decision), strict=True):
             same = state.prior[:, model] & (state.y[:, model] == score) & (state.w[:, model] == strength)
             same &= (state.x[:, model] == x).all(axis=-1)
             b = np.flatnonzero(same.any(axis=1))
@@ -171,7 +189,7 @@ class OnlineLogistic(Linear[OnlineState]):
     def believe(self, state: OnlineState, decision: Decision, score: float, strength: float) -> None:
         """Apply pseudo-observations as one exact step in the norm of H, then add their curvature to H."""
         B = len(state.theta)
-        for model, row in zip(*_models_and_rows(decision), strict=True):
+        for model, row in zip(*models_and_rows(decision), strict=True):
             x = np.broadcast_to(row, (B, self.dim))
             theta, m = state.theta[:, model], np.full((B, 1), model)
             toward = factor.solve(state.H[:, model], x)
@@ -181,7 +199,7 @@ class OnlineLogistic(Linear[OnlineState]):
             factor.add_rows(state.F, m, strength**0.5 * x[:, None, :])
 
 
-def _models_and_rows(decision: Decision) -> tuple[list[int], FloatArray]:
+def models_and_rows(decision: Decision) -> tuple[list[int], FloatArray]:
     """Return model and features of each row of a prior's list."""
     x = features_of(decision.rows)[0]
     return factor.slot_models(decision.rows.model, (1, len(x)))[0].tolist(), x

@@ -49,7 +49,7 @@ class PairwiseOrder(Belief[OrderState]):
 
     def update(self, state: OrderState, decision: Decision, evidence: Evidence) -> None:
         """Update the rows of clicked items: only pairs with exactly one click change."""
-        items, clicked = decision.items, evidence.y > 0
+        items, clicked = decision.columns, evidence.y > 0
         not_clicked = np.zeros(state.level.shape, dtype=np.bool_)
         not_clicked[:, : self.used] = True
         where_clicked = np.nonzero(clicked)
@@ -69,6 +69,12 @@ class PairwiseOrder(Belief[OrderState]):
             stale[b] |= new.any(axis=1)
         if stale.any():
             state.level[stale] = blocks(state.beats[stale])
+
+    def of_items(self, state: OrderState, models: IntArray) -> OrderState:
+        """Return the blocks of these items, without the comparisons of pairs, which no score reads."""
+        none = (len(state.level), 0, 0)
+        S, N, beats = state.S[:, :0, :0], state.N[:, :0, :0], state.beats[:, :0, :0]
+        return OrderState(S.reshape(none), N.reshape(none), beats.reshape(none), state.level[:, models])
 
     def _ahead(self, S: NDArray[np.int32], N: NDArray[np.int32]) -> BoolArray:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,6 +1,6 @@
 """The catalogue: every named policy as one function, grouped by paper, and the lookup by id."""
 
-from rankloop.catalogue import cascade, choice, long_sequences, prior, select_rank
+from rankloop.catalogue import cascade, choice, hybrid, long_sequences, prior, select_rank
 from rankloop.catalogue.plugins import load
 from rankloop.catalogue.registry import (
     PolicyEntry,
@@ -27,6 +27,7 @@ __all__ = [
     "code_of",
     "entries",
     "find",
+    "hybrid",
     "load",
     "long_sequences",
     "own_entries",

@@ -10,10 +10,10 @@ import numpy as np
 from rankloop.belief import Counts, CountsState, Nothing, Ridge, RidgeState
 from rankloop.catalogue.params import NonNegative, Positive
 from rankloop.catalogue.registry import policy
-from rankloop.design import PerItem, PerSlot, Shared
+from rankloop.design import PerItem, PerSlot, shared_rows
 from rankloop.explore import Bound, Indifferent, Thompson, Ucb, kl_ucb, ucb1
 from rankloop.feedback import Cascade
-from rankloop.plan import GreedyBySlot, TopK, Uniform
+from rankloop.plan import Uniform, plan_for, ranked_plan
 from rankloop.policy import Policy
 from rankloop.state import NoState
 from rankloop.types import Setting
@@ -40,7 +40,7 @@ def cascade_ucb1(setting: Setting) -> Policy[CountsState]:
 
     Reference: Zong et al. (2016), Section 2.3, equation (3).
     """
-    return Policy(PerItem(), Counts(setting.items), Bound(ucb1), TopK(), Cascade())
+    return Policy(PerItem(), Counts(setting.items), Bound(ucb1), plan_for("cascade", setting), Cascade())
 
 
 @policy("cascade-kl-ucb", paper="cascade", needs=("lasting",))
@@ -54,7 +54,7 @@ def cascade_kl_ucb(setting: Setting) -> Policy[CountsState]:
 
     Reference: Kveton et al., Cascading Bandits (2015), Section 3.
     """
-    return Policy(PerItem(), Counts(setting.items), Bound(kl_ucb), TopK(), Cascade())
+    return Policy(PerItem(), Counts(setting.items), Bound(kl_ucb), plan_for("cascade", setting), Cascade())
 
 
 @policy("cascade-lin-ts", paper="cascade", needs=("features",))
@@ -69,8 +69,9 @@ def cascade_lin_ts(setting: Setting, *, sigma: Positive = 1.0) -> Policy[RidgeSt
 
     Reference: Zong et al. (2016), Algorithms 1 and 3.
     """
-    d = setting.need_dim("cascade-lin-ts")
-    return Policy(Shared(d), Ridge(d, weight=sigma**-2), Thompson(), TopK(), Cascade())
+    x = shared_rows(setting, "cascade-lin-ts")
+    d = x.width
+    return Policy(x, Ridge(d, weight=sigma**-2), Thompson(), plan_for("cascade", setting), Cascade())
 
 
 @policy("cascade-lin-ucb", paper="cascade", needs=("features",))
@@ -91,13 +92,14 @@ def cascade_lin_ucb(
 
     Reference: Zong et al. (2016), Algorithms 2 and 3, Theorem 1.
     """
-    d, K = setting.need_dim("cascade-lin-ucb"), setting.slots
+    x = shared_rows(setting, "cascade-lin-ucb")
+    d, K = x.width, setting.slots
     if c is None:
         nK = setting.need_rounds("cascade-lin-ucb", "c") * K
         c = float(np.sqrt(d * np.log1p(nK / (d * sigma**2)) + 2.0 * np.log(nK)) / sigma + theta_norm)
     radius = c
     explore = Ucb[RidgeState](lambda state, t: np.full(len(t), radius), cap=1.0)
-    return Policy(Shared(d), Ridge(d, weight=sigma**-2), explore, TopK(), Cascade())
+    return Policy(x, Ridge(d, weight=sigma**-2), explore, plan_for("cascade", setting), Cascade())
 
 
 @policy("ranked-lin-ts", paper="cascade", needs=("features",))
@@ -112,6 +114,8 @@ def ranked_lin_ts(setting: Setting, *, sigma: Positive = 1.0) -> Policy[RidgeSta
 
     Reference: Zong et al. (2016), Section 4.2 and Algorithm 4.
     """
-    d = setting.need_dim("ranked-lin-ts")
+    x = shared_rows(setting, "ranked-lin-ts")
+    d = x.width
     belief = Ridge(d, weight=sigma**-2, models=setting.slots)
-    return Policy(PerSlot(d), belief, Thompson(), GreedyBySlot(), Cascade())
+    design = PerSlot(x.dim, setting.context)
+    return Policy(design, belief, Thompson(), ranked_plan("cascade", setting), Cascade())

@@ -16,8 +16,7 @@ from rankloop.catalogue.registry import policy
 from rankloop.design import PerItem, PerItemSlot, SlotOnly
 from rankloop.explore import Bound, Sensitive, epoch_ucb, pbm_ucb
 from rankloop.feedback import Choice, PositionBased
-from rankloop.objective import Amount
-from rankloop.plan import Assignment, BySlotBias
+from rankloop.plan import choice_plan, plan_for
 from rankloop.policy import Policy
 from rankloop.types import FloatArray, IntArray, Setting
 from rankloop.wrappers import EpochRepeat
@@ -39,7 +38,7 @@ def _epoch_counts(
     def bound(tally: Tally, t: IntArray) -> FloatArray:
         return epoch_ucb(tally, log(t)[:, None], factor)
 
-    inner = Policy(PerItem(), _EpochCounts(setting.items), Bound(bound), BySlotBias(bias), Choice())
+    inner = Policy(PerItem(), _EpochCounts(setting.items), Bound(bound), plan_for("choice", setting), Choice())
     return EpochRepeat(inner, bias)
 
 
@@ -75,7 +74,10 @@ def _unknown_bias(
     setting: Setting, name: str, estimator: Estimate, radius: Callable[[FloatArray, IntArray], FloatArray]
 ) -> EpochRepeat[ChoiceState]:
     belief = ChoiceEstimates(setting.items, setting.slots, ESTIMATORS[estimator])
-    inner = Policy(SlotOnly(), belief, Sensitive(radius), Assignment(Amount()), Choice())
+    plan = choice_plan(setting, by_pairs=False)
+    # Revenue weighs attractions, which are at most 1; without prices only their order counts.
+    explore = Sensitive(radius, before_all=1.0, cap=1.0) if plan.reads else Sensitive(radius)
+    inner = Policy(SlotOnly(), belief, explore, plan, Choice())
     return EpochRepeat(inner, np.ones(setting.slots))
 
 
@@ -136,7 +138,8 @@ def mnl_bandit(setting: Setting) -> EpochRepeat[CountsState]:
     def bound(tally: Tally, t: IntArray) -> FloatArray:
         return epoch_ucb(tally, np.log(J * K * t**2 / 2.0)[:, None], 4.0)
 
-    inner = Policy(PerItemSlot(K), _EpochCounts(setting.items * K), Bound(bound), Assignment(Amount()), Choice())
+    plan = choice_plan(setting, by_pairs=True)
+    inner = Policy(PerItemSlot(K), _EpochCounts(setting.items * K), Bound(bound), plan, Choice())
     return EpochRepeat(inner, np.ones(K))
 
 
@@ -155,4 +158,4 @@ def pbm_ucb_known(setting: Setting, *, eps: NonNegative = 0.0) -> Policy[CountsS
     """
     bias = setting.need_bias("pbm-ucb")
     explore = Bound(lambda tally, t: pbm_ucb(tally, t, eps))
-    return Policy(PerItem(), Counts(setting.items), explore, BySlotBias(bias), PositionBased(bias))
+    return Policy(PerItem(), Counts(setting.items), explore, plan_for("position-based", setting), PositionBased(bias))

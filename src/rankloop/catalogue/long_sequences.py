@@ -14,17 +14,21 @@ from rankloop.belief import (
     LogisticRows,
     LogisticState,
     NewtonState,
+    OnlineLogistic,
     OnlineNewton,
+    OnlineState,
     Ridge,
     RidgeState,
     RowsState,
 )
+from rankloop.belief.logistic_rows import MAX_ROWS
 from rankloop.catalogue.params import NonNegative, NumberOr, Positive, Probability, Range
 from rankloop.catalogue.registry import policy
-from rankloop.design import Coverage, Shared
+from rankloop.design import Coverage, shared_rows
 from rankloop.explore import Greedy, Ucb, UcbOutsideLink
 from rankloop.feedback import Cascade
-from rankloop.plan import BestLength, GreedyBySlot, TopK
+from rankloop.math.links import LOGISTIC
+from rankloop.plan import coverage_plan, net_reward_plan, plan_for
 from rankloop.policy import Policy, PolicyState
 from rankloop.types import Setting
 from rankloop.wrappers import RandomLists, with_probability
@@ -75,10 +79,11 @@ def ind(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positi
 
     Reference: Santara et al. (2022), Section 3, Algorithm 1.
     """
-    d = setting.need_dim("ind")
+    x = shared_rows(setting, "ind")
+    d = x.width
     root = _root_alpha(setting, "ind", alpha, d, D)
     explore = Ucb[NewtonState](lambda state, t: np.full(len(t), root))
-    return Policy(Shared(d), _newton(setting, d, rate, D), explore, BestLength(TopK(), *setting.scenario()), Cascade())
+    return Policy(x, _newton(setting, d, rate, D), explore, net_reward_plan("cascade", setting), Cascade())
 
 
 @policy("dep", paper="long-sequences", needs=("coverage",))
@@ -101,8 +106,7 @@ def dep(setting: Setting, *, alpha: Alpha = 0.1, rate: Positive = 4.0, D: Positi
     d = setting.need_coverage("dep")
     root = _root_alpha(setting, "dep", alpha, d, D)
     explore = Ucb[NewtonState](lambda state, t: np.full(len(t), root))
-    plan = BestLength(GreedyBySlot(), *setting.scenario())
-    return Policy(Coverage(d), _newton(setting, d, rate, D), explore, plan, Cascade())
+    return Policy(Coverage(d), _newton(setting, d, rate, D), explore, coverage_plan("cascade", setting), Cascade())
 
 
 @policy("eps-ind", paper="long-sequences", needs=("features",))
@@ -122,9 +126,9 @@ def eps_ind(
 
     Reference: Santara et al. (2022), Section 5, called Eps there.
     """
-    d = setting.need_dim("eps-ind")
-    plan = BestLength(TopK(), *setting.scenario())
-    greedy = Policy(Shared(d), _newton(setting, d, rate, D), Greedy(), plan, Cascade())
+    x = shared_rows(setting, "eps-ind")
+    d = x.width
+    greedy = Policy(x, _newton(setting, d, rate, D), Greedy(), net_reward_plan("cascade", setting), Cascade())
     return RandomLists(greedy, with_probability(eps), any_length=True)
 
 
@@ -142,18 +146,22 @@ def c_ucb1(setting: Setting, *, c: NonNegative = 1.0) -> Policy[RidgeState]:
 
     Reference: Santara et al. (2022), Section 5; Zong et al. (2016), Algorithms 2 and 3.
     """
-    d = setting.need_dim("c-ucb1")
+    x = shared_rows(setting, "c-ucb1")
+    d = x.width
     explore = Ucb[RidgeState](lambda state, t: np.full(len(t), c), cap=1.0)
-    return Policy(Shared(d), Ridge(d), explore, TopK(), Cascade())
+    return Policy(x, Ridge(d), explore, plan_for("cascade", setting), Cascade())
 
 
 @policy("gl-cdcm", paper="long-sequences", needs=("features",))
 def gl_cdcm(
     setting: Setting, *, alpha: NonNegative = 0.1, lam: Positive = 1.0
-) -> Policy[LogisticState] | Policy[RowsState]:
+) -> Policy[LogisticState] | Policy[RowsState] | Policy[OnlineState]:
     """GL-CDCM: ridge logistic regression on all observations, with the bonus outside the link and lists of full length.
 
     V = λI + Σxxᵀ, U = σ(xᵀθ) + α√(xᵀV⁻¹x), θ the ridge logistic estimate; show the b_t items of largest U.
+    The fit is exact while items keep their features, and where every round brings new items and all its rows fit into
+    memory (1,048,576 of them). Otherwise no rows are stored, and θ is the recursive Laplace approximation: for each
+    observation H += σ′(θᵀx)xxᵀ, θ += H⁻¹x(y - σ(θᵀx)), from H = λI.
 
     Args:
         alpha: α, the exploration radius.
@@ -161,10 +169,14 @@ def gl_cdcm(
 
     Reference: Liu et al., Contextual Dependent Click Bandit Algorithm (2018); Santara et al. (2022), Section 5.
     """
-    d = setting.need_dim("gl-cdcm")
-    explore = UcbOutsideLink(alpha)
-    if setting.lasting:
-        return Policy(Shared(d), LogisticGram(d, setting.items, ridge=lam), explore, TopK(), Cascade())
-    capacity = setting.need_rounds("gl-cdcm", "a world with a horizon") * max(setting.slots, 1)
-    rows = LogisticRows(d, models=1, capacity=capacity, ridge=lam, v_ridge=lam)
-    return Policy(Shared(d), rows, explore, TopK(), Cascade())
+    x = shared_rows(setting, "gl-cdcm")
+    d = x.width
+    plan = plan_for("cascade", setting, link=LOGISTIC)
+    explore = UcbOutsideLink(alpha, log_odds=bool(plan.reads))
+    if setting.rows_return:
+        return Policy(x, LogisticGram(d, setting.items, ridge=lam), explore, plan, Cascade())
+    rows = 0 if setting.lasting else (setting.rounds or 0) * max(setting.slots, 1)
+    if not 0 < rows <= MAX_ROWS:
+        return Policy(x, OnlineLogistic(d, models=1, ridge=lam, v_ridge=lam), explore, plan, Cascade())
+    stored = LogisticRows(d, models=1, capacity=rows, ridge=lam, v_ridge=lam)
+    return Policy(x, stored, explore, plan, Cascade())

@@ -122,6 +122,15 @@ class OrNone(Kind):
         return f"{self.kind.accepted}, or null"
 
 
+@dataclass(frozen=True)
+class AddedLater:
+    """Marks a parameter that a policy did not have in earlier versions.
+
+    At its default it is left out of the resolved parameters: random streams and stored results depend on them, and stay
+    those of the earlier versions.
+    """
+
+
 Real = Annotated[float, Range()]
 Positive = Annotated[float, Range(low=0.0, open_low=True)]
 NonNegative = Annotated[float, Range(low=0.0)]
@@ -138,6 +147,7 @@ class Param:
     name: str
     default: Value
     kind: Kind
+    added_later: bool = False
 
     def check(self, value: object) -> Value:
         """Return the value in the form the policy needs, or refuse it."""
@@ -156,17 +166,30 @@ def params_of(build: Callable[..., object]) -> tuple[Param, ...]:
     for p in keywords:
         if p.default is p.empty:
             raise TypeError(f"the hyper-parameter {p.name} has no default")
-    return tuple(Param(p.name, p.default, _kind(p.name, hints[p.name].annotation)) for p in keywords)
+    notes = {p.name: hints[p.name].annotation for p in keywords}
+    return tuple(
+        Param(
+            p.name,
+            p.default,
+            _kind(p.name, notes[p.name]),
+            AddedLater() in get_args(notes[p.name]),
+        )
+        for p in keywords
+    )
 
 
 def checked(params: tuple[Param, ...], given: Mapping[str, object]) -> dict[str, Value]:
-    """Return the values of all parameters: the given ones checked, the others at their defaults."""
+    """Return the values of all parameters: the given ones checked, the others at their defaults.
+
+    Parameters that were added later are left out at their defaults.
+    """
     names = [p.name for p in params]
     for name, value in given.items():
         if name not in names:
             accepted = f"only the parameters {', '.join(names)}" if names else "no parameters at all"
             raise InvalidInput(str(name), value, accepted, closest(name, names))
-    return {p.name: p.check(given[p.name]) if p.name in given else p.default for p in params}
+    values = {p.name: p.check(given[p.name]) if p.name in given else p.default for p in params}
+    return {p.name: values[p.name] for p in params if not (p.added_later and values[p.name] == p.default)}
 
 
 def _kind(name: str, hint: object) -> Kind:

@@ -17,6 +17,7 @@ from rankloop.belief import (
     Fixed,
     Gaussian,
     GaussianState,
+    LaplaceState,
     LogisticFrozen,
     LogisticMAP,
     LogisticState,
@@ -24,6 +25,7 @@ from rankloop.belief import (
     OnlineNewton,
     OrderState,
     PairwiseOrder,
+    RecursiveLaplace,
     Ridge,
     RidgeState,
     SelfWeightedRidge,
@@ -32,12 +34,13 @@ from rankloop.belief import (
 )
 from rankloop.catalogue.params import Fraction, NonNegative, Positive, PositivePerItem, Real
 from rankloop.catalogue.registry import policy
-from rankloop.design import PerItem, Shared
+from rankloop.design import PerItem, shared_rows
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.explore import Blocks, Greedy, Quantile, Schedule, SharedNoise, Thompson, Ucb
 from rankloop.feedback import Cascade, SemiBandit
+from rankloop.math.links import LOGISTIC
 from rankloop.math.logistic import curvature
-from rankloop.plan import TopK
+from rankloop.plan import plan_for
 from rankloop.policy import Policy
 from rankloop.types import BetaPrior, FloatArray, IntArray, Setting
 
@@ -70,7 +73,7 @@ def ts_beta(
     Reference: Azizi et al. (2023), Section 5.1; Kveton et al., On the Value of Prior in Online Learning to Rank (2022).
     """
     prior = _beta_prior(setting, "ts-beta", a, b)
-    return Policy(PerItem(), Beta(prior, setting.items), Thompson(), TopK(), Cascade())
+    return Policy(PerItem(), Beta(prior, setting.items), Thompson(), plan_for("cascade", setting), Cascade())
 
 
 @policy("bayes-ucb", paper="prior", needs=("prior", "lasting"))
@@ -90,7 +93,13 @@ def bayes_ucb(
     Reference: Azizi et al. (2023), Section 5.1; Kveton et al., On the Value of Prior in Online Learning to Rank (2022).
     """
     prior = _beta_prior(setting, "bayes-ucb", a, b)
-    return Policy(PerItem(), Beta(prior, setting.items), Quantile(lambda t: 1.0 - 1.0 / t), TopK(), Cascade())
+    return Policy(
+        PerItem(),
+        Beta(prior, setting.items),
+        Quantile(lambda t: 1.0 - 1.0 / t),
+        plan_for("cascade", setting),
+        Cascade(),
+    )
 
 
 @policy("ensemble", paper="prior", needs=("prior", "lasting"), learns=False)
@@ -109,7 +118,7 @@ def ensemble(
     Reference: Azizi et al. (2023), Section 4; Kveton et al., On the Value of Prior in Online Learning to Rank (2022).
     """
     prior = _beta_prior(setting, "ensemble", a, b)
-    return Policy(PerItem(), Fixed(prior, setting.items), Greedy(), TopK(), Cascade())
+    return Policy(PerItem(), Fixed(prior, setting.items), Greedy(), plan_for("cascade", setting), Cascade())
 
 
 @policy("gts", paper="prior", needs=("lasting",))
@@ -146,7 +155,7 @@ def gts(
         m = beta.a / total
         if prior == "full":
             s = np.sqrt(beta.a * beta.b / (total + 1.0)) / total
-    return Policy(PerItem(), Gaussian(setting.items, m, s, sigma), Thompson(), TopK(), Cascade())
+    return Policy(PerItem(), Gaussian(setting.items, m, s, sigma), Thompson(), plan_for("cascade", setting), Cascade())
 
 
 def _ts_cascade_sd(tally: Tally, t: IntArray) -> FloatArray:
@@ -166,7 +175,9 @@ def ts_cascade(setting: Setting) -> Policy[CountsState]:
 
     Reference: Zhong et al., Thompson Sampling Algorithms for Cascading Bandits (2021), Algorithm 1.
     """
-    return Policy(PerItem(), Counts(setting.items), SharedNoise(_ts_cascade_sd), TopK(), Cascade())
+    return Policy(
+        PerItem(), Counts(setting.items), SharedNoise(_ts_cascade_sd), plan_for("cascade", setting), Cascade()
+    )
 
 
 @policy("toprank", paper="prior", feedback="semi-bandit", needs=("lasting",))
@@ -185,12 +196,13 @@ def toprank(setting: Setting, *, delta: Fraction | None = None) -> Policy[OrderS
     """
     if delta is None:
         delta = 1.0 / setting.need_rounds("toprank", "delta")
-    return Policy(PerItem(), PairwiseOrder(setting.items, delta, setting.used), Blocks(), TopK(), SemiBandit())
+    belief = PairwiseOrder(setting.items, delta, setting.used)
+    return Policy(PerItem(), belief, Blocks(), plan_for("semi-bandit", setting, link=None), SemiBandit())
 
 
 def _beta_t(setting: Setting, name: str, lam: float, instead: str) -> Schedule:
     """Return the paper's β_t(δ_t) (Section 3.2) as a function of the round, with S = 1 and σ² = 0.25."""
-    d, T = setting.need_dim(name), setting.need_rounds(name, instead)
+    d, T = shared_rows(setting, name).width, setting.need_rounds(name, instead)
     delta = 1.0 / (T * (np.log2(T) + 2.0))
 
     def beta(t: IntArray) -> FloatArray:
@@ -225,12 +237,13 @@ def lin_ts_ltr(
 
     Reference: Azizi et al. (2023), Section 3.2, Algorithm 2; Section 5 for S and λ.
     """
-    d = setting.need_dim("lin-ts-ltr")
+    x = shared_rows(setting, "lin-ts-ltr")
+    d = x.width
     lam = lam or (0.25 if mode == "practical" else 1e-4)
     s: Schedule | float | None = scale
     if s is None:
         s = 0.5 if mode == "practical" else _beta_t(setting, "lin-ts-ltr", lam, "scale")
-    return Policy(Shared(d), Ridge(d, ridge=lam), Thompson(s), TopK(), Cascade())
+    return Policy(x, Ridge(d, ridge=lam), Thompson(s), plan_for("cascade", setting), Cascade())
 
 
 @policy("lin-ts-cascade", paper="prior", needs=("features",))
@@ -246,9 +259,10 @@ def lin_ts_cascade(setting: Setting, *, lam: NonNegative = 1.0, R: NonNegative =
 
     Reference: Zhong et al., Thompson Sampling Algorithms for Cascading Bandits (2021), Algorithm 3.
     """
-    d = setting.need_dim("lin-ts-cascade")
+    x = shared_rows(setting, "lin-ts-cascade")
+    d = x.width
     factor = lam * 3.0 * R * np.sqrt(setting.slots * d)
-    return Policy(Shared(d), Ridge(d), Thompson(lambda t: factor * np.sqrt(np.log(t))), TopK(), Cascade())
+    return Policy(x, Ridge(d), Thompson(lambda t: factor * np.sqrt(np.log(t))), plan_for("cascade", setting), Cascade())
 
 
 @policy("cascade-woful", paper="prior", needs=("features",))
@@ -264,37 +278,48 @@ def cascade_woful(setting: Setting) -> Policy[SelfWeightedState]:
 
     Reference: Vial et al., Minimax Regret for Cascading Bandits (2022), CascadeWOFUL.
     """
-    d = setting.need_dim("cascade-woful")
+    x = shared_rows(setting, "cascade-woful")
+    d = x.width
     T = setting.need_rounds("cascade-woful", "a horizon")
     belief = SelfWeightedRidge(d, setting.slots, ridge=1.0, norm=1.0, delta=1.0 / T)
     explore = Ucb[SelfWeightedState](lambda state, t: belief.beta(state.observations))
-    return Policy(Shared(d), belief, explore, TopK(), Cascade())
+    return Policy(x, belief, explore, plan_for("cascade", setting), Cascade())
 
 
-@policy("log-ts-ltr", paper="prior", needs=("features", "lasting"))
-def log_ts_ltr(setting: Setting, *, mode: Literal["laplace", "paper"] = "laplace") -> Policy[LogisticState]:
+@policy("log-ts-ltr", paper="prior", needs=("features",))
+def log_ts_ltr(
+    setting: Setting, *, mode: Literal["laplace", "paper"] = "laplace"
+) -> Policy[LogisticState] | Policy[LaplaceState]:
     """LogTS-LTR: logistic Thompson sampling from a Gaussian approximation of the posterior.
 
     Sample θ̃ and show the K items of largest xᵀθ̃; μ = σ(xᵀθ̂) is the paper's link.
     mode 'laplace': θ̃ ~ N(θ_MAP, H⁻¹), H the Hessian at θ_MAP, ridge 1.
     mode 'paper': θ̃ ~ N(θ̂, (β_t(δ_t)/κ)²V⁻¹), V = λI + Σμ(1-μ)xxᵀ with μ at the θ̂ of the round of the observation,
     never refreshed; λ = 1e-4, κ = σ′(S), S = 1, β_t(δ_t) as in lin-ts-ltr.
+    Where rows do not return (a context, features that change, or new items in every round), no rows are stored: both
+    modes use the recursive Laplace approximation, V += μ(1-μ)xxᵀ, θ̂ += V⁻¹x(y - μ) for each observation, as H and V.
 
     Args:
         mode: 'paper' is the paper's Algorithm 3; 'laplace' samples from the Laplace approximation itself.
 
     Deviates from the paper: θ̂ has a ridge (equation (3) has none), without which it need not exist; the default mode
-    is 'laplace', without the factor β_t(δ_t)/κ.
+    is 'laplace', without the factor β_t(δ_t)/κ; rows that do not return are not refitted.
 
     Reference: Azizi et al. (2023), Section 3.3, Algorithm 3, equation (3).
     """
-    d = setting.need_dim("log-ts-ltr")
+    x = shared_rows(setting, "log-ts-ltr")
+    d = x.width
+    plan = plan_for("cascade", setting, link=LOGISTIC)
     if mode == "laplace":
-        return Policy(Shared(d), LogisticMAP(d, setting.items), Thompson(), TopK(), Cascade())
+        if setting.rows_return:
+            return Policy(x, LogisticMAP(d, setting.items), Thompson(), plan, Cascade())
+        return Policy(x, RecursiveLaplace(d), Thompson(), plan, Cascade())
     lam, kappa = 1e-4, float(curvature(1.0))
     beta = _beta_t(setting, "log-ts-ltr", lam, "mode 'laplace'")
-    belief = LogisticFrozen(d, setting.items, ridge=lam)
-    return Policy(Shared(d), belief, Thompson(lambda t: beta(t) / kappa), TopK(), Cascade())
+    explore = Thompson(lambda t: beta(t) / kappa)
+    if setting.rows_return:
+        return Policy(x, LogisticFrozen(d, setting.items, ridge=lam), explore, plan, Cascade())
+    return Policy(x, RecursiveLaplace(d, ridge=lam), explore, plan, Cascade())
 
 
 @policy("log-ts-newton", paper="prior", needs=("features",))
@@ -311,7 +336,8 @@ def log_ts_newton(setting: Setting, *, alpha: Positive | None = None) -> Policy[
 
     Reference: Azizi et al. (2023), Appendix D, Algorithm 4.
     """
-    d = setting.need_dim("log-ts-newton")
+    x = shared_rows(setting, "log-ts-newton")
+    d = x.width
     rate = alpha if alpha is not None else float(1.0 / curvature(1.0))
     belief = OnlineNewton(d, ridge=float(setting.slots), rate=rate)
-    return Policy(Shared(d), belief, Thompson(), TopK(), Cascade())
+    return Policy(x, belief, Thompson(), plan_for("cascade", setting, link=LOGISTIC), Cascade())

@@ -15,6 +15,7 @@ from rankloop import validate
 from rankloop.catalogue.params import Param, Value, checked, params_of
 from rankloop.errors import InvalidInput, RankloopError, Unsupported, closest
 from rankloop.feedback import Cascade, Feedback, LastClick, PositionBased, SemiBandit
+from rankloop.plan import NoPlanner
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.types import Setting
 from rankloop.wrappers import Discounted, EveryN
@@ -211,9 +212,14 @@ def build_entry(entry: PolicyEntry, setting: Setting, params: Mapping[str, Value
     override = own.pop("feedback", None)
     every = validate.integer("every", own.pop("every", 1))
     discount = validate.number("discount", own.pop("discount", 1.0))
-    built = entry.build(setting, **own)
+    if override is not None:
+        setting = setting.read_as(validate.choice("feedback", override, FEEDBACKS))
     try:
-        if override is not None:
+        built = entry.build(setting, **own)
+    except NoPlanner as error:
+        raise Unsupported(f"{entry.id} cannot rank for this objective: {error}") from None
+    try:
+        if override is not None and built.feedback.name != override:
             feedback = _reading(built, validate.choice("feedback", override, FEEDBACKS), setting)
             built = built.with_feedback(feedback)
         if every > 1:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import fields
+from contextlib import suppress
+from dataclasses import fields, replace
 
 import numpy as np
 
 from rankloop import catalogue
 from rankloop.errors import RankloopError, Unsupported
+from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue, Satisfied
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import RankerSettings
 from rankloop.types import BetaPrior, Setting
 
 NAMES = frozenset(field.name for field in fields(Setting))
-OF_POLICY = ("dim", "context", "bias", "prior", "rounds", "coverage", "rewards", "losses")
+OF_POLICY = (
+    *("dim", "context", "bias", "prior", "rounds", "coverage"),
+    *("rewards", "losses", "termination", "slot_weights"),
+)
 """Settings of a ranker that only its policy can use, named as in `Setting`; they are None unless given."""
 
 OF_LOG = ("dim", "context", "coverage")
@@ -32,9 +37,16 @@ class ObservedSetting(Setting):
         """Return the same setting with no field read."""
         observed = object.__new__(cls)
         for name in NAMES:
-            object.__setattr__(observed, name, getattr(setting, name))
+            object.__setattr__(observed, name, object.__getattribute__(setting, name))
         object.__setattr__(observed, "read", set())
         return observed
+
+    def read_as(self, feedback: str) -> ObservedSetting:
+        """Return the setting with another feedback model; both record what is read."""
+        other = ObservedSetting.of(self)
+        object.__setattr__(other, "feedback", feedback)
+        object.__setattr__(other, "read", object.__getattribute__(self, "read"))
+        return other
 
     def __getattribute__(self, name: str) -> object:
         """Return an attribute, and record it if it is a field."""
@@ -54,8 +66,15 @@ EVERYTHING = Setting(
     coverage=2,
     rewards=np.ones(3),
     losses=np.zeros(4),
+    termination=np.array([0.9, 0.6, 0.3]),
+    slot_weights=np.array([1.0, 0.7, 0.4]),
 )
 """A setting with everything that a policy may read."""
+OBJECTIVES: tuple[Objective, ...] = (
+    *(AnyClick(), Clicks(), Amount()),
+    *(Satisfied(np.array([0.9, 0.6, 0.3])), Revenue(np.ones(5))),
+)
+"""Every objective, for the items and slots of that setting."""
 
 Compose = Callable[[Setting], RankingPolicy[LearnerState]]
 
@@ -116,8 +135,10 @@ def unread_by(policy: str, params: Mapping[str, object], settings: Iterable[str]
 
 
 def read_by(id: str, **params: object) -> frozenset[str]:
-    """Return the fields of a setting that a policy of the catalogue reads, given all of them."""
-    try:
-        return composed(lambda setting: catalogue.build(id, setting, **params), EVERYTHING)[1]
-    except RankloopError:
-        return frozenset()
+    """Return the fields of a setting that a policy of the catalogue reads, given all of them, for some objective."""
+    read: set[str] = set()
+    for objective in OBJECTIVES:
+        with suppress(RankloopError):  # an objective that the policy refuses
+            setting = replace(EVERYTHING, objective=objective)
+            read |= composed(lambda setting: catalogue.build(id, setting, **params), setting)[1]
+    return frozenset(read)

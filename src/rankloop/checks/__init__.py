@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from rankloop.checks import capabilities, policies, serving, settings
+from rankloop.checks import candidates, capabilities, policies, serving, settings
 from rankloop.checks.trial import Make, Trial
 
 __all__ = ["Law", "Make", "laws"]
@@ -43,6 +43,8 @@ def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
         policies.a_restored_snapshot_continues_identically,
         policies.a_batch_of_two_learns_as_two_batches_of_one,
         policies.impossible_clicks_are_refused,
+        candidates.candidates_are_ranked_as_by_a_policy_of_these_items,
+        candidates.learning_from_candidates_equals_learning_from_all_items,
         serving.accepted_feedback_replays_to_the_same_state,
         serving.catching_up_equals_single_updates,
         serving.growing_preserves_what_was_learned,

@@ -137,12 +137,31 @@ class Stream:
     def _rank(self) -> str:
         rng, ids = self._rng, [item.id for item in self.ranker.items()]
         request: dict[str, Any] = {"k": int(rng.integers(1, K + 1)), "segment": ("", "a", "b")[int(rng.integers(3))]}
-        if rng.random() < 0.3:
-            request["candidates"] = [id for id in ids if rng.random() < 0.7]
+        chosen, kind = [id for id in ids if rng.random() < 0.7], rng.random()
+        if kind < 0.2:
+            request["candidates"] = chosen
+        elif kind < 0.4:
+            request["items"] = [self._values_of_request(id) for id in chosen]
+        elif kind < 0.5:
+            request["exclude"] = chosen[:2]
+        elif kind < 0.6:
+            request["order"] = chosen
+        if "rewards" in self.ranker._replica.learners.reads and rng.random() < 0.3:
+            request["rewards"] = np.sort(rng.random(K))[::-1].tolist()
+            request["losses"] = (-np.sort(rng.random(K + 1))).tolist()
         context = rng.uniform(-0.5, 0.5, D).tolist()
         request |= {} if self.ranker.config.context is None else {"context": context}
         self._decisions.append(self.ranker.rank(**request).id)
         return self._decisions[-1]
+
+    def _values_of_request(self, id: str) -> dict[str, object]:
+        """Return a candidate, sometimes with features or a score of one request."""
+        rng, item = self._rng, dict[str, object](id=id)
+        if self.ranker.config.dim is not None and rng.random() < 0.5:
+            item["features"] = rng.random(D).tolist()
+        if "scores" in self.ranker._replica.learners.reads and rng.random() < 0.5:
+            item["score"] = float(rng.random())
+        return item
 
     def _rank_and_report(self) -> None:
         self._send_feedback(self._rank())

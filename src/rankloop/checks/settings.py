@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.analytics.counters import SQUARES, VALUE
+from rankloop.arrays import Array
 from rankloop.checks.serving import Clock, needed
 from rankloop.checks.trial import D, K, Make
 from rankloop.errors import RankloopError
@@ -28,7 +30,9 @@ VALUES: dict[str, tuple[object, object]] = {
     "rounds": (10**6, 1),
     "rewards": ((1.0, 1.0, 1.0), (1.0, 0.0, 0.0)),
     "losses": ((0.0, -0.1, -0.2, -0.3), (0.0, -8.0, -8.0, -8.0)),
-    "objective": ("any-click", "clicks"),
+    "termination": ((0.9, 0.5, 0.1), (0.1, 0.5, 0.9)),
+    "slot_weights": ((1.0, 0.5, 0.1), (0.1, 0.5, 1.0)),
+    "objective": ("any-click", "revenue"),
     "window": (60.0, 5.0),
     "aggregate": ("earliest", "sum"),
     "on_close": ("nothing", "ignore"),
@@ -45,12 +49,15 @@ VALUES: dict[str, tuple[object, object]] = {
 REQUIRED_WITH: dict[str, dict[str, object]] = {
     "rewards": {"losses": (0.0, -0.3, -1.0, -3.0)},
     "losses": {"rewards": (1.0, 1.0, 1.0)},
+    "termination": {"objective": "satisfied"},
     "guardrail": {"traffic": 0.5},
 }
 """Other settings without which a setting has no effect."""
 SCRIPTS: dict[str, tuple[int, bool]] = {"rounds": (4 * VISITS, False), "guardrail": (VISITS, True)}
 """Number of visits, and whether only control lists are clicked, for settings that have no effect otherwise."""
-MORE_OBJECTIVES = (("objective", "revenue"), ("objective", "amount"))
+OTHER_OBJECTIVES: dict[str, dict[str, object]] = {"amount": {}, "satisfied": {"termination": (0.1, 0.5, 0.9)}}
+"""Further objectives, and the settings that they need. Clicks are missing: where a list has at most one click, or all
+clicks are independent and an item has one score, the list of most clicks is that of most lists with a click."""
 
 
 def every_setting_is_used_or_refused(make: Make) -> None:
@@ -59,21 +66,22 @@ def every_setting_is_used_or_refused(make: Make) -> None:
     The echo of the configuration does not count.
     """
     for name, first, second in _pairs():
-        one, other = (_config(make, {**REQUIRED_WITH.get(name, {}), name: value}) for value in (first, second))
         try:
+            one, other = (_config(make, {**REQUIRED_WITH.get(name, {}), **value}) for value in (first, second))
             for config in (one, other):
                 config.check()
         except RankloopError:
             continue
         seen = [_observed(config, *SCRIPTS.get(name, (VISITS, False))) for config in (one, other)]
-        assert seen[0] != seen[1], f"ranker.{name} is accepted, but {first!r} and {second!r} have the same effect"
+        assert seen[0] != seen[1], f"ranker.{name} is accepted, but {first} and {second} have the same effect"
 
 
-def _pairs() -> Iterator[tuple[str, object, object]]:
+def _pairs() -> Iterator[tuple[str, dict[str, object], dict[str, object]]]:
+    """Yield the name of a setting, and two groups of settings that must lead to different behaviour."""
     for name, (first, second) in VALUES.items():
-        yield name, first, second
-    for name, second in MORE_OBJECTIVES:
-        yield name, VALUES[name][0], second
+        yield name, {name: first}, {name: second}
+    for objective, needed_with in OTHER_OBJECTIVES.items():
+        yield "objective", {"objective": VALUES["objective"][0]}, {"objective": objective, **needed_with}
 
 
 def _config(make: Make, settings: dict[str, object]) -> RankerConfig:
@@ -126,9 +134,14 @@ def _observed(config: RankerConfig, visits: int, only_control: bool) -> tuple[li
             ranker.tick()
             seen.append(ranker.counts()["open_decisions"])
     learned = {name: np.asarray(array).tobytes() for name, array in ranker._replica.learners.arrays().items()}
-    counters = {name: np.asarray(array).tobytes() for name, array in ranker._replica.counters.arrays().items()}
+    counters = {name: _unvalued(name, array) for name, array in ranker._replica.counters.arrays().items()}
     ranker.close()
     return seen, learned | counters
+
+
+def _unvalued(name: str, counts: Array) -> bytes:
+    """Return counts without the values of lists, which follow from the settings even if the policy ignores them."""
+    return (np.delete(counts, [VALUE, SQUARES], axis=-1) if name in ("total", "minutes", "hours") else counts).tobytes()
 
 
 def _item(config: RankerConfig, i: int, x: FloatArray, topics: FloatArray) -> dict[str, object]:

@@ -20,7 +20,7 @@ from rankloop.errors import InvalidInput, MissingExtra, RankloopError
 if TYPE_CHECKING:
     from rankloop.client import Client
 
-RANKER, POLICY = "cafe", "cascade-lin-ts"
+RANKER, POLICY = "cafe", "hybrid"
 SETTINGS = {"traffic": 0.5, "window": 60.0}
 """Half of the visitors see the fixed order that they send: the control group."""
 VISITORS_OPTIONS = ("--control", "fixed", "--late", "0.05", "--lost", "0.02", "--rounds", "0", "--quiet")

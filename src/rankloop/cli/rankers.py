@@ -62,11 +62,13 @@ def _verb(verbs: Commands, name: str, purpose: str, *, named: bool = True) -> ar
 def _add_settings(verb: argparse.ArgumentParser) -> None:
     from rankloop.schema import RankerSettings
     from rankloop.schema.field_descriptions import describe_fields
+    from rankloop.schema.ranker_settings import DEFAULT_POLICY
 
     descriptions = {field.name: field.description for field in describe_fields(RankerSettings)}
     others = ", ".join(name for name in descriptions if name not in ("policy", "slots"))
     verb.add_argument("--config", metavar="FILE", help="YAML file with the settings of the ranker.")
-    verb.add_argument("--policy", metavar="ID", help=f"{descriptions['policy']} `rankloop policies` lists them.")
+    about = f"{descriptions['policy']} `rankloop policies` lists them (default {DEFAULT_POLICY})."
+    verb.add_argument("--policy", metavar="ID", help=about)
     verb.add_argument("--slots", type=int, metavar="K", help=descriptions["slots"])
     verb.add_argument(
         "--set",

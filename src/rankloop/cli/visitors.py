@@ -182,6 +182,7 @@ def _plan(args: argparse.Namespace, service: Client, audience: Audience) -> Visi
         seconds=args.seconds,
         retry_seconds=args.retry_seconds,
         candidates=fitted.candidates,
+        values=fitted.values,
         order=audience.fixed_order() if args.control == "fixed" else None,
     )
 

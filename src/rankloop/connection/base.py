@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, Self, Unpack
 
-from rankloop.schema import Item, ItemFields, RankAnswer, RankerAnswer, RankerSettings, Receipt
+from rankloop.schema import Item, ItemFields, RankAnswer, RankerAnswer, RankerSettings, Receipt, RequestItems
 from rankloop.schema.ranker_fields import RankerFields
 
 
@@ -56,11 +56,14 @@ class Connection(Protocol):
         budget: int | None = None,
         context: Sequence[float] | None = None,
         candidates: Sequence[str] | None = None,
+        items: RequestItems | None = None,
         exclude: Sequence[str] = (),
         pin: Mapping[int, str] | None = None,
         segment: str = "",
         propensity: int = 0,
         order: Sequence[str] | None = None,
+        rewards: Sequence[float] | None = None,
+        losses: Sequence[float] | None = None,
         visitor: str | None = None,
         strict: bool = False,
         decision: str | None = None,

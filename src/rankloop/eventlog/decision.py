@@ -17,8 +17,10 @@ from rankloop.eventlog.store import LogEntry
 from rankloop.propensity import Propensity
 from rankloop.types import FloatArray, IntArray
 
-ARRAYS = ("items", "x", "context", "scores", "why", "proposed", "allowed")
-"""Fields that are arrays."""
+OF_REQUEST = ("rows", "given_scores", "given_prices", "rewards", "losses", "candidates", "excluded", "order")
+"""Fields that are arrays which the request determined."""
+ARRAYS = ("items", "x", "context", "scores", "why", "proposed", "prices", *OF_REQUEST, "allowed")
+"""Fields that are arrays; those with numbers of less than eight bytes come last, so that the others stay aligned."""
 TEXTS = ("visitor", "asked")
 """Fields that are optional texts."""
 NUMBERS = (
@@ -58,7 +60,16 @@ class DecisionMade(LogEvent):
     visitor: str | None = None
     why: FloatArray | None = None  # [3, k] estimate, uncertainty, prior share; NaN where there is none
     proposed: IntArray | None = None  # [k] the policy's list where the control ranking was shown instead
-    allowed: NDArray[np.uint8] | None = None  # columns that could be listed, as packed bits; None: all enabled ones
+    candidates: NDArray[np.int32] | None = None  # [C] columns that could be listed, rising; None: all enabled ones
+    excluded: NDArray[np.int32] | None = None  # enabled columns that could not be listed, where there are no candidates
+    rows: FloatArray | None = None  # [C, d] features of all candidates, where the request brought some
+    given_scores: FloatArray | None = None  # [C] scores that the request brought, NaN where it brought none
+    given_prices: FloatArray | None = None  # [C] prices that the request brought, NaN where it brought none
+    order: NDArray[np.int32] | None = None  # columns in the caller's order, where the policy reads it
+    rewards: FloatArray | None = None  # [K] rewards of this request
+    losses: FloatArray | None = None  # [K + 1] losses of this request
+    prices: FloatArray | None = None  # [k] what a click on each listed item was worth, where the objective has prices
+    allowed: NDArray[np.uint8] | None = None  # before format 4: columns that could be listed, as packed bits
     exploring: float = 0.0  # exploration shares summed over the slots that have one
     judged: int = 0  # slots that have an exploration share
     explored: bool = False  # exploration changed the list, where that was checked
@@ -73,6 +84,12 @@ class DecisionMade(LogEvent):
     def opens(self) -> str:
         """The id of the decision."""
         return self.id
+
+    def candidate_columns(self) -> IntArray | None:
+        """Return the columns that could be listed; None: all enabled ones, but for those that were excluded."""
+        if self.candidates is None and self.allowed is not None:
+            return np.flatnonzero(np.unpackbits(self.allowed))
+        return None if self.candidates is None else self.candidates.astype(np.int64)
 
     def detached(self) -> DecisionMade:
         """Return the same event with copies of its arrays, which keep no page of the log in memory."""

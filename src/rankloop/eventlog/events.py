@@ -247,6 +247,7 @@ def _items(header: Header) -> Iterator[Item]:
             None if prior is None else logged_prior(prior["score"], prior["strength"], prior.get("segments", {})),
             given.get("coverage"),
             given.get("default_position"),
+            given.get("score"),
         )
 
 

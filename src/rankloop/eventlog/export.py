@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from itertools import groupby, islice
 from pathlib import Path
 from types import ModuleType
-from typing import Literal, TypedDict, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankloop.arrays import Array
 from rankloop.errors import InvalidInput, MissingExtra
+from rankloop.eventlog import request_columns
 from rankloop.eventlog.events import (
     DecisionMade,
     FeedbackReceived,
@@ -31,6 +31,7 @@ from rankloop.eventlog.events import (
     decode,
     skipped_positions,
 )
+from rankloop.eventlog.request_columns import RequestRow
 from rankloop.eventlog.settled_decisions import SettledDecision, SettledDecisions
 from rankloop.eventlog.store import LogEntry, Store
 from rankloop.files import replace_file
@@ -73,13 +74,14 @@ COLUMNS = {
     "judged": "int64",
     "explored": "bool",
     "regret": "float64",
-    "candidates": "list",  # numbers of the items that could be listed, null for all enabled ones
+    "price": "float64",  # value of a click, if the objective has prices
+    **request_columns.COLUMNS,
     "decision_order": "int64",  # among all decisions and settlements of the log
     "feedback_order": "int64",
 }
 
 
-class Row(TypedDict):
+class Row(RequestRow):
     """The columns that an import reads."""
 
     slate_id: int
@@ -115,7 +117,7 @@ class Row(TypedDict):
     judged: int
     explored: bool
     regret: float | None
-    candidates: list[float] | None
+    price: float | None
     decision_order: int
     feedback_order: int | None
 
@@ -195,7 +197,8 @@ def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
             for n, name in enumerate(EXPLANATION)
         },
         "regret": each([slate.regret for slate in slates]),
-        "candidates": each([_unpack(one.allowed) for one in decisions]),
+        "price": slots([one.prices for one in decisions]),
+        **request_columns.write(decisions, sizes),
         "decision_order": each([slate.order for slate in slates]),
         "feedback_order": each([slate.feedback_order for slate in slates]),
     }
@@ -205,20 +208,6 @@ def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
 def _nan_to_none(values: list[object]) -> list[object]:
     """Replace NaN by None."""
     return [None if value is None or value != value else value for value in values]
-
-
-def _unpack(allowed: NDArray[np.uint8] | None) -> list[float] | None:
-    """Return the numbers of the items whose packed bit is set."""
-    return None if allowed is None else [float(at) for at in np.flatnonzero(np.unpackbits(allowed))]
-
-
-def _pack(items: list[float] | None) -> NDArray[np.uint8] | None:
-    """Undo `_unpack`, up to zero bytes at the end, which do not matter."""
-    if items is None:
-        return None
-    bits = np.zeros(1 + int(max(items, default=0)), dtype=np.bool_)
-    bits[np.array(items, dtype=np.int64)] = True
-    return np.packbits(bits)
 
 
 def import_(path: Path, store: Store, ranker: str) -> int:
@@ -304,7 +293,7 @@ def _decision(slots: list[Row]) -> DecisionMade:
             _floats([slot["pscore_cascade_error"] for slot in slots]),
             _floats([slot["pscore_item_position_error"] for slot in slots]),
         )
-    return DecisionMade(
+    event = DecisionMade(
         time=first["time"],
         id=first["decision"],
         number=first["slate_id"],
@@ -316,7 +305,7 @@ def _decision(slots: list[Row]) -> DecisionMade:
         pinned=tuple(slot["position"] for slot in slots if slot["pinned"]),
         propensity=propensity,
         why=_explanation(slots),
-        allowed=_pack(first["candidates"]),
+        prices=_floats([slot["price"] for slot in slots]),
         policy=first["policy"],
         version=first["version"],
         seed=first["seed"],
@@ -326,6 +315,7 @@ def _decision(slots: list[Row]) -> DecisionMade:
         judged=first["judged"],
         explored=first["explored"],
     )
+    return request_columns.with_request(event, first)
 
 
 def _floats(values: Sequence[float | list[float] | None]) -> FloatArray | None:

@@ -5,9 +5,11 @@
 | 1 | first format |
 | 2 | decisions record the state they were made from |
 | 3 | current kinds of events; `group` of a decision instead of `arm`; setting `guardrail` instead of `guard` |
+| 4 | `candidates` or `excluded` of a decision instead of `allowed`, a bit for each item; values of the request |
 
 Kinds are renamed in place by a migration of the store, since they are part of its keys. Everything else, including
-the kind `guarded`, which became two kinds, is converted when an event is read.
+the kind `guarded`, which became two kinds, is converted when an event is read. `allowed` is read as it is: lists that
+were decided with a bit for each item are decided again with one.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Mapping
 
 from rankloop.schema.mappings import fields_of
 
-FORMAT = 3
+FORMAT = 4
 """Version of the events that this version writes."""
 RENAMED_KINDS = {
     "shown": "decision",

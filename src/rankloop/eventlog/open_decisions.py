@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.arrays import Array
+from rankloop.eventlog.decision import OF_REQUEST
 from rankloop.eventlog.events import DecisionMade, decode_all_as, decode_as
 from rankloop.eventlog.store import Store
 from rankloop.types import FloatArray
@@ -19,6 +20,8 @@ EVENT_BYTES = 2_500
 """Estimated size of an event in memory without the numbers of its arrays."""
 ARRAYS_OF_SLOTS = 8
 """Arrays of an event that have a number for each slot, about."""
+LARGE_ARRAYS = ("x", "context", "allowed", *OF_REQUEST)
+"""Arrays of an event that are counted with all their numbers."""
 SAVED = ("ids", "id_bytes", "positions", "times", "foreign", "regrets", "outcomes", "outcome_slots")
 """Arrays of a copy; snapshots store these names."""
 
@@ -145,5 +148,5 @@ class OpenCopy:
 
 def _size(event: DecisionMade) -> int:
     """Return about how many bytes an event needs in memory."""
-    large = sum(array.nbytes for array in (event.x, event.context, event.allowed) if array is not None)
+    large: int = sum(array.nbytes for name in LARGE_ARRAYS if (array := getattr(event, name)) is not None)
     return EVENT_BYTES + ARRAYS_OF_SLOTS * event.items.nbytes + large

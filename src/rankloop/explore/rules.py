@@ -192,13 +192,25 @@ class EpsilonList(ExplorationRule[S_contra], Generic[S_contra]):
 
 @dataclass(frozen=True)
 class UcbOutsideLink(FromState[HasMeanAndWidth]):
-    """σ(mean) + radius·width: the bonus stands outside the link (GL-CDCM)."""
+    """σ(mean) + radius·width: the bonus stands outside the link (GL-CDCM).
+
+    A planner that weighs prices takes the log-odds of this bound, as it takes those of an estimate.
+    """
 
     radius: float
+    log_odds: bool = False
 
     def __call__(self, state: HasMeanAndWidth, t: IntArray, rng: np.random.Generator) -> Score:
-        """Return an upper bound on the probability itself."""
-        return lambda rows: np.asarray(sigmoid(state.mean(rows)) + self.radius * state.width(rows))
+        """Return an upper bound on the probability itself, or its log-odds, which are +inf from 1 on."""
+
+        def score(rows: Rows) -> FloatArray:
+            upper = np.asarray(sigmoid(state.mean(rows)) + self.radius * state.width(rows))
+            if not self.log_odds:
+                return upper
+            with np.errstate(divide="ignore"):
+                return np.asarray(np.log(upper) - np.log1p(-np.minimum(upper, 1.0)))
+
+        return score
 
 
 @dataclass(frozen=True)
@@ -211,9 +223,10 @@ class Sensitive(FromState[ChoiceState]):
 
     radius: Callable[[FloatArray, IntArray], FloatArray]  # (β² [B, J], l [B]) -> [B, J]
     before_all: float = 1e6
+    cap: float = np.inf  # the largest attraction
 
     def __call__(self, state: ChoiceState, t: IntArray, rng: np.random.Generator) -> Score:
         """Return the products of bias and index."""
-        U = state.alpha + self.radius(state.beta2, t)
+        U = np.minimum(state.alpha + self.radius(state.beta2, t), self.cap)
         U = np.where(state.S.sum(axis=1) > 0, U, self.before_all)
         return lambda rows: state.lam[:, rows.model][:, None] * U

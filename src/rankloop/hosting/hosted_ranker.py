@@ -67,6 +67,8 @@ class HostedRanker:
             "guardrail_tripped": overview.guardrail_tripped,
             "groups": overview.groups,
             "lift": overview.lift,
+            "objective": overview.objective,
+            "unit": overview.unit,
         }
         return RankerAnswer(
             self.name, ranker.config.as_mapping(), **results, version=ranker.version, state_bytes=ranker.state_bytes

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.math.kernels import norms, potter
-from rankloop.math.linear import stacked
+from rankloop.math.kernels import potter
+from rankloop.math.linear import norm
 from rankloop.types import FloatArray, IntArray, Model
 
 
@@ -70,10 +70,7 @@ def solve(F: FloatArray, b: FloatArray) -> FloatArray:
 
 def width(F: FloatArray, x: FloatArray) -> FloatArray:
     """Return ‖x‖ in the norm of V⁻¹, [B, L], for F [B, d, d] and x [L, d] or [B, L, d]."""
-    x = stacked(x)
-    out = np.empty((len(F), x.shape[1]))
-    norms(x, np.ascontiguousarray(F), out)
-    return out
+    return norm(x, F)
 
 
 def from_precision(V: FloatArray) -> FloatArray:

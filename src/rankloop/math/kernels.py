@@ -31,6 +31,17 @@ def compiled(function: C, *, fastmath: bool = False, nogil: bool = False) -> C:
     return jitted
 
 
+def inlined(function: C) -> C:
+    """Return the function for use in compiled functions, each of which gets its own copy of the code.
+
+    Whether the compiler would inline a function that is compiled by itself depends on what is in the cache, and sums
+    that may be reordered (`fastmath`) then differ in their last bit from process to process.
+    """
+    options: dict[str, Any] = {"inline": "always", "error_model": "numpy"}
+    copied: C = numba.njit(**options)(function)
+    return copied
+
+
 def _potter(F: FloatArray, model: IntArray, x: FloatArray, gain: FloatArray) -> None:
     """Update F Fᵀ = V⁻¹ for V += x xᵀ, row after row; gain becomes V⁻¹x with the V that includes the row.
 
@@ -110,20 +121,20 @@ dots = compiled(_dots, fastmath=True)
 
 
 def _norms(x: FloatArray, F: FloatArray, out: FloatArray) -> None:
-    """Set out[b, i] = ‖F_bᵀx_i‖ for x [1 or B, L, d] and F [B, d, d], without a copy of x for each learner."""
-    B, d, _ = F.shape
+    """Set out[b, i] = ‖F_bᵀx_i‖ for x [1 or B, L, d] and F [B, d, m], without a copy of x for each learner."""
+    B, d, m = F.shape
     shared = x.shape[0] == 1
-    f = np.empty(d)
+    f = np.empty(m)
     for b in range(B):
         n = 0 if shared else b
         for i in range(x.shape[1]):
-            for j in range(d):
+            for j in range(m):
                 f[j] = 0.0
             for k in range(d):
-                for j in range(d):
+                for j in range(m):
                     f[j] += x[n, i, k] * F[b, k, j]
             total = 0.0
-            for j in range(d):
+            for j in range(m):
                 total += f[j] * f[j]
             out[b, i] = np.sqrt(total)
 

@@ -13,6 +13,10 @@ from rankloop.types import FloatArray
 __all__ = ["curvature", "fit", "hessian", "pull", "sigmoid", "softplus"]
 
 
+Quadratic = tuple[FloatArray, FloatArray]
+"""P [B, d, d] and q [B, d] of the log-density qᵀθ - ½θᵀPθ."""
+
+
 def softplus(z: FloatArray) -> FloatArray:
     """Return log(1 + eᶻ), which is also -log(1 - σ(z)), without overflow or saturation."""
     return np.logaddexp(0.0, z)
@@ -23,11 +27,11 @@ def curvature(z: FloatArray | float) -> FloatArray:
     return np.asarray(sigmoid(z) * sigmoid(np.negative(z)))
 
 
-def hessian(theta: FloatArray, x: FloatArray, n: FloatArray, ridge: float) -> FloatArray:
-    """Return ridge·I + Σ_i n_i σ′(x_iᵀθ) x_i x_iᵀ, [B, d, d]; shapes as in `fit`."""
+def hessian(theta: FloatArray, x: FloatArray, n: FloatArray, ridge: float, P: FloatArray | None = None) -> FloatArray:
+    """Return ridge·I + P + Σ_i n_i σ′(x_iᵀθ) x_i x_iᵀ, [B, d, d]; shapes as in `fit`."""
     B, d = theta.shape
-    H = np.zeros((B, d, d))
-    H[:, np.arange(d), np.arange(d)] = ridge
+    H = np.zeros((B, d, d)) if P is None else P.copy()
+    H[:, np.arange(d), np.arange(d)] += ridge
     gram(stacked(x), n * curvature(dot(x, theta)), H)
     return H
 
@@ -38,6 +42,7 @@ def fit(
     n: FloatArray,
     s: FloatArray,
     ridge: float,
+    known: Quadratic | None = None,
     *,
     steps: int = 100,
     tolerance: float = 1e-9,
@@ -50,24 +55,28 @@ def fit(
         n: trials of each row, [B, R].
         s: successes of each row, [B, R].
         ridge: precision of the Gaussian prior, above 0.
+        known: P [B, d, d] and q [B, d] of a term qᵀθ - ½θᵀPθ that is added to the likelihood; None for none.
 
     Returns:
         The maximiser [B, d] and the Hessian there [B, d, d].
     """
     theta = theta.copy()
     active = np.arange(theta.shape[0])
-    loss = _loss(theta, x, n, s, ridge)
+    loss = _loss(theta, x, n, s, ridge, known)
     for _ in range(steps):
         xa, na, sa, ta = (x if x.ndim == 2 else x[active]), n[active], s[active], theta[active]
+        term = None if known is None else (known[0][active], known[1][active])
         z = dot(xa, ta)
         gradient = _rows_times(sa - na * sigmoid(z), xa) - ridge * ta
-        H = hessian(ta, xa, na, ridge)
+        if term is not None:
+            gradient += term[1] - np.matvec(term[0], ta)
+        H = hessian(ta, xa, na, ridge, None if term is None else term[0])
         step = _solve(H, gradient)
-        theta[active], loss[active] = _damped(ta, step, loss[active], xa, na, sa, ridge)
+        theta[active], loss[active] = _damped(ta, step, loss[active], (xa, na, sa), ridge, term)
         active = active[np.abs(step).max(axis=1) > tolerance * (1.0 + np.abs(ta).max(axis=1))]
         if not active.size:
             break
-    return theta, hessian(theta, x, n, ridge)
+    return theta, hessian(theta, x, n, ridge, None if known is None else known[0])
 
 
 def _solve(H: FloatArray, gradient: FloatArray) -> FloatArray:
@@ -84,20 +93,30 @@ def _rows_times(weights: FloatArray, x: FloatArray) -> FloatArray:
     return weights @ x if x.ndim == 2 else np.vecmat(weights, x)
 
 
-def _loss(theta: FloatArray, x: FloatArray, n: FloatArray, s: FloatArray, ridge: float) -> FloatArray:
+def _loss(
+    theta: FloatArray, x: FloatArray, n: FloatArray, s: FloatArray, ridge: float, known: Quadratic | None
+) -> FloatArray:
     z = dot(x, theta)
     likelihood = n * softplus(z) - s * z
-    return np.asarray(likelihood.sum(axis=1) + 0.5 * ridge * np.vecdot(theta, theta))
+    loss = np.asarray(likelihood.sum(axis=1) + 0.5 * ridge * np.vecdot(theta, theta))
+    if known is not None:
+        loss += np.vecdot(theta, 0.5 * np.matvec(known[0], theta) - known[1])
+    return loss
 
 
 def _damped(
-    theta: FloatArray, step: FloatArray, loss: FloatArray, x: FloatArray, n: FloatArray, s: FloatArray, ridge: float
+    theta: FloatArray,
+    step: FloatArray,
+    loss: FloatArray,
+    data: tuple[FloatArray, FloatArray, FloatArray],
+    ridge: float,
+    known: Quadratic | None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return θ + step, the step halved for the learners whose loss would rise (nearly separable data)."""
     size = np.ones(len(theta))
     for _ in range(30):
         proposal = theta + size[:, None] * step
-        new = _loss(proposal, x, n, s, ridge)
+        new = _loss(proposal, *data, ridge, known)
         worse = new > loss + 1e-12 * np.abs(loss)
         if not worse.any():
             break

@@ -141,6 +141,31 @@ def _newton_loop(
 _newton = compiled(_newton_loop, nogil=True)
 
 
+def log_errors(N: FloatArray, S: FloatArray, alpha: FloatArray, lam: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the standard errors of log α [P, J] and log λ [P, K] at the maximum of the likelihood.
+
+    They follow from the observed information of the logistic regression, W = (N + S) p (1 - p) for each item and slot,
+    and the ridge of the fit. The items are eliminated, since their block is diagonal. Coordinates at a bound of the
+    box and items without a click are fixed and have no error (NaN); that of λ_1 = 1 is 0.
+    """
+    weight = lam[:, :, None] * alpha[:, None, :]
+    W = (N + S) * weight / (1.0 + weight) ** 2  # [P, K, J]
+    inside_a, inside_l = ((x > FLOOR * (1 + 1e-9)) & (x < CAP * (1 - 1e-9)) for x in (alpha, lam))
+    clicked_a, clicked_l = _clicked(N)
+    free_a, free_l = inside_a & clicked_a, inside_l & clicked_l
+    free_l[:, 0] = False
+    A = np.where(free_a, W.sum(axis=1) + RIDGE, np.inf)  # a fixed item takes no part in the elimination
+    C = -np.einsum("pkj,pij->pki", W / A[:, None, :], W)
+    at = np.arange(lam.shape[1])
+    C[:, at, at] += W.sum(axis=2) + RIDGE
+    C = np.where(free_l[:, :, None] & free_l[:, None, :], C, np.eye(lam.shape[1]))
+    covariance = np.linalg.inv(C) * (free_l[:, :, None] & free_l[:, None, :])
+    variance = 1.0 / A + np.einsum("pkj,pki,pij->pj", W, covariance, W) / A**2
+    slots = np.where(free_l, np.sqrt(np.einsum("pkk->pk", covariance)), np.nan)
+    slots[:, 0] = 0.0
+    return np.where(free_a, np.sqrt(variance), np.nan), slots
+
+
 def fit_exclude(
     N: FloatArray, S: FloatArray, alpha: FloatArray, lam: FloatArray, *, steps: int = 5000, tolerance: float = 1e-12
 ) -> tuple[FloatArray, FloatArray]:

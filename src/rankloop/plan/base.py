@@ -20,6 +20,14 @@ class Plan(NamedTuple):
     rivals: IntArray | None = None  # [B, k] as in `Decision`; None without ties
 
 
+class Held(NamedTuple):
+    """Pinned items of a list, the same for all learners."""
+
+    items: IntArray  # [n]
+    slots: IntArray  # [n]
+    score: SlotScore  # of all items, for a slot of the whole list
+
+
 CLOSED_FORMS = ("of_fixed_scores", "cut", "of_levels", "of_lines", "of_random_scores", "list_distribution")
 
 
@@ -36,6 +44,27 @@ class Planner(Protocol):
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """Return the lists for this request."""
 
+    def fill(self, score: SlotScore, request: Request, held: Held, rng: np.random.Generator) -> Plan:
+        """Return the items of the free slots of a list with pinned items; by default as if there were none.
+
+        Args:
+            score: scores of all items for a free slot, by its number among the free ones.
+            request: for the free slots, whose indices are in `request.slots`; pinned items are not allowed.
+            held: the pinned items.
+            rng: the source of randomness.
+        """
+        return self(score, request, rng)
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """What lists depend on besides scores: prices, or rewards by slot."""
+        return frozenset()
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether lists may be shorter than possible because a longer one is worth less."""
+        return False
+
     @property
     def offers(self) -> frozenset[Read]:
         """What scores may depend on.
@@ -43,6 +72,10 @@ class Planner(Protocol):
         The slot, if scores are requested for each slot; the prefix, if slots are filled from the top.
         """
         return frozenset()
+
+    def with_slot_order(self, order: IntArray) -> Planner:
+        """Return the planner for slots of this descending learned value, [B, K]; by default the order is not used."""
+        return self
 
     @property
     def explores_itself(self) -> bool:

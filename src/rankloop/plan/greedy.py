@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from rankloop.plan.base import Plan, Planner
+from rankloop.plan.prices import PricedGains
 from rankloop.plan.top_k import best_k
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, ListDistribution
 from rankloop.types import EMPTY, Read, Request, SlotScore
 
 
+@dataclass(frozen=True, eq=False)
 class GreedyBySlot(Planner):
-    """Fills the slots from the top; the scores of a slot may depend on the items above it."""
+    """Fills the slots from the top; the scores of a slot may depend on the items above it.
 
-    offers = frozenset[Read]({"slot", "prefix"})
+    Approximate: the best item for a slot need not be part of the best list. With gains, the item of largest gain takes
+    the slot, and the plan's scores are still those of the exploration rule.
+    """
+
+    gains: PricedGains | None = None
+
+    @property
+    def offers(self) -> frozenset[Read]:
+        """The slot and the items above it."""
+        return frozenset({"slot", "prefix"})
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """The prices, if gains depend on them."""
+        return frozenset() if self.gains is None else frozenset({"prices"})
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """Return the greedy lists."""
@@ -25,8 +43,11 @@ class GreedyBySlot(Planner):
         scores = np.zeros((B, request.k))
         rivals = None
         for slot in range(min(request.k, L)):
-            best = best_k(score(items[:, :slot], slot), 1, rng, allowed=free)
+            own = score(items[:, :slot], slot)
+            best = best_k(own if self.gains is None else self.gains(own, request), 1, rng, allowed=free)
             items[:, slot], scores[:, slot] = best.items[:, 0], best.scores[:, 0]
+            if self.gains is not None:
+                scores[:, slot] = own[np.arange(B), items[:, slot]]
             if best.rivals is not None:
                 rivals = np.zeros_like(items) if rivals is None else rivals
                 rivals[:, slot] = best.rivals[:, 0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from rankloop.errors import InvalidInput
-from rankloop.plan.base import Plan, Planner
+from rankloop.plan.base import Held, Plan, Planner
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, SlotScore
 
 
@@ -41,7 +41,8 @@ def around_pins(planner: Planner, score: SlotScore, request: Request, rng: np.ra
         above[:, free[:index][: prefix.shape[1]]] = prefix
         return score(above, slot)
 
-    plan = planner(score_free, inner, rng)
+    taken = Held(held, np.flatnonzero(pinned != EMPTY), score)
+    plan = planner.fill(score_free, inner, taken, rng)
     items = np.repeat(pinned[None, :], request.learners, axis=0)
     scores = np.zeros(items.shape)
     items[:, free], scores[:, free] = plan.items, plan.scores

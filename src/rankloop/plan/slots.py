@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankloop.errors import InvalidInput
 from rankloop.math.assignment import assign
 from rankloop.math.columns import take
+from rankloop.math.links import Link
 from rankloop.math.logistic import sigmoid
 from rankloop.objective import Objective
 from rankloop.plan.base import Plan, Planner, check_slots
+from rankloop.plan.prices import prices_of
 from rankloop.plan.top_k import best_k
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, Levels, ListDistribution
@@ -18,6 +21,8 @@ from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Read, Request
 
 UNKNOWN_RIVALS = -1
 """Rivals of a matching that ties with others: which of them is found is random, but not uniform."""
+MAX_FULL_ITEMS = 256
+"""Number of items up to which a matching considers all of them; measured faster than selecting the best first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +66,7 @@ class BySlotBias(Planner):
         return lists.uniform()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Assignment(Planner):
     """A maximum-weight matching of items and slots, every slot filled; weights are the objective's gains.
 
@@ -70,22 +75,22 @@ class Assignment(Planner):
     """
 
     objective: Objective
-    max_full_items: int = 256  # match the full matrix up to this size; measured faster than selecting first
+    max_full_items: int = MAX_FULL_ITEMS
+    link: Link | None = None  # of the scores; None: the gains of the objective are functions of the scores themselves
+    weights: FloatArray | None = None  # [K], factor of the gain in each slot; None: 1
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """Return the optimal lists."""
         B, k, L = request.learners, request.k, request.items
         if k == 0:
             return Plan(np.empty((B, 0), dtype=np.int64), np.empty((B, 0)))
+        if self.weights is not None:
+            check_slots(request, len(self.weights))
         nothing = np.empty((B, 0), dtype=np.int64)
         scores = np.stack([np.broadcast_to(score(nothing, slot), (B, L)) for slot in range(k)], axis=1)
-        gains = _finite(np.stack([self.objective.gain(scores[:, slot]) for slot in range(k)], axis=1), min(k, L))
-        needed, left_out = self._candidates(gains, request, rng)
-        candidates = _shuffled(needed, rng)
-        weights = np.take_along_axis(gains, np.maximum(candidates, 0)[:, None, :], axis=2)
-        items, sole = _match(weights, candidates, rng)
+        gains = np.stack([self._gain(scores[:, slot], slot, request) for slot in range(k)], axis=1)
+        items, sole = best_matching(gains, request, rng, self.max_full_items)
         shown = np.take_along_axis(scores, np.maximum(items, 0)[:, :, None], axis=2)[:, :, 0]
-        sole &= ~left_out
         rivals = None if sole.all() else np.repeat(np.where(sole, 0, UNKNOWN_RIVALS)[:, None], k, axis=1)
         return Plan(items, shown, rivals)
 
@@ -98,34 +103,34 @@ class Assignment(Planner):
         """The slot: each slot has its own scores."""
         return frozenset({"slot"})
 
+    @property
+    def reads(self) -> frozenset[Read]:
+        """The prices, if the objective has any."""
+        return frozenset() if self.objective.prices is None else frozenset({"prices"})
+
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
         """Return the distribution of the single best matching."""
         return lists.settled(policy, "the best matching of items and slots")
 
-    def _candidates(self, gains: FloatArray, request: Request, rng: np.random.Generator) -> tuple[IntArray, BoolArray]:
-        """Return the items that an optimal matching may need, [B, C], padded with EMPTY.
-
-        The second result says where tied items were left out, [B].
-        """
-        B, k, L = gains.shape
-        left_out = np.zeros(B, dtype=np.bool_)
-        if self.max_full_items >= L:
-            everything = np.broadcast_to(np.arange(L), (B, L))
-            return np.where(True if request.allowed is None else request.allowed, everything, EMPTY), left_out
-        best = [best_k(gains[:, slot], k, rng, allowed=request.allowed) for slot in range(k)]
-        for plan in best:
-            if plan.rivals is not None:
-                left_out |= plan.rivals[:, -1] > 0
-        ordered = np.sort(np.concatenate([plan.items for plan in best], axis=1), axis=1)
-        ordered[:, 1:][ordered[:, 1:] == ordered[:, :-1]] = EMPTY
-        return ordered, left_out
+    def _gain(self, scores: FloatArray, slot: int, request: Request) -> FloatArray:
+        """Return the gains [B, L] of all items in a slot of the request."""
+        prices = None if self.objective.prices is None else prices_of(self.objective, request)
+        if self.link is None:
+            gains = self.objective.gain(scores, prices)
+        else:
+            gains = self.objective.gain_of_mean(self.link.attraction(scores), prices)
+        if self.weights is None:
+            return gains
+        weight = self.weights[slot if request.slots is None else request.slots[slot]]
+        return gains * weight if weight > 0.0 else np.zeros_like(gains)  # an infinite gain times 0 is nothing
 
 
 @dataclass(frozen=True, eq=False)
 class BestLength(Planner):
     """Another planner's list, cut to the length of largest expected value under rewards r and losses ℓ.
 
-    Scores are log-odds of success; ties go to the longest list (paper `long-sequences`, Section 3).
+    Scores are log-odds of success; ties go to the longest list (paper `long-sequences`, Section 3). Rewards and losses
+    of a request replace those of the policy.
     """
 
     planner: Planner
@@ -134,12 +139,25 @@ class BestLength(Planner):
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """Return the inner planner's list, cut."""
-        check_slots(request, len(self.rewards))
+        check_rewards(request.rewards, request.losses)
+        rewards = self.rewards if request.rewards is None else request.rewards
+        losses = self.losses if request.losses is None else request.losses
+        check_slots(request, min(len(rewards), len(losses) - 1))
         plan = self.planner(score, request, rng)
         p = np.where(plan.items != EMPTY, sigmoid(plan.scores), 0.0)
-        length = best_length(p, (plan.items != EMPTY).sum(axis=1), self.rewards, self.losses)
+        length = best_length(p, (plan.items != EMPTY).sum(axis=1), rewards, losses)
         kept = np.arange(request.k) < length[:, None]
         return Plan(np.where(kept, plan.items, EMPTY), plan.scores, plan.rivals)
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """The rewards and losses by slot, and what the inner planner reads."""
+        return self.planner.reads | {"rewards"}
+
+    @property
+    def ends_early(self) -> bool:
+        """True: the length is chosen."""
+        return True
 
     @property
     def offers(self) -> frozenset[Read]:
@@ -174,6 +192,60 @@ def best_length(p: FloatArray, most: IntArray, rewards: FloatArray, losses: Floa
     best = values.max(axis=1, keepdims=True)
     ties = values >= best - 4.0 * np.spacing(np.maximum(np.abs(best), np.abs(losses).max(initial=0.0)))
     return np.asarray(values.shape[1] - 1 - ties[:, ::-1].argmax(axis=1))
+
+
+def check_rewards(rewards: FloatArray | None, losses: FloatArray | None) -> None:
+    """Refuse rewards and losses by position for which the order by attraction is not optimal.
+
+    Ordering items by attraction and then choosing the length is exact for rewards that are at least 0 and never rise
+    from slot to slot, and losses that are at most 0 and never rise.
+    """
+    for name, values, sign, bound in (("rewards", rewards, 1.0, "at least 0"), ("losses", losses, -1.0, "at most 0")):
+        if values is None:
+            continue
+        numbers = np.asarray(values, dtype=np.float64)
+        if not (np.isfinite(numbers).all() and (sign * numbers >= 0.0).all() and (np.diff(numbers) <= 0.0).all()):
+            raise InvalidInput(name, numbers.tolist(), f"numbers of {bound} that never rise from slot to slot")
+
+
+def best_matching(
+    gains: FloatArray, request: Request, rng: np.random.Generator, max_full_items: int = MAX_FULL_ITEMS
+) -> tuple[IntArray, BoolArray]:
+    """Return the matchings [B, k] of largest total gain, and whether no other is equally good, [B].
+
+    Args:
+        gains: [B, k, L], finite or +inf.
+        request: what may be listed.
+        rng: breaks ties.
+        max_full_items: up to this number of items all are matched, and the best of each slot otherwise.
+    """
+    finite = _finite(gains, min(gains.shape[1:]))
+    needed, left_out = _candidates(finite, request, rng, max_full_items)
+    candidates = _shuffled(needed, rng)
+    weights = np.take_along_axis(finite, np.maximum(candidates, 0)[:, None, :], axis=2)
+    items, sole = _match(weights, candidates, rng)
+    return items, sole & ~left_out
+
+
+def _candidates(
+    gains: FloatArray, request: Request, rng: np.random.Generator, max_full_items: int
+) -> tuple[IntArray, BoolArray]:
+    """Return the items that an optimal matching may need, [B, C], padded with EMPTY.
+
+    The second result says where tied items were left out, [B].
+    """
+    B, k, L = gains.shape
+    left_out = np.zeros(B, dtype=np.bool_)
+    if max_full_items >= L:
+        everything = np.broadcast_to(np.arange(L), (B, L))
+        return np.where(True if request.allowed is None else request.allowed, everything, EMPTY), left_out
+    best = [best_k(gains[:, slot], k, rng, allowed=request.allowed) for slot in range(k)]
+    for plan in best:
+        if plan.rivals is not None:
+            left_out |= plan.rivals[:, -1] > 0
+    ordered = np.sort(np.concatenate([plan.items for plan in best], axis=1), axis=1)
+    ordered[:, 1:][ordered[:, 1:] == ordered[:, :-1]] = EMPTY
+    return ordered, left_out
 
 
 def _finite(gains: FloatArray, slots: int) -> FloatArray:

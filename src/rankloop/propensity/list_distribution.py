@@ -31,6 +31,9 @@ DETERMINISTIC, EXACT, MONTE_CARLO = "deterministic", "exact", "monte-carlo"
 Probability = Callable[[Any, Decision], ListProbabilities | None]
 """(state, decision) of one learner -> probabilities of its list; CERTAIN if no other is possible, None if unknown."""
 
+BeliefState = Callable[[Any, Request], object]
+"""(state, request) -> the belief's state, of the request's candidates alone where the request has its own."""
+
 Levels = Callable[[Any, Rows], FloatArray]
 """(belief's state, rows) -> levels [B, L]; items of one level are in random order."""
 
@@ -62,6 +65,10 @@ class Composition(SupportsDecide, Protocol):
     def scores(self, state: Any, request: Request, rng: np.random.Generator) -> SlotScore:
         """Return the scores of all items for a slot after a prefix."""
 
+    @property
+    def belief_state(self) -> BeliefState:
+        """What levels and lines are computed from."""
+
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
         """Return the rows of all items for a slot after a prefix."""
 
@@ -75,14 +82,6 @@ class HasRounds(Protocol):
     @property
     def t(self) -> IntArray:
         """The round that each learner decides next, from 1, [B]."""
-
-
-class HasBelief(HasRounds, Protocol):
-    """The state of a policy that is composed of parts."""
-
-    @property
-    def belief(self) -> object:
-        """The state of its belief."""
 
 
 class ClosedForms(Protocol):
@@ -124,9 +123,10 @@ def uniform() -> ListDistribution:
 def by_levels(policy: Composition, levels: Levels, bias: FloatArray | None = None) -> ListDistribution:
     """Return the distribution of levels in order, items of one level shuffled."""
 
-    def probability(state: HasBelief, decision: Decision) -> ListProbabilities:
+    def probability(state: HasRounds, decision: Decision) -> ListProbabilities:
         planned = PlannedList.of(decision)
-        level = levels(state.belief, policy.rows(decision.request, *_top(decision.request)))[0]
+        belief = policy.belief_state(state, decision.request)
+        level = levels(belief, policy.rows(decision.request, *_top(decision.request)))[0]
         return closed_forms.by_scores(planned, level, _bias_of(bias, planned, decision.request))
 
     return ListDistribution(EXACT, "", "blocks of items in order, each shuffled", probability)
@@ -135,8 +135,9 @@ def by_levels(policy: Composition, levels: Levels, bias: FloatArray | None = Non
 def by_lines(policy: Composition, lines: Lines) -> ListDistribution:
     """Return the distribution of scores that one normal number moves: a list has the measure of its interval."""
 
-    def probability(state: HasBelief, decision: Decision) -> ListProbabilities:
-        level, slope = lines(state.belief, state.t, policy.rows(decision.request, *_top(decision.request)))
+    def probability(state: HasRounds, decision: Decision) -> ListProbabilities:
+        belief = policy.belief_state(state, decision.request)
+        level, slope = lines(belief, state.t, policy.rows(decision.request, *_top(decision.request)))
         return closed_forms.by_lines(PlannedList.of(decision), level[0], slope[0])
 
     return ListDistribution(EXACT, "", "one normal number moves all scores; a list is an interval of it", probability)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rankloop.reports.ab_test_verdict import EQUIVALENCE_MARGIN, ABTestVerdict, verdict
-from rankloop.reports.number_format import count, digits, duration, number, percent, probability, rounded, signed
+from rankloop.reports.number_format import count, duration, number, percent, probability, rounded, signed
 from rankloop.reports.report_data import ReportData
 from rankloop.reports.table import Section
 
@@ -22,10 +22,10 @@ def ab_test(data: ReportData) -> Section:
     if not result.compared:
         section.lines += _how_to_compare(data, result.state)
         return section
-    d = digits(result.control)
+    of = data.written
+    gap, low, high = (of.change(value, result.control) for value in (result.difference, result.low, result.high))
     section.lines.append(
-        f"Difference of the click-through rates: {signed(result.difference, d)} percentage points "
-        f"(95 % confidence interval {signed(result.low, d)} to {signed(result.high, d)}). "
+        f"{of.difference_name}: {gap}{of.difference_unit} (95 % confidence interval {low} to {high}). "
         f"Probability that treatment is better: {probability(result.better)}."
     )
     treatment, control = (f"{group.clicked:,} of {group.settled:,}" for group in (data.treatment, data.control))
@@ -36,7 +36,7 @@ def ab_test(data: ReportData) -> Section:
             f"both: {count(result.lists, 'list')}."
         )
     section.lines += _certainty(result) if result.state in ("better", "worse") else _required(data, result)
-    section.lines += _value(data)
+    section.lines += _totals(data)
     return section
 
 
@@ -45,11 +45,13 @@ def _tone(state: str) -> str:
 
 
 def _headline(data: ReportData, result: ABTestVerdict) -> str:
-    d = digits(result.control)
+    of = data.written
     if result.hourly:
-        rates = f"{signed(result.difference, d)} percentage points compared with control in the same hours"
+        gap = of.change(result.difference, result.control)
+        rates = f"{gap}{of.difference_unit}{of.per_list} compared with control in the same hours"
     else:
-        rates = f"click-through rate {percent(result.treatment, d)}, control {percent(result.control, d)}"
+        treatment, control = (of.level(value, result.control) for value in (result.treatment, result.control))
+        rates = f"{of.name} {treatment}, control {control}"
     lift = "" if result.lift is None else f" (lift {signed(result.lift, 1)} %)"
     match result.state:
         case "better":
@@ -64,9 +66,9 @@ def _headline(data: ReportData, result: ABTestVerdict) -> str:
             return "No comparison: in shadow mode all visitors see the control ranking."
         case "no-outcomes":
             return "Too early to tell: there is no feedback for both groups yet."
-    rate = data.treatment.click_through
-    clicked = "" if rate is None else f" The click-through rate is {percent(rate)}."
-    return f"No control group, so no comparison.{clicked}"
+    value = data.treatment.value_per_list
+    worth = "" if value is None else f" The {of.name} is {of.level(value)}."
+    return f"No control group, so no comparison.{worth}"
 
 
 def _how_to_compare(data: ReportData, state: str) -> list[str]:
@@ -119,11 +121,10 @@ def _time_left(data: ReportData, result: ABTestVerdict, lists: float) -> str:
     return f", in about {duration(remaining * (until - since) / result.lists)} at the present rate"
 
 
-def _value(data: ReportData) -> list[str]:
-    """Return the mean value of a list in both groups, where a list is worth more than one click."""
-    objective = data.config.get("objective", "any-click")
-    if objective not in ("clicks", "amount") or not (data.treatment.settled and data.control.settled):
+def _totals(data: ReportData) -> list[str]:
+    """Return the summed value of both groups, where a list is not worth just its click."""
+    if data.written.is_rate:
         return []
-    treatment, control = (number(group.value / group.settled) for group in (data.treatment, data.control))
-    what = "clicks per list" if objective == "clicks" else "value per list"
-    return [f"Mean {what}: {treatment} in treatment, {control} in control (without a confidence interval)."]
+    groups = (data.treatment, data.control)
+    treatment, control = (f"{number(group.value)} over {count(group.settled, 'list')}" for group in groups)
+    return [f"Total {data.written.unit}: {treatment} in treatment, {control} in control."]

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from rankloop.analytics.intervals import NORMAL_95, required_lists
+from rankloop.analytics.intervals import NORMAL_95, required_for_means, required_lists
+from rankloop.analytics.mean_intervals import Moments
 from rankloop.reports.report_data import ReportData
+from rankloop.schema import GroupSummary
 from rankloop.serving.guardrail import sequential_radius
 
 EQUIVALENCE_MARGIN = 0.05
@@ -26,7 +28,7 @@ class ABTestVerdict:
     """Treatment compared with control."""
 
     state: str  # better, worse, equivalent or inconclusive; no-control, shadow or no-outcomes without a comparison
-    treatment: float = 0.0  # click-through rate
+    treatment: float = 0.0  # value per list, in the objective
     control: float = 0.0
     difference: float = 0.0
     low: float = 0.0
@@ -45,17 +47,17 @@ class ABTestVerdict:
 
     @property
     def lift(self) -> float | None:
-        """The difference relative to control."""
-        return self.difference / self.control if self.control else None
+        """The difference relative to control, by the absolute value of control."""
+        return self.difference / abs(self.control) if self.control else None
 
 
 def verdict(data: ReportData) -> ABTestVerdict:
     """Return the verdict from the lift of the overview, or hour by hour if the traffic share has changed."""
     overview, treatment, control = data.overview, data.treatment, data.control
-    if overview.lift is None or treatment.click_through is None or control.click_through is None:
+    if overview.lift is None or treatment.value_per_list is None or control.value_per_list is None:
         pending = treatment.lists > 0 and control.lists > 0
         return ABTestVerdict("no-outcomes" if pending else "shadow" if overview.mode == "shadow" else "no-control")
-    rates, n = (treatment.click_through, control.click_through), (treatment.settled, control.settled)
+    rates, n = (treatment.value_per_list, control.value_per_list), (treatment.settled, control.settled)
     lift, concurrent = overview.lift, data.diagnosis.concurrent
     difference, low, high, better = lift.difference, lift.low, lift.high, lift.better
     hourly = concurrent is not None and (
@@ -69,9 +71,9 @@ def verdict(data: ReportData) -> ABTestVerdict:
         rates = (rates[1] + difference, rates[1])
     error = (high - low) / (2 * NORMAL_95)
     state = "better" if low > 0 else "worse" if high < 0 else "inconclusive"
-    if state == "inconclusive" and max(-low, high) < EQUIVALENCE_MARGIN * rates[1]:
+    if state == "inconclusive" and max(-low, high) < EQUIVALENCE_MARGIN * abs(rates[1]):
         state = "equivalent"
-    share = n[0] / sum(n)
+    share, is_rate = n[0] / sum(n), data.written.is_rate
     return ABTestVerdict(
         state,
         *rates,
@@ -82,6 +84,22 @@ def verdict(data: ReportData) -> ABTestVerdict:
         sequential=error > 0 and abs(difference) > sequential_radius(min(n), SEQUENTIAL_ERROR) * error,
         hourly=hourly,
         lists=sum(n),
-        required=required_lists(*rates, share) if 0 < rates[0] < 1 else math.inf,
-        required_margin=required_lists(min(1.0, (1 + EQUIVALENCE_MARGIN) * rates[1]), rates[1], share),
+        required=_required(data, rates[0], rates[1], share) if not is_rate or 0 < rates[0] < 1 else math.inf,
+        required_margin=_required(data, rates[1] + EQUIVALENCE_MARGIN * abs(rates[1]), rates[1], share),
     )
+
+
+def _required(data: ReportData, treatment: float, control: float, share: float) -> float:
+    """Return the lists that would detect the difference between two values per list.
+
+    Of rates the variance follows from the rates themselves; of other values it is the observed one.
+    """
+    if data.written.is_rate:
+        return required_lists(min(1.0, treatment), control, share)
+    spread = [_variance(group) for group in (data.treatment, data.control)]
+    return required_for_means(treatment - control, (spread[0], spread[1]), share)
+
+
+def _variance(group: GroupSummary) -> float:
+    """Return the variance of the value of one list."""
+    return Moments(group.settled, group.value, group.value_squares).deviations / group.settled

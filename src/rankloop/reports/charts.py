@@ -7,21 +7,27 @@ from collections.abc import Callable, Sequence
 
 from rankloop.analytics.click_model_fit import SlotEffect
 from rankloop.analytics.diagnosis import ItemSummary
+from rankloop.analytics.learned_effects import SlotWorth
 from rankloop.reports.ab_test_verdict import ABTestVerdict
-from rankloop.reports.number_format import digits, signed
 from rankloop.reports.svg import AxisScale, Point, element, label, line, number, path, picture, ticks, time_ticks
 from rankloop.reports.time_buckets import GroupTotals, MergedBucket
+from rankloop.reports.value_format import ValueFormat
 
 WIDTH, LEFT, RIGHT = 960.0, 58.0, 92.0  # width and margins of a chart, in SVG units
 MAX_NAME_LETTERS = 26
 """Length at which item names are shortened."""
 
 
-def click_through(buckets: Sequence[MergedBucket]) -> str:
-    """Return the chart of the click-through rates of both groups with 95 % bands."""
-    tops = [b[1] for s in buckets for group in (s.treatment, s.control) if group.settled and (b := _bounds(group))]
-    top = min(1.0, max(tops, default=1.0) * 1.05)
-    x, y, axes = _axes(buckets, top, 300.0)
+def values(buckets: Sequence[MergedBucket], written: ValueFormat) -> str:
+    """Return the chart of the values per list of both groups with 95 % bands."""
+    settled = [group for s in buckets for group in (s.treatment, s.control) if group.settled]
+    ends = [_bounds(group, written) for group in settled]
+    top = max((high for _, high in ends), default=1.0) * 1.05
+    top = min(1.0, top) if written.is_rate else top if top > 0.0 else 0.0
+    bottom = min(0.0, min((low for low, _ in ends), default=0.0) * 1.05)
+    if top == bottom:
+        top = 1.0
+    x, y, axes = _axes(buckets, (bottom, top), 300.0, written.tick)
     groups: list[tuple[str, Callable[[MergedBucket], GroupTotals]]] = [
         ("control", lambda s: s.control),
         ("treatment", lambda s: s.treatment),
@@ -31,24 +37,24 @@ def click_through(buckets: Sequence[MergedBucket]) -> str:
         drawn = False
         for run in _runs(buckets, of):
             middle = [x(s.start + s.seconds / 2) for s in run]
-            bounds = [_bounds(of(s)) for s in run]
+            bounds = [_bounds(of(s), written) for s in run]
             upper = [(at, y(min(top, b[1]))) for at, b in zip(middle, bounds, strict=True)]
             lower = [(at, y(b[0])) for at, b in zip(middle, bounds, strict=True)]
-            points = [(at, y(of(s).click_through or 0.0)) for at, s in zip(middle, run, strict=True)]
+            points = [(at, y(of(s).value_per_list or 0.0)) for at, s in zip(middle, run, strict=True)]
             parts += _line_with_band(points, upper, lower, name)
             drawn = True
             end = points[-1]
         if drawn:
             last.append((name, end))
     parts += _line_names(last)
-    return picture(WIDTH, 300.0, "Click-through rate over time, with 95 % confidence bands", parts)
+    return picture(WIDTH, 300.0, f"{written.title} over time, with 95 % confidence bands", parts)
 
 
 def exploration(buckets: Sequence[MergedBucket]) -> str:
     """Return the chart of the exploration share."""
     known = [s for s in buckets if s.treatment.exploration_share is not None]
     top = min(1.0, max((s.treatment.exploration_share or 0.0 for s in known), default=1.0) * 1.1 or 1.0)
-    x, y, axes = _axes(buckets, top, 190.0)
+    x, y, axes = _axes(buckets, (0.0, top), 190.0, lambda share: f"{100 * share:g} %")
     points = [(x(s.start + s.seconds / 2), y(s.treatment.exploration_share or 0.0)) for s in known]
     parts = list(axes)
     if len(points) > 1:
@@ -60,18 +66,22 @@ def exploration(buckets: Sequence[MergedBucket]) -> str:
     return picture(WIDTH, 190.0, "Exploration share over time", parts)
 
 
-def _bounds(group: GroupTotals) -> tuple[float, float]:
-    return group.bounds or (0.0, 0.0)
+def _bounds(group: GroupTotals, written: ValueFormat) -> tuple[float, float]:
+    """Return the interval of a value per list; the value itself where there is none."""
+    value = group.value_per_list or 0.0
+    return group.bounds(written) or (value, value)
 
 
-def _axes(buckets: Sequence[MergedBucket], top: float, height: float) -> tuple[AxisScale, AxisScale, list[str]]:
+def _axes(
+    buckets: Sequence[MergedBucket], ends: tuple[float, float], height: float, tick: Callable[[float], str]
+) -> tuple[AxisScale, AxisScale, list[str]]:
     start, end = buckets[0].start, buckets[-1].start + buckets[-1].seconds
     x = AxisScale(start, end, LEFT, WIDTH - RIGHT)
-    y = AxisScale(0.0, top, height - 30.0, 12.0)
+    y = AxisScale(*ends, height - 30.0, 12.0)
     parts = []
-    for value in ticks(0.0, top):
+    for value in ticks(*ends):
         parts.append(line((LEFT, y(value)), (WIDTH - RIGHT, y(value)), "grid" if value else "axis"))
-        parts.append(label(LEFT - 8, y(value) + 4, f"{100 * value:g} %", anchor="end"))
+        parts.append(label(LEFT - 8, y(value) + 4, tick(value), anchor="end"))
     parts += [label(x(at), height - 10.0, text, anchor="middle") for at, text in time_ticks(start, end)]
     return x, y, parts
 
@@ -108,9 +118,9 @@ def _line_names(last: Sequence[tuple[str, Point]]) -> list[str]:
     return parts
 
 
-def lift(result: ABTestVerdict) -> str:
+def lift(result: ABTestVerdict, written: ValueFormat) -> str:
     """Return the chart of the difference with its interval, relative to zero."""
-    width, height, d = 420.0, 96.0, digits(result.control)
+    width, height = 420.0, 96.0
     low, high = min(0.0, result.low), max(0.0, result.high)
     margin = 0.16 * (high - low) or 1e-9
     x = AxisScale(low - margin, high + margin, 14.0, width - 14.0)
@@ -133,8 +143,9 @@ def lift(result: ABTestVerdict) -> str:
         _dot((x(result.difference), 46.0), tone, 7.0),
     ]
     at = min(max(x(result.difference), 70.0), width - 70.0)
-    parts.append(label(at, 24.0, f"{signed(result.difference, d)} pp", f"value {tone}", "middle"))
-    return picture(width, height, "Difference of the click-through rates with its 95 % confidence interval", parts)
+    gap = f"{written.change(result.difference, result.control)}{' pp' if written.is_rate else ''}"
+    parts.append(label(at, 24.0, gap, f"value {tone}", "middle"))
+    return picture(width, height, f"{written.difference_name} with its 95 % confidence interval", parts)
 
 
 def list_shares(gained: Sequence[ItemSummary], lost: Sequence[ItemSummary]) -> str:
@@ -187,6 +198,27 @@ def slot_effects(effects: Sequence[SlotEffect]) -> str:
     return picture(
         WIDTH, height, f"Click rates of the same items by slot, relative to slot {effects[0].reference}", parts
     )
+
+
+def slot_worths(slots: Sequence[SlotWorth]) -> str:
+    """Return the bar chart of the learned worth of each slot, with intervals."""
+    height, right = 220.0, 20.0
+    tops = [1.0, *(one.effect for one in slots), *(min(one.high, 2.0) for one in slots if one.high is not None)]
+    top = max(tops) * 1.08
+    y = AxisScale(0.0, top, height - 34.0, 14.0)
+    step = (WIDTH - LEFT - right) / len(slots)
+    wide, parts = min(56.0, 0.6 * step), []
+    for value in ticks(0.0, top):
+        parts.append(line((LEFT, y(value)), (WIDTH - right, y(value)), "grid" if value else "axis"))
+        parts.append(label(LEFT - 8, y(value) + 4, f"{100 * value:g} %", anchor="end"))
+    for n, one in enumerate(slots):
+        x = LEFT + step * (n + 0.5)
+        size = {"x": number(x - wide / 2), "y": number(y(one.effect)), "width": number(wide)}
+        parts.append(element("rect", **size, height=number(y(0.0) - y(one.effect)), class_="bar treatment"))
+        parts.append(label(x, height - 12.0, f"slot {one.slot}", anchor="middle"))
+        if one.low is not None and one.high is not None and one.high > one.low:
+            parts.append(line((x, y(one.low)), (x, y(min(one.high, top))), "whisker"))
+    return picture(WIDTH, height, "Learned worth of each slot, relative to slot 0, with 95 % intervals", parts)
 
 
 def _key(x: float, names: Sequence[tuple[str, str]]) -> list[str]:

@@ -35,7 +35,7 @@ def number(value: float) -> str:
     """Return a number with three significant digits."""
     if not math.isfinite(value):
         return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return (f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}").replace("-", "−")
 
 
 def count(n: float, noun: str = "") -> str:

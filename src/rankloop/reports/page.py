@@ -8,7 +8,7 @@ from html import escape as html_escape
 from rankloop.reports import charts
 from rankloop.reports.ab_test_verdict import ABTestVerdict, verdict
 from rankloop.reports.click_model import MISMATCH
-from rankloop.reports.number_format import count, digits, duration, moment, percent, signed
+from rankloop.reports.number_format import count, duration, moment, percent, signed
 from rankloop.reports.report_data import ReportData
 from rankloop.reports.sections import sections
 from rankloop.reports.style import CSS
@@ -37,12 +37,14 @@ def page(data: ReportData) -> str:
     """Return the whole page, which is also well-formed XML."""
     result = verdict(data)
     first, *rest = sections(data)
-    body = "\n".join([_header(data), _hero(first, result), _tiles(data, result), *(_section(data, s) for s in rest)])
+    body = "\n".join(
+        [_header(data), _hero(data, first, result), _tiles(data, result), *(_section(data, s) for s in rest)]
+    )
     title = escape(f"{data.ranker}: report")
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"/>\n<title>{title}</title>\n'
-        f"<style>{CSS}</style>\n</head>\n<body>\n<main>\n{body}\n{_footer()}\n</main>\n</body>\n</html>\n"
+        f"<style>{CSS}</style>\n</head>\n<body>\n<main>\n{body}\n{_footer(data)}\n</main>\n</body>\n</html>\n"
     )
 
 
@@ -57,19 +59,23 @@ def _header(data: ReportData) -> str:
     )
 
 
-def _hero(section: Section, result: ABTestVerdict) -> str:
+def _hero(data: ReportData, section: Section, result: ABTestVerdict) -> str:
     content = f'<div><span class="badge">{escape(BADGES[result.state])}</span>{_content(section)}</div>'
-    chart = f"<div>{charts.lift(result)}</div>" if result.compared else ""
+    chart = f"<div>{charts.lift(result, data.written)}</div>" if result.compared else ""
     return f'<section class="hero {section.tone}{"" if result.compared else " alone"}">{content}{chart}</section>'
 
 
 def _tiles(data: ReportData, result: ABTestVerdict) -> str:
-    tiles = [_rate_tile(data, "treatment")] + ([_rate_tile(data, "control")] if data.control.settled else [])
+    of = data.written
+    tiles = [_value_tile(data, "treatment")] + ([_value_tile(data, "control")] if data.control.settled else [])
     if result.lift is not None and result.compared:
-        d = digits(result.control)
-        interval = f"{signed(result.low, d)} to {signed(result.high, d)} percentage points"
+        low, high = (of.change(bound, result.control) for bound in (result.low, result.high))
+        interval = f"{low} to {high}{of.difference_unit}{of.per_list}"
         tiles.append(_tile("", "lift over control", f"{signed(result.lift, 1)} %", interval))
     group = data.treatment
+    if not of.is_rate and group.click_through is not None:
+        beside = "" if data.control.click_through is None else f"control {percent(data.control.click_through)}"
+        tiles.append(_tile("", "click-through rate", percent(group.click_through), beside))
     if group.exploration_share is not None:
         tiles.append(_tile("", "exploration share", percent(group.exploration_share), "of the scores"))
     if group.regret is not None and group.regret_lists:
@@ -77,14 +83,15 @@ def _tiles(data: ReportData, result: ABTestVerdict) -> str:
     return f'<div class="tiles">{"".join(tiles)}</div>'
 
 
-def _rate_tile(data: ReportData, name: str) -> str:
-    group = data.overview.groups[name]
-    label = f"click-through rate, {name}"
-    if group.click_through is None or group.low is None or group.high is None:
+def _value_tile(data: ReportData, name: str) -> str:
+    group, of = data.overview.groups[name], data.written
+    label, value = f"{of.name}, {name}", group.value_per_list
+    if value is None:
         return _tile(name, label, "–", "no feedback yet")
-    d = digits(group.click_through)
-    detail = f"{100 * group.low:.{d}f} to {100 * group.high:.{d}f} %, {count(group.settled, 'list')}"
-    return _tile(name, label, percent(group.click_through, d), detail)
+    lists = count(group.settled, "list")
+    if group.value_low is None or group.value_high is None:
+        return _tile(name, label, of.level(value), lists)
+    return _tile(name, label, of.level(value), f"{of.interval(group.value_low, group.value_high, value)}, {lists}")
 
 
 def _tile(class_: str, label: str, value: str, detail: str) -> str:
@@ -112,9 +119,11 @@ def _chart(data: ReportData, key: str) -> str:
     if key in ("time", "exploration"):
         buckets = merge_buckets(data.overview.times, CHART_POINTS)
         if key == "time":
-            return charts.click_through(buckets) if len(buckets) > 1 else ""
+            return charts.values(buckets, data.written) if len(buckets) > 1 else ""
         known = [one for one in buckets if one.treatment.exploration_share is not None]
         return charts.exploration(buckets) if len(known) > 1 else ""
+    if key == "slot_worths":
+        return charts.slot_worths(diagnosis.slot_worths)
     if key == "items" and (diagnosis.gained or diagnosis.lost):
         return charts.list_shares(diagnosis.gained, diagnosis.lost)
     return charts.slot_effects(diagnosis.slots) if key == "click_model" and diagnosis.slots else ""
@@ -134,9 +143,10 @@ def _cells(row: Sequence[str]) -> str:
     )
 
 
-def _footer() -> str:
+def _footer(data: ReportData) -> str:
+    objective = "" if data.written.is_rate else f" The value of a list is its {data.written.unit}."
     text = (
         "All intervals are 95 % confidence intervals. The click-through rate is the share of lists with a click among "
-        f"the lists with a known outcome. Created by rankloop {__version__}."
+        f"the lists with a known outcome.{objective} Created by rankloop {__version__}."
     )
     return f"<footer><p>{escape(text)}</p></footer>"

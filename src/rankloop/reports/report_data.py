@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from rankloop.analytics.diagnosis import Diagnosis
 from rankloop.analytics.overview import Overview
 from rankloop.errors import MissingExtra, RankloopError
+from rankloop.reports.value_format import ValueFormat
 from rankloop.schema import GroupSummary
 
 T = TypeVar("T")
@@ -23,6 +24,11 @@ class ReportData:
     config: Mapping[str, Any]
     overview: Overview
     diagnosis: Diagnosis
+
+    @property
+    def written(self) -> ValueFormat:
+        """How values in the ranker's objective are written."""
+        return ValueFormat(self.overview.objective, self.overview.unit)
 
     @property
     def treatment(self) -> GroupSummary:

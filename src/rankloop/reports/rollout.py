@@ -43,10 +43,8 @@ def _guardrail(data: ReportData) -> str:
         return "No guardrail is configured."
     if data.overview.guardrail_tripped is not None:
         return ""
-    drop = percent(guardrail["drop"], 0)
-    return (
-        f"The guardrail is active: it trips if the click-through rate is significantly more than {drop} below control."
-    )
+    drop, name = percent(guardrail["drop"], 0), data.written.name
+    return f"The guardrail is active: it trips if the {name} is significantly more than {drop} below control."
 
 
 def _feedback(data: ReportData) -> list[str]:

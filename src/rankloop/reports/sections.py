@@ -8,15 +8,16 @@ from rankloop.analytics.diagnosis import ItemSummary
 from rankloop.analytics.intervals import difference
 from rankloop.reports.ab_test import ab_test
 from rankloop.reports.click_model import click_model
+from rankloop.reports.learned_effects import score_trust, slot_worths
 from rankloop.reports.number_format import count, digits, number, percent, signed
 from rankloop.reports.report_data import ReportData
 from rankloop.reports.rollout import rollout
 from rankloop.reports.table import ReportTable, Section
-from rankloop.reports.time_buckets import first_and_last_third
+from rankloop.reports.time_buckets import change, first_and_last_third
 
 __all__ = ["ReportTable", "Section", "sections"]
 
-PROMOTED_IF_BAD = ("click_model", "rollout")
+PROMOTED_IF_BAD = ("score_trust", "click_model", "rollout")
 """Sections that move to the top if something is wrong."""
 
 
@@ -28,6 +29,8 @@ def sections(data: ReportData) -> list[Section]:
         items,
         exploration,
         regret,
+        slot_worths,
+        score_trust,
         click_model,
         rollout,
     )
@@ -36,27 +39,34 @@ def sections(data: ReportData) -> list[Section]:
 
 
 def over_time(data: ReportData) -> Section:
-    """Return the section on the trend of the click-through rate."""
-    title, thirds = "Click-through rate over time", first_and_last_third(data.overview.times)
+    """Return the section on the trend of the value per list."""
+    of = data.written
+    title, thirds = f"{of.title} over time", first_and_last_third(data.overview.times)
     if thirds is None:
         return Section("time", title, "open", "The time range is too short to see a trend.")
     first, last = thirds
-    change = difference((last.clicked, last.settled), (first.clicked, first.settled))
-    if change is None or first.click_through is None or last.click_through is None:
+    found, before, after = change(last, first, of), first.value_per_list, last.value_per_list
+    if found is None or before is None or after is None:
         return Section("time", title, "open", "Not enough feedback to see a trend.")
-    estimate, low, high, _ = change
-    d = digits(last.click_through)
-    rates = f"from {percent(first.click_through, d)} (first third of the lists) to {percent(last.click_through, d)}"
-    rates = f"{rates} (last third)"
-    interval = (
-        f"Change: {signed(estimate, d)} percentage points "
-        f"(95 % confidence interval {signed(low, d)} to {signed(high, d)})."
-    )
+    _, low, high, _ = found
+    rates = f"from {of.level(before, after)} (first third of the lists) to {of.level(after, after)} (last third)"
+    gap, lowest, highest = (of.change(value, after) for value in found[:3])
+    interval = f"Change: {gap}{of.difference_unit} (95 % confidence interval {lowest} to {highest})."
+    lines = [interval, *_click_through_beside(data)]
     if low > 0:
-        return Section("time", title, "good", f"The click-through rate rose {rates}.", [interval])
+        return Section("time", title, "good", f"The {of.name} rose {rates}.", lines)
     if high < 0:
-        return Section("time", title, "bad", f"The click-through rate fell {rates}.", [interval])
-    return Section("time", title, "plain", "No significant trend.", [f"The click-through rate went {rates}.", interval])
+        return Section("time", title, "bad", f"The {of.name} fell {rates}.", lines)
+    return Section("time", title, "plain", "No significant trend.", [f"The {of.name} went {rates}.", *lines])
+
+
+def _click_through_beside(data: ReportData) -> list[str]:
+    """Return the click-through rates where the objective is another one."""
+    groups = [(name, group) for name, group in data.overview.groups.items() if group.click_through is not None]
+    if data.written.is_rate or not groups:
+        return []
+    rates = ", ".join(f"{percent(group.click_through)} in {name}" for name, group in groups)
+    return [f"Click-through rate, which the objective does not count: {rates}."]
 
 
 def items(data: ReportData) -> Section:

@@ -83,6 +83,7 @@ footer { color: var(--soft); font-size: 13px; }
 .range { opacity: .28; } .range.good { fill: var(--good); } .range.bad { fill: var(--bad); }
 .range.open { fill: var(--open); }
 .bridge { stroke-width: 4; opacity: .45; stroke: var(--treatment); } .bridge.down { stroke: var(--control); }
+.bar.treatment { fill: var(--treatment); opacity: .55; } .whisker { stroke: var(--ink); stroke-width: 2; }
 .assumed { stroke: var(--soft); stroke-width: 2.5; stroke-dasharray: 5 4; }
 @media (max-width: 760px) {
   main { padding: 24px 14px 40px; }

@@ -20,7 +20,7 @@ def text(data: ReportData, width: int = 100) -> str:
     """Return the whole report, wrapped to `width` columns."""
     head = f"{data.ranker} · {data.diagnosis.policy} · {moment(data.time)}"
     parts = [f"{head}\n{'=' * len(head)}"]
-    charts = {"time": _click_through, "exploration": _exploration}
+    charts = {"time": _values, "exploration": _exploration}
     for section in sections(data):
         chart = charts[section.key](data) if section.key in charts else []
         parts.append(_section(section, chart, width))
@@ -64,24 +64,24 @@ def sparkline(values: Sequence[float | None], low: float, high: float) -> str:
     return "".join(bars)
 
 
-def _click_through(data: ReportData) -> list[str]:
-    """Return sparklines of the click-through rates of both groups, on one scale."""
+def _values(data: ReportData) -> list[str]:
+    """Return sparklines of the values per list of both groups, on one scale."""
     buckets = merge_buckets(data.overview.times, SPARKLINE_COLUMNS)
     groups = {
-        "treatment": [one.treatment.click_through for one in buckets],
-        "control": [one.control.click_through for one in buckets],
+        "treatment": [one.treatment.value_per_list for one in buckets],
+        "control": [one.control.value_per_list for one in buckets],
     }
     known = [rate for rates in groups.values() for rate in rates if rate is not None]
     if len(buckets) < 2 or not known:
         return []
-    low, high = min(known), max(known)
+    low, high, written = min(known), max(known), data.written
     lines = []
     for name, rates in groups.items():
         defined = [rate for rate in rates if rate is not None]
         if defined:
-            ends = f"{percent(defined[0])} → {percent(defined[-1])}"
+            ends = f"{written.level(defined[0])} → {written.level(defined[-1])}"
             lines.append(f"{name:{LABEL_COLUMNS}}{sparkline(rates, low, high)}  {ends}")
-    return [*lines, f"{'':{LABEL_COLUMNS}}scale: {percent(low)} to {percent(high)}"]
+    return [*lines, f"{'':{LABEL_COLUMNS}}scale: {written.level(low)} to {written.level(high)}"]
 
 
 def _exploration(data: ReportData) -> list[str]:

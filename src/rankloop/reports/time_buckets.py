@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rankloop.analytics.intervals import wilson
+from rankloop.analytics.intervals import difference, wilson
+from rankloop.analytics.mean_intervals import Moments, mean_difference, mean_interval
 from rankloop.analytics.overview import TimeBucket
+from rankloop.reports.value_format import ValueFormat
 from rankloop.schema import GroupSummary
 
 MIN_SETTLED_LISTS = 120
@@ -21,6 +23,8 @@ class GroupTotals:
     lists: float = 0.0
     settled: float = 0.0
     clicked: float = 0.0
+    value: float = 0.0
+    squares: float = 0.0  # of the values
     regret: float = 0.0
     regret_lists: float = 0.0
     exploration: float = 0.0  # exploration shares, weighted by lists
@@ -31,6 +35,8 @@ class GroupTotals:
         self.lists += group.lists
         self.settled += group.settled
         self.clicked += group.clicked
+        self.value += group.value
+        self.squares += group.value_squares
         if group.regret is not None:
             self.regret += group.regret
             self.regret_lists += group.regret_lists
@@ -39,14 +45,18 @@ class GroupTotals:
             self.exploration_lists += group.lists
 
     @property
-    def click_through(self) -> float | None:
-        """The click-through rate."""
-        return self.clicked / self.settled if self.settled else None
+    def value_per_list(self) -> float | None:
+        """The value per list, in the objective."""
+        return self.value / self.settled if self.settled else None
 
     @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The 95 % interval of the click-through rate."""
-        return wilson(self.clicked, self.settled)
+    def moments(self) -> Moments:
+        """The values of the settled lists."""
+        return Moments(self.settled, self.value, self.squares)
+
+    def bounds(self, written: ValueFormat) -> tuple[float, float] | None:
+        """Return the 95 % interval of the value per list."""
+        return wilson(self.value, self.settled) if written.is_rate else mean_interval(self.moments)
 
     @property
     def exploration_share(self) -> float | None:
@@ -105,6 +115,13 @@ def _join_incomplete(merged: list[MergedBucket]) -> list[MergedBucket]:
 
 def _lists(bucket: MergedBucket) -> float:
     return bucket.treatment.lists + bucket.control.lists
+
+
+def change(last: GroupTotals, first: GroupTotals, written: ValueFormat) -> tuple[float, float, float, float] | None:
+    """Return the difference of two values per list, its 95 % interval, and the probability that the last is larger."""
+    if written.is_rate:
+        return difference((last.value, last.settled), (first.value, first.settled))
+    return mean_difference(last.moments, first.moments)
 
 
 def first_and_last_third(times: Sequence[TimeBucket], field: str = "settled") -> tuple[GroupTotals, GroupTotals] | None:

@@ -13,7 +13,7 @@ from rankloop.schema.answers import (
 from rankloop.schema.base import Decoder, Payload
 from rankloop.schema.feedback_event import FeedbackEvent
 from rankloop.schema.item import Item, ItemBody, ItemFields, Prior, SegmentPrior
-from rankloop.schema.rank_request import RankRequest
+from rankloop.schema.rank_request import RankRequest, RequestItem, RequestItems
 from rankloop.schema.ranker_settings import Guardrail, RankerSettings
 
 __all__ = [
@@ -35,5 +35,7 @@ __all__ = [
     "RankerAnswer",
     "RankerSettings",
     "Receipt",
+    "RequestItem",
+    "RequestItems",
     "SegmentPrior",
 ]

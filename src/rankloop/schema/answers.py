@@ -97,7 +97,11 @@ class GroupSummary:
     click_through: float | None  # clicked / settled
     low: float | None  # 95 % interval of the click-through
     high: float | None
-    value: float
+    value: float  # summed over the settled lists, in the unit of the ranker's objective
+    value_per_list: float | None  # value / settled
+    value_low: float | None  # 95 % interval of the value per list
+    value_high: float | None
+    value_squares: float  # summed squares of the values, from which intervals of merged groups follow
     regret: float | None  # mean value lost compared with the best list, where that is known
     regret_lists: int  # decisions with a known regret
     exploration_share: float | None
@@ -106,12 +110,12 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True)
 class Lift:
-    """Difference of the click-through between treatment and control, with a 95 % interval."""
+    """Difference of the value per list between treatment and control, in the objective, with a 95 % interval."""
 
     difference: float
     low: float
     high: float
-    share: float | None  # the difference as a fraction of control's click-through
+    share: float | None  # the difference as a fraction of control's value per list, by its absolute value
     better: float  # probability that treatment is better
 
 
@@ -143,6 +147,8 @@ class RankerAnswer(Struct, frozen=True):
     version: int = 0  # of the configuration
     quarantine: Quarantine | None = None
     state_bytes: int = 0  # memory of the state, that of a challenger included
+    objective: str = ""  # in which lists are valued: that of the settings, or net-reward
+    unit: str = ""  # of the values
 
 
 class RankersAnswer(Struct, frozen=True):

@@ -11,10 +11,9 @@ from msgspec.structs import force_setattr
 
 from rankloop.schema.base import Payload, construct_unchecked
 from rankloop.schema.identifiers import Id, printable
-from rankloop.schema.limits import MAX_AMOUNT, MAX_POSITION, MAX_PRIOR_SEGMENTS, MAX_PRIOR_STRENGTH
-from rankloop.schema.rank_request import Number
+from rankloop.schema.limits import MAX_POSITION, MAX_PRIOR_SEGMENTS, MAX_PRIOR_STRENGTH
+from rankloop.schema.rank_request import Number, Price
 
-Price = Annotated[float, Meta(ge=0.0, le=MAX_AMOUNT)]
 Strength = Annotated[float, Meta(ge=0.0, le=MAX_PRIOR_STRENGTH)]
 Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
 Position = Annotated[float, Meta(ge=-MAX_POSITION, le=MAX_POSITION)]
@@ -65,6 +64,10 @@ class ItemBody(Payload, kw_only=True, frozen=True):
     default_position: Annotated[
         Position | None, Meta(description="Sort key of the default order: smaller first, items without one last.")
     ] = None
+    score: Annotated[
+        Number | None,
+        Meta(description="Your own score of the item, from which a policy that reads scores starts."),
+    ] = None
 
 
 class Item(ItemBody, frozen=True):
@@ -88,13 +91,21 @@ class Item(ItemBody, frozen=True):
         prior: Prior | None,
         coverage: Sequence[float] | None,
         default_position: float | None,
+        score: float | None = None,
     ) -> Item:
         """Return an item of a log or a table without checks: an older version may have accepted it."""
         rows = {
             name: None if row is None else tuple(row) for name, row in (("features", features), ("coverage", coverage))
         }
         item = construct_unchecked(
-            cls, id="-", price=price, enabled=enabled, prior=prior, default_position=default_position, **rows
+            cls,
+            id="-",
+            price=price,
+            enabled=enabled,
+            prior=prior,
+            default_position=default_position,
+            score=score,
+            **rows,
         )
         force_setattr(item, "id", id)  # the constructor would check it
         return item

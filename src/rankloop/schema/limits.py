@@ -23,6 +23,8 @@ MAX_DRAWS = 10_000
 """Lists drawn to estimate a propensity."""
 MAX_FEATURES = 5_000
 """Features of an item, or entries of a context: a belief stores their square for each learner."""
+MAX_CROSSED_FEATURES = 512
+"""Features of a row in which item features and context are crossed: a dense model stores their square."""
 MAX_ROUNDS = 10**9
 """Horizon of a policy that needs one."""
 MAX_SEED = 2**63 - 1

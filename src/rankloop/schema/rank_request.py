@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar, cast
 
 from msgspec import Meta
 
+from rankloop.errors import InvalidInput
 from rankloop.schema.base import Payload
 from rankloop.schema.identifiers import Id, printable
-from rankloop.schema.limits import MAX_DRAWS, MAX_ID_LENGTH, MAX_MAGNITUDE, MAX_SLOTS
+from rankloop.schema.limits import MAX_AMOUNT, MAX_DRAWS, MAX_ID_LENGTH, MAX_MAGNITUDE, MAX_SLOTS
 
 Number = Annotated[float, Meta(ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE)]
+Price = Annotated[float, Meta(ge=0.0, le=MAX_AMOUNT)]
+Amount = Annotated[float, Meta(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]
 Slot = Annotated[int, Meta(ge=0, le=MAX_SLOTS - 1)]
 Ids = Annotated[Sequence[Id], Meta(extra={"accepted": "a list of ids"})]
 Length = Annotated[int, Meta(ge=0, le=MAX_SLOTS)]
@@ -19,6 +22,33 @@ Natural = Annotated[int, Meta(ge=0)]
 Draws = Annotated[int, Meta(ge=0, le=MAX_DRAWS)]
 Segment = Annotated[str, Meta(max_length=MAX_ID_LENGTH)]
 Pins = Annotated[Mapping[Slot, Id], Meta(extra={"accepted": "a mapping from slots to ids of items"})]
+
+
+class RequestItem(Payload, kw_only=True, frozen=True, omit_defaults=True):
+    """An item that a request may list, with its values in this request."""
+
+    where: ClassVar[str] = "item"
+
+    id: Annotated[Id, Meta(description="Id of the item.")]
+    features: Annotated[
+        Sequence[Number] | None,
+        Meta(description="Features of the item in this request, `dim` numbers (default: the stored ones)."),
+    ] = None
+    score: Annotated[
+        Number | None,
+        Meta(description="Your own score of the item in this request, if the policy starts from scores."),
+    ] = None
+    price: Annotated[
+        Price | None, Meta(description="Value of a click on the item in this request, if the objective is revenue.")
+    ] = None
+
+
+if TYPE_CHECKING:
+    RequestItems = Sequence[RequestItem | Mapping[str, object]]  # mappings are read as items
+else:
+    RequestItems = Annotated[
+        Sequence[RequestItem], Meta(extra={"accepted": "a list of mappings with the ids of items"})
+    ]
 
 
 class RankRequest(Payload, kw_only=True, frozen=True):
@@ -38,6 +68,13 @@ class RankRequest(Payload, kw_only=True, frozen=True):
     candidates: Annotated[
         Ids | None, Meta(description="Ids of the items that may be listed (default: all enabled items).")
     ] = None
+    items: Annotated[
+        RequestItems | None,
+        Meta(
+            description="Items that may be listed, each with its `id` and optionally with `features`, `score` and"
+            " `price` of this request, as an alternative to `candidates`."
+        ),
+    ] = None
     exclude: Annotated[Ids, Meta(description="Ids of items that may not be listed.")] = ()
     pin: Annotated[Pins | None, Meta(description="Mapping from slots, counted from 0, to the items pinned there.")] = (
         None
@@ -55,7 +92,21 @@ class RankRequest(Payload, kw_only=True, frozen=True):
     ] = 0
     order: Annotated[
         Ids | None,
-        Meta(description="Order that the control group sees (default: items by `default_position`)."),
+        Meta(
+            description="Your own order, which the control group sees and a policy that reads scores starts from"
+            " (default: items by `default_position`)."
+        ),
+    ] = None
+    rewards: Annotated[
+        Sequence[Amount] | None,
+        Meta(description="Rewards of a success in each slot, for this request (default: the ranker's `rewards`)."),
+    ] = None
+    losses: Annotated[
+        Sequence[Amount] | None,
+        Meta(
+            description="Losses if all of 0, 1, 2, … listed items fail, for this request (default: the ranker's"
+            " `losses`)."
+        ),
     ] = None
     visitor: Annotated[Id | None, Meta(description="Id of the visitor; a visitor is always in the same A/B group.")] = (
         None
@@ -70,10 +121,17 @@ class RankRequest(Payload, kw_only=True, frozen=True):
     ] = None
 
     def __post_init__(self) -> None:
-        """Refuse names that cannot be printed."""
+        """Refuse two kinds of candidates, and names that cannot be printed."""
+        if self.items is not None and self.candidates is not None:
+            raise InvalidInput("items", self.items, "only candidates")
         if self.segment:
             printable("segment", self.segment)
         if self.visitor is not None:
             printable("visitor", self.visitor)
         if self.decision is not None:
             printable("decision", self.decision)
+
+    @property
+    def given_items(self) -> Sequence[RequestItem]:
+        """The items that the request brings; none if it names candidates by id, or all enabled items may be listed."""
+        return cast("Sequence[RequestItem]", self.items or ())

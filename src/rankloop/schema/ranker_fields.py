@@ -9,7 +9,7 @@ from rankloop.schema.ranker_settings import Aggregate, Commit, Guardrail, Mode, 
 
 
 class RankerFields(TypedDict, total=False):
-    """The fields of `RankerSettings`; a new ranker needs `policy` and `slots`."""
+    """The fields of `RankerSettings`; a new ranker needs `slots`."""
 
     policy: str
     slots: int
@@ -28,6 +28,8 @@ class RankerFields(TypedDict, total=False):
     coverage: int | None
     rewards: Sequence[float] | None
     losses: Sequence[float] | None
+    termination: Sequence[float] | None
+    slot_weights: Sequence[float] | None
     commit: Commit
     mode: Mode
     traffic: float

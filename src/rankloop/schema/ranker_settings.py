@@ -20,13 +20,16 @@ from rankloop.schema.limits import (
     MAX_SLOTS,
     MIN_PARAMETER,
 )
+from rankloop.schema.slot_values import check_by_slot
 
 Size = Annotated[int, Meta(ge=1, le=MAX_FEATURES)]
 Probability = Annotated[float, Meta(ge=0.0, le=1.0)]
 Finite = Annotated[float, Meta(ge=-MAX_FLOAT, le=MAX_FLOAT)]
+Weight = Annotated[float, Meta(ge=0.0, le=MAX_PARAMETER)]
 Shape = Annotated[float, Meta(ge=MIN_PARAMETER, le=MAX_PARAMETER)]
 Params = Annotated[dict[str, Any], Meta(extra={"accepted": "a mapping of parameters of the policy"})]
-Objective = Literal["any-click", "clicks", "revenue", "amount"]
+DEFAULT_POLICY = "hybrid"
+Objective = Literal["any-click", "clicks", "satisfied", "revenue", "amount"]
 Aggregate = Literal["earliest", "sum"]
 OnClose = Literal["nothing", "ignore"]
 Commit = Literal["feedback", "all"]
@@ -34,12 +37,12 @@ Mode = Literal["live", "shadow"]
 
 
 class Guardrail(Payload, frozen=True):
-    """When to fall back to the control order: if the click-through is credibly below control's by more than `drop`."""
+    """When to fall back to the control order: if the value per list is credibly below control's by more than `drop`."""
 
     where: ClassVar[str] = "ranker.guardrail"
 
     drop: Annotated[
-        float, Meta(ge=0.0, le=0.99, description="Fraction of control's click-through that may be lost.")
+        float, Meta(ge=0.0, le=0.99, description="Fraction of control's value per list that may be lost.")
     ] = 0.1
     error: Annotated[
         float,
@@ -51,11 +54,12 @@ class Guardrail(Payload, frozen=True):
 
 
 class RankerSettings(Payload, kw_only=True, frozen=True):
-    """Settings of a ranker. All but `policy` and `slots` have defaults."""
+    """Settings of a ranker. All but `slots` have defaults."""
 
     where: ClassVar[str] = "ranker"
+    logged: ClassVar[bool] = False  # they come from a log, so that the version which wrote it has accepted them
 
-    policy: Annotated[str, Meta(description="Id of the policy.")]
+    policy: Annotated[str, Meta(description="Id of the policy.")] = DEFAULT_POLICY
     slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS, description="Number of slots: the length of the longest list.")]
     params: Annotated[Params, Meta(description="Parameters of the policy.")] = field(default_factory=dict)
     dim: Annotated[Size | None, Meta(description="Number of features of every item, if the policy uses features.")] = (
@@ -79,7 +83,8 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
     objective: Annotated[
         Objective,
         Meta(
-            description="Value of a list: any-click, clicks, revenue (clicks times prices) or amount (reported values)."
+            description="Value of a list: any-click, clicks, satisfied (visitors who leave satisfied), revenue (clicks"
+            " times prices) or amount (reported values)."
         ),
     ] = "any-click"
     window: Annotated[
@@ -123,6 +128,17 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
         tuple[Finite, ...] | None,
         Meta(description="Losses if all of 0, 1, 2, … listed items fail; one more than there are slots."),
     ] = None
+    termination: Annotated[
+        tuple[Probability, ...] | None,
+        Meta(
+            description="Termination probability: that a visitor leaves satisfied after a click in each slot, for the"
+            " objective satisfied."
+        ),
+    ] = None
+    slot_weights: Annotated[
+        tuple[Weight, ...] | None,
+        Meta(description="Factor of the gain in each slot, for policies that match items to slots."),
+    ] = None
     commit: Annotated[
         Commit,
         Meta(description="Answers that wait until the log is synced to disk: feedback, or all, which includes lists."),
@@ -161,9 +177,18 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
 
     @staticmethod
     def row_size(given: Mapping[str, object]) -> int:
-        """Return the size of a feature vector, `dim` times `context`, before anything else is checked."""
+        """Return the size of a feature vector, `dim` times `context`, before anything else is checked.
+
+        Features are crossed with the context, so that a row has about as many numbers (`row_width`).
+        """
         sizes = (size for size in (given.get("dim"), given.get("context")) if isinstance(size, int))
         return math.prod(max(1, size) for size in sizes)
+
+    @property
+    def row_width(self) -> int:
+        """Numbers of a row in which features, context and their products stand side by side; at least 1."""
+        dx, dy = self.context or 0, self.dim or 0
+        return max(1, dx + dy + dx * dy)
 
     def non_default_fields(self) -> dict[str, object]:
         """Return the settings that differ from their defaults, and `aggregate` where its default is another."""
@@ -171,11 +196,12 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
         return fields | {"aggregate": self.aggregate} if self.objective == "amount" else fields
 
     def check_consistency(self) -> None:
-        """Refuse lists whose length does not match the number of slots."""
-        for name, length in (("bias", self.slots), ("rewards", self.slots), ("losses", self.slots + 1)):
+        """Refuse lists whose length does not match the number of slots, and rewards that no list can be planned for."""
+        for name in ("bias", "termination", "slot_weights"):
             values = getattr(self, name)
-            if values is not None and len(values) != length:
-                raise InvalidInput(f"ranker.{name}", Words(f"a list of {len(values)}"), f"a list of {length}")
+            if values is not None and len(values) != self.slots:
+                raise InvalidInput(f"ranker.{name}", Words(f"a list of {len(values)}"), f"a list of {self.slots}")
+        check_by_slot("ranker.", self.slots, self.rewards, self.losses)
         if self.explore_from > self.slots:
             accepted = f"a whole number from 0 to {self.slots}"
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)

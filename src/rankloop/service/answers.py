@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from rankloop.analytics.estimates import ItemEstimate
+from rankloop.analytics.learned_effects import SlotWorth, TrustSummary
 from rankloop.analytics.overview import ItemSlotCounts, Overview
 
 
@@ -34,6 +35,8 @@ class ReportAnswer(Struct):
     overview: Overview
     items: list[ItemEstimate]
     total: int
+    slot_worths: list[SlotWorth] = []  # learned position biases; empty if the policy learns none
+    score_trust: TrustSummary | None = None  # how far the caller's scores are trusted; None if they are not weighed
 
 
 class SlotCountsAnswer(Struct):

@@ -187,8 +187,9 @@ async def rank(service: Service, call: VisitCall) -> RankAnswer:
     request = decode_payload(_rank_decoder, call.body)
     # Draws for a propensity take long, and a decision id is looked up in the log.
     slow = request.propensity > 0 or request.decision is not None
-    slow = slow or ranker.list_cost() > MAX_COST_ON_LOOP
-    slow = slow or max(len(ids or ()) for ids in (request.candidates, request.exclude, request.order)) > MAX_IDS_ON_LOOP
+    slow = slow or ranker.list_cost(request) > MAX_COST_ON_LOOP
+    named = (request.candidates, request.items, request.exclude, request.order)
+    slow = slow or max(len(ids or ()) for ids in named) > MAX_IDS_ON_LOOP
     if request.propensity > 0:
         check_cost(service, call.headers, ranker.draws_cost(request))
     blocked = False

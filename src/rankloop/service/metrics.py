@@ -100,6 +100,7 @@ class _RankerState(Collector):
             delay.add_metric(
                 [hosted.name], list(zip(bounds, cumulative, strict=True)), sum_value=overview.feedback_delay_seconds
             )
+        yield from self._values()
         quarantined = GaugeMetricFamily(
             "rankloop_quarantined", "1 if the ranker is quarantined, 0 otherwise", labels=["ranker"]
         )
@@ -114,6 +115,32 @@ class _RankerState(Collector):
         writable.add_metric([], float(self._rankers.writes and self._rankers.store.problem is None))
         yield from (open_decisions, limit, early, position, items, explored, delay, quarantined, queue, writable)
         yield from self._memory()
+
+    def _values(self) -> Iterator[Metric]:
+        """Yield the results in the objective of each ranker; the unit is a label, since values are comparable in it."""
+        labels = ["ranker", "group"]
+        settled = CounterMetricFamily("rankloop_settled_lists", "Lists with a known outcome", labels=labels)
+        clicked = CounterMetricFamily("rankloop_clicked_lists", "Lists with a click", labels=labels)
+        value = GaugeMetricFamily(
+            "rankloop_value", "Value of all settled lists in the ranker's objective", labels=[*labels, "unit"]
+        )
+        each = GaugeMetricFamily(
+            "rankloop_value_per_list", "Value per settled list in the ranker's objective", labels=[*labels, "unit"]
+        )
+        lift = GaugeMetricFamily(
+            "rankloop_value_lift", "Value per list of treatment minus that of control", labels=["ranker", "unit"]
+        )
+        for hosted in self._rankers:
+            overview = hosted.ranker.overview(hours=0.0)
+            for name, group in overview.groups.items():
+                settled.add_metric([hosted.name, name], group.settled)
+                clicked.add_metric([hosted.name, name], group.clicked)
+                value.add_metric([hosted.name, name, overview.unit], group.value)
+                if group.value_per_list is not None:
+                    each.add_metric([hosted.name, name, overview.unit], group.value_per_list)
+            if overview.lift is not None:
+                lift.add_metric([hosted.name, overview.unit], overview.lift.difference)
+        yield from (settled, clicked, value, each, lift)
 
     def _memory(self) -> Iterator[Metric]:
         state = GaugeMetricFamily("rankloop_state_bytes", "Memory of the state, estimated", labels=["ranker"])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rankloop.eventlog.events import DecisionMade
 from rankloop.eventlog.writer import Commit
-from rankloop.schema import FeedbackEvent, RankRequest, Receipt
+from rankloop.schema import FeedbackEvent, RankRequest, Receipt, RequestItems
 from rankloop.serving.maintenance import MaintainedRanker
 from rankloop.serving.ranking import Ranking
 
@@ -37,11 +37,14 @@ class CallableRanker(MaintainedRanker):
         budget: int | None = None,
         context: Sequence[float] | None = None,
         candidates: Sequence[str] | None = None,
+        items: RequestItems | None = None,
         exclude: Sequence[str] = (),
         pin: Mapping[int, str] | None = None,
         segment: str = "",
         propensity: int = 0,
         order: Sequence[str] | None = None,
+        rewards: Sequence[float] | None = None,
+        losses: Sequence[float] | None = None,
         visitor: str | None = None,
         strict: bool = False,
         decision: str | None = None,
@@ -52,11 +55,14 @@ class CallableRanker(MaintainedRanker):
             budget=budget,
             context=context,
             candidates=candidates,
+            items=items,
             exclude=exclude,
             pin=pin,
             segment=segment,
             propensity=propensity,
             order=order,
+            rewards=rewards,
+            losses=losses,
             visitor=visitor,
             strict=strict,
             decision=decision,

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from rankloop import catalogue
 from rankloop.catalogue.setting_use import OF_LOG, OF_POLICY, composed, refuse_unable, refuse_unread
 from rankloop.errors import InvalidInput, Unsupported
-from rankloop.objective import Amount, AnyClick, Clicks, Objective, Revenue
+from rankloop.objective import Objective, objective_of
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Guardrail, RankerSettings
-from rankloop.schema.limits import MAX_PARAMETER, MIN_PARAMETER
+from rankloop.schema.limits import MAX_CROSSED_FEATURES, MAX_PARAMETER, MIN_PARAMETER
 from rankloop.types import EMPTY, BetaPrior, FloatArray, Request, Setting
 
 Plain = dict[str, object]
@@ -61,14 +61,26 @@ class RankerConfig(RankerSettings, frozen=True):
             raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
         refuse_unread(self, read, self.inherited)
         refuse_unable(self, policy)
+        self._refuse_wide_rows(policy)
         if self.guardrail is not None and self.mode == "live" and self.traffic in (0.0, 1.0):
             raise Unsupported("a guardrail compares with a control group; set ranker.traffic between 0 and 1.")
         self._try_one_list()
 
+    def _refuse_wide_rows(self, policy: RankingPolicy[LearnerState]) -> None:
+        """Refuse more features and context than a dense model of their products can have."""
+        crosses = self.dim is not None and self.context is not None and policy.reads >= {"features", "context"}
+        if crosses and not self.logged and self.row_width > MAX_CROSSED_FEATURES:
+            accepted = (
+                f"a context with which the {self.row_width} features of a row (ranker.dim, ranker.context and their "
+                f"products) are at most {MAX_CROSSED_FEATURES}"
+            )
+            raise InvalidInput("ranker.context", self.context, accepted)
+
     def _try_one_list(self) -> None:
         """Decide and learn one small list; refuse parameters with which this cannot be computed."""
         k = min(self.slots, 2)
-        by_slot: dict[str, Any] = {name: getattr(self, name) for name in ("bias", "rewards", "losses")}
+        names = ("bias", "rewards", "losses", "termination", "slot_weights")
+        by_slot: dict[str, Any] = {name: getattr(self, name) for name in names}
         small: dict[str, Any] = {name: value and value[: k + (name == "losses")] for name, value in by_slot.items()}
         small |= {name: getattr(self, name) and 1 for name in ("dim", "context", "coverage")}
         trial = replace(self, slots=k, **small)
@@ -129,6 +141,8 @@ class RankerConfig(RankerSettings, frozen=True):
             coverage=self.coverage,
             rewards=None if self.rewards is None else np.array(self.rewards),
             losses=None if self.losses is None else np.array(self.losses),
+            termination=None if self.termination is None else np.array(self.termination),
+            slot_weights=None if self.slot_weights is None else np.array(self.slot_weights),
             objective=self._objective(prices),
         )
 
@@ -151,8 +165,8 @@ class RankerConfig(RankerSettings, frozen=True):
         )
 
     def _objective(self, prices: FloatArray) -> Objective:
-        objectives: dict[str, Objective] = {"any-click": AnyClick(), "clicks": Clicks(), "amount": Amount()}
-        return Revenue(prices) if self.objective == "revenue" else objectives[self.objective]
+        termination = None if self.termination is None else np.array(self.termination)
+        return objective_of(self.objective, prices=prices, termination=termination, slots=self.slots)
 
 
 class ChallengerConfig(RankerConfig, frozen=True):
@@ -165,6 +179,7 @@ class LoggedConfig(RankerConfig, frozen=True):
     """Settings read from a log: they were accepted once, perhaps for a policy that was replaced later."""
 
     inherited: ClassVar[tuple[str, ...]] = (*OF_POLICY, "objective")
+    logged: ClassVar[bool] = True
 
 
 def learning_of(settings: Mapping[str, object]) -> Plain:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankloop import propensity
 from rankloop.arrays import Array
@@ -20,7 +21,7 @@ from rankloop.serving.learners import Learners
 from rankloop.serving.rank_request import PolicyRequest
 from rankloop.serving.ranking import Ranking, exploration_shares
 from rankloop.serving.replica import Replica
-from rankloop.types import EMPTY, BoolArray, Decision, IntArray, Request
+from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request
 from rankloop.version import __version__
 
 FIRST_BLOCK_COLUMNS = 256
@@ -58,7 +59,7 @@ class Draws(NamedTuple):
     def of(cls, learners: Learners, state: LearnerState, shown: Decision, rng: np.random.Generator, n: int) -> Draws:
         """Return n draws of a list that was just decided."""
         live = shown.request
-        names = ("features", "context", "coverage", "allowed", "pinned", "slots")
+        names = [name for name in Request.__slots__ if name not in ("learners", "items", "k")]
         arrays: dict[str, Array | None] = {name: _copy(getattr(live, name)) for name in names}
         request = Request.trusted(live.learners, live.items, live.k, **arrays)
         return cls(learners.policy, state.copy(), replace(shown, request=request), rng, n)
@@ -102,14 +103,14 @@ def decide(
         if likely is None and request.draws:
             own = rng_of_decision(config.seed, stamp.number, PROPENSITY_STREAM)
             draws = Draws.of(learners, state, shown, own, request.draws)
-    x, context, allowed = shown.rows.x, request.request.context, request.request.allowed
+    x, context, named, columns = shown.rows.x, request.request.context, request.named, shown.columns[0]
     explained = [share for share in shares if share is not None]
     event = DecisionMade(
         time=stamp.time,
         id=stamp.id,
         number=stamp.number,
         segment=request.segment,
-        items=shown.items[0],
+        items=columns,
         x=None if x is None else x[0] if x.shape[0] == 1 else np.broadcast_to(x, (1, *x.shape[1:]))[0],
         context=None if context is None else context[0],
         scores=scores,
@@ -121,8 +122,16 @@ def decide(
         group="control" if control else "treatment",
         visitor=request.visitor,
         why=reasons,
-        proposed=made.decision.items[0] if made is not None and control else None,
-        allowed=np.packbits(allowed) if request.chosen and allowed is not None else None,
+        proposed=made.decision.columns[0] if made is not None and control else None,
+        prices=_prices_of(shown, replica.items, columns) if config.objective == "revenue" else None,
+        candidates=_short(named.candidates),
+        excluded=_short(named.excluded),
+        rows=named.rows,
+        given_scores=named.given_scores,
+        given_prices=named.given_prices,
+        order=_short(named.order),
+        rewards=named.rewards,
+        losses=named.losses,
         exploring=sum(explained),
         judged=len(explained),
         explored=made is not None and made.explored and not control,  # a list that is not shown explores nothing
@@ -182,21 +191,41 @@ def _closed_form(learners: Learners, state: LearnerState, decision: Decision) ->
     return None if found is None else propensity.closed_form(found)
 
 
-def control_list(request: PolicyRequest, items: ItemTable) -> IntArray:
-    """Return the list [k] of the control group: the caller's order, else the default order around the pinned items.
+def _short(columns: IntArray | None) -> NDArray[np.int32] | None:
+    """Return columns as a log stores them."""
+    return None if columns is None else columns.astype(np.int32)
 
-    Slots are EMPTY where there are too few items.
+
+def _prices_of(shown: Decision, items: ItemTable, columns: IntArray) -> FloatArray:
+    """Return what a click on each listed item is worth, [k], 0 in an empty slot."""
+    given = shown.request.prices
+    prices = items.prices[columns] if given is None else given[shown.items[0]]
+    return np.where(columns == EMPTY, 0.0, prices)
+
+
+def control_list(request: PolicyRequest, items: ItemTable) -> IntArray:
+    """Return the list [k] of the control group as candidates of the request.
+
+    It is the caller's order, else the default order around the pinned items. Slots are EMPTY where there are too few
+    items.
     """
     if request.order is not None:
         return request.order
     wanted = request.request
     slots = np.full(wanted.k, EMPTY, dtype=np.int64) if wanted.pinned is None else wanted.pinned.copy()
-    allowed = items.enabled if wanted.allowed is None else wanted.allowed
+    allowed = wanted.allowed
+    if wanted.columns is None:
+        order, allowed = items.default_order, items.enabled if allowed is None else allowed
+    else:
+        keys, scores = items.default_keys[wanted.columns], wanted.scores
+        keys = keys if scores is None or items.default_ranks is not None else -scores
+        order = np.argsort(keys, kind="stable")
+        allowed = np.ones(wanted.items, dtype=np.bool_) if allowed is None else allowed
     if request.pinned:
         allowed = allowed.copy()
         allowed[slots[slots != EMPTY]] = False
     free = np.flatnonzero(slots == EMPTY)
-    listed = _first_allowed(items.default_order, allowed, len(free))
+    listed = _first_allowed(order, allowed, len(free))
     slots[free[: len(listed)]] = listed
     return slots
 

@@ -1,14 +1,45 @@
-"""The guardrail: a sequential test of whether the policy is credibly worse than the control ranking."""
+"""The guardrail: a sequential test of whether the policy is credibly worse than the control ranking.
+
+The test is in the ranker's objective. A group is given by its settled lists, their summed values and the summed
+squares. For any-click the value of a list is 0 or 1, and the test is one of proportions.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from rankloop.analytics.list_value import UNITS, is_binary
+from rankloop.analytics.mean_intervals import Moments
 from rankloop.schema import Guardrail
 
 TIGHTEST_AT_LISTS = 2000.0
 """Number of lists of the smaller group at which the confidence sequence is tightest."""
+
+
+def reason_to_trip(
+    guardrail: Guardrail, objective: str, treatment: Sequence[float], control: Sequence[float]
+) -> str | None:
+    """Return in one sentence why to fall back to the control ranking; None if there is no reason.
+
+    Args:
+        guardrail: the rule.
+        objective: in which lists are valued.
+        treatment: settled lists, summed values and summed squares.
+        control: the same of the control group.
+    """
+    if is_binary(objective):
+        tripped = trips(guardrail, treatment[:2], control[:2])
+    else:
+        tripped = trips_by_mean(guardrail, Moments(*treatment), Moments(*control))
+    if not tripped:
+        return None
+    p, q = treatment[1] / treatment[0], control[1] / control[0]
+    name, digits = ("click-through", ".4f") if is_binary(objective) else (f"{UNITS[objective]} per list", ".4g")
+    return (
+        f"{name} {p:{digits}} of {treatment[0]:.0f} lists is credibly more than {guardrail.drop:.0%} below "
+        f"control's {q:{digits}} of {control[0]:.0f}"
+    )
 
 
 def trips(guardrail: Guardrail, treatment: Sequence[float], control: Sequence[float]) -> bool:
@@ -24,13 +55,25 @@ def trips(guardrail: Guardrail, treatment: Sequence[float], control: Sequence[fl
     return p - keep * q + sequential_radius(min(n, m), guardrail.error) * math.sqrt(variance) < 0.0
 
 
-def reason(guardrail: Guardrail, treatment: Sequence[float], control: Sequence[float]) -> str:
-    """Return why the guardrail trips, in one sentence."""
-    p, q = treatment[1] / treatment[0], control[1] / control[0]
-    return (
-        f"click-through {p:.4f} of {treatment[0]:.0f} lists is credibly more than {guardrail.drop:.0%} below "
-        f"control's {q:.4f} of {control[0]:.0f}"
-    )
+def trips_by_mean(guardrail: Guardrail, treatment: Moments, control: Moments) -> bool:
+    """Return whether to fall back, for values of any kind: whether p < q - drop·|q| is credible.
+
+    p and q are the mean values per list of treatment and control. `drop` is a fraction of the absolute value of q,
+    since a net reward may be negative: with q = -2 and a drop of 10 %, p may go down to -2.2. The bound is the smaller
+    one of (1 - drop)·q and (1 + drop)·q, so p must be credibly below both.
+
+    The confidence sequence is asymptotic: it holds at all times together if `min_lists` are enough for the central
+    limit theorem and for the sample variances, which stand for the true ones. The variances are finite, and lists are
+    independent. Where few lists have a value at all (1 % with a purchase), raise `min_lists` accordingly.
+    """
+    n, m = treatment.n, control.n
+    if min(n, m) < guardrail.min_lists:
+        return False
+    p, q = treatment.mean, control.mean
+    variance = treatment.variance_near(q) / n, control.variance_near(p) / m
+    radius = sequential_radius(min(n, m), guardrail.error)
+    keeps = 1.0 - guardrail.drop, 1.0 + guardrail.drop
+    return all(p - k * q + radius * math.sqrt(variance[0] + k * k * variance[1]) < 0.0 for k in keeps)
 
 
 def sequential_radius(n: float, error: float) -> float:

@@ -7,6 +7,8 @@ import json
 import threading
 from collections.abc import Sequence
 
+import msgspec
+
 from rankloop.errors import ConflictingDecision
 from rankloop.eventlog.events import DecisionMade
 from rankloop.eventlog.writer import Commit
@@ -22,7 +24,8 @@ def fingerprint(request: RankRequest) -> str:
     options = {
         option: value for option, value in request.non_default_fields().items() if option != "decision" and value != {}
     }
-    return hashlib.blake2b(json.dumps(options, sort_keys=True).encode(), digest_size=8).hexdigest()
+    text = json.dumps(options, sort_keys=True, default=msgspec.to_builtins)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def repeat(event: DecisionMade, fingerprint: str, ids: Sequence[str]) -> Ranking:

@@ -17,7 +17,7 @@ from rankloop.types import BoolArray, FloatArray, IntArray
 
 INITIAL_COLUMNS = 16
 """Capacity of a new table; it doubles when the table is full."""
-PER_COLUMN = ("x", "prices", "enabled", "coverage", "removed", "positions")
+PER_COLUMN = ("x", "prices", "enabled", "coverage", "removed", "positions", "scores")
 """Arrays that have one row for each column."""
 
 
@@ -41,6 +41,13 @@ def _check_length(field: str, value: Sequence[float] | None, length: int | None,
         raise InvalidInput(field, MISSING, f"{length} numbers, as {setting} says")
     elif len(value) != length:
         raise InvalidInput(field, Words(f"a list of {len(value)}"), f"a list of {length}")
+
+
+def check_score(field: str, score: float | None, policy: RankingPolicy[LearnerState]) -> None:
+    """Refuse the caller's own score of an item if the policy does not read it."""
+    if score is not None and "scores" not in policy.reads:
+        accepted = "no score, since the policy reads none; give it as a prior, or choose policy hybrid"
+        raise InvalidInput(field, score, accepted)
 
 
 def check_prior(field: str, item: Item, before: Prior | None, policy: RankingPolicy[LearnerState]) -> None:
@@ -117,7 +124,11 @@ class ItemTable:
         self._enabled = np.zeros(capacity, dtype=np.bool_)
         self._removed = np.zeros(capacity, dtype=np.bool_)
         self._positions = np.zeros(capacity)  # NaN for items without one
+        self._scores = np.full(capacity, np.nan)  # NaN for items without one
         self._order: IntArray | None = None
+        self._ranks: FloatArray | None = None
+        self._is_placed = False
+        self._has_scores: bool | None = None
         self.priors: dict[int, Prior] = {}  # of the columns that have one
         self.prior_scores = 0  # of all priors, those of segments included
 
@@ -177,14 +188,45 @@ class ItemTable:
         return np.flatnonzero(~self._removed[: len(self.ids)])
 
     @property
+    def scores(self) -> FloatArray | None:
+        """The caller's own scores of all columns, [capacity], NaN where there is none; None if no item has one."""
+        if self._has_scores is None:
+            self._has_scores = bool(np.isfinite(self._scores[self.present]).any())
+        return self._scores if self._has_scores else None
+
+    @property
     def default_order(self) -> IntArray:
-        """All columns by default position, those without one last, ties in the order of arrival.
+        """All columns by `default_keys`, those without one last, ties in the order of arrival.
 
         Cached until the table changes.
         """
         if self._order is None:
-            self._order = np.argsort(self._positions[: len(self.ids)], kind="stable")
+            self._order = np.argsort(self.default_keys[: len(self.ids)], kind="stable")
         return self._order
+
+    @property
+    def default_keys(self) -> FloatArray:
+        """Sort keys of the default order, [capacity]: default positions, or falling scores where no item has one."""
+        scores = self.scores
+        return self._positions if scores is None or self.default_ranks is not None else -scores
+
+    @property
+    def default_ranks(self) -> FloatArray | None:
+        """Ranks 0, 1, … of the present items by default position, [capacity], NaN without one; None if all are NaN.
+
+        Cached until the table changes.
+        """
+        if self._ranks is None:
+            present = self.present
+            placed = present[~np.isnan(self._positions[present])]
+            self._ranks = np.full(self.capacity, np.nan)
+            self._ranks[placed[np.argsort(self._positions[placed], kind="stable")]] = np.arange(float(len(placed)))
+            self._is_placed = len(placed) > 0
+        return self._ranks if self._is_placed else None
+
+    def _forget_order(self) -> None:
+        """Forget what was derived from positions and scores."""
+        self._order, self._ranks, self._has_scores = None, None, None
 
     def check(self, items: Sequence[Item]) -> None:
         """Refuse a repeated id."""
@@ -196,7 +238,7 @@ class ItemTable:
 
     def put(self, items: Iterable[Item]) -> None:
         """Add new items and update existing ones."""
-        self._order = None
+        self._forget_order()
         for item in items:
             at = self.column.get(item.id)
             if at is None:
@@ -215,6 +257,7 @@ class ItemTable:
                 self.priors[at] = item.prior
             self._prices[at], self._enabled[at] = item.price, item.enabled
             self._positions[at] = np.nan if item.default_position is None else item.default_position
+            self._scores[at] = np.nan if item.score is None else item.score
 
     def __len__(self) -> int:
         """Return the number of items that were not removed."""
@@ -222,6 +265,7 @@ class ItemTable:
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove items; an unknown id is no error, since two callers may remove the same item at once."""
+        self._forget_order()
         for id in ids:
             at = self.column.pop(id, None)
             if at is not None:
@@ -258,9 +302,9 @@ class ItemTable:
     def _item(self, at: int) -> Item:
         x = None if self.dim is None else tuple(self._x[at].tolist())
         topics = None if self.topics is None else tuple(self._coverage[at].tolist())
-        position = None if np.isnan(self._positions[at]) else float(self._positions[at])
+        position, score = (None if np.isnan(v) else float(v) for v in (self._positions[at], self._scores[at]))
         price, enabled, prior = float(self._prices[at]), bool(self._enabled[at]), self.priors.get(at)
-        return Item.logged(self.ids[at], x, price, enabled, prior, topics, position)
+        return Item.logged(self.ids[at], x, price, enabled, prior, topics, position, score)
 
     def arrays(self) -> dict[str, Array]:
         """Return the whole table as arrays, for a snapshot."""
@@ -288,7 +332,7 @@ class ItemTable:
             for at, score, strength in arrays["priors"].tolist()
         }
         self.prior_scores = sum(_scores(prior) for prior in self.priors.values())
-        self._order = None
+        self._forget_order()
         while self.capacity < len(ids):
             self._grow()
         for name, array in self._columns().items():
@@ -296,4 +340,5 @@ class ItemTable:
 
     def _grow(self) -> None:
         for name, array in self._columns().items():
-            setattr(self, f"_{name}", np.concatenate([array, np.zeros_like(array)]))
+            added = np.full_like(array, np.nan) if name == "scores" else np.zeros_like(array)
+            setattr(self, f"_{name}", np.concatenate([array, added]))

@@ -20,7 +20,8 @@ from rankloop.serving.config import RankerConfig
 from rankloop.serving.item_table import ItemTable
 from rankloop.serving.memory.budget import MemoryBudget, Room, StateSize
 from rankloop.serving.memory.state_size import Extent, state_size
-from rankloop.types import Decision, FloatArray, IntArray, Request, Rows
+from rankloop.serving.named_items import NamedItems, candidates_request, ranks_in
+from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request, Rows
 
 ChangePrior = Callable[[LearnerState, Request, int, float, float], None]
 G = TypeVar("G", bound=np.generic)
@@ -58,6 +59,7 @@ class Learners:
         self.greedy = self.policy.greedy()
         self.lists = self.policy.list_distribution()
         self._binary, self._checks_rows, self._batches = self.policy.binary, self.policy.checks_rows, True
+        self.reads = self.policy.reads
         self._views: dict[int, LearnerState] = {}
         self._requests: dict[tuple[int, bool], Request] = {}  # without context, by k and whether only enabled items
         self._one_model: Rows | None = None  # of any list, if all slots of all lists feed one model
@@ -144,10 +146,46 @@ class Learners:
             "context": context,
             **more,
         }
+        if "scores" in self.reads:
+            arrays["scores"] = scores = table.scores
+            if scores is None and arrays.get("ranks") is None:
+                arrays["ranks"] = table.default_ranks
         return Request.trusted(learners, table.capacity, k, **arrays)
 
+    def restricted_request(
+        self, k: int, context: FloatArray | None, allowed: BoolArray, named: NamedItems, pinned: IntArray | None
+    ) -> Request:
+        """Return a request for k of the allowed items [capacity], with the values that the request brings."""
+        ranks = None if named.order is None else ranks_in(named.order, self._table.capacity)
+        more = {"ranks": ranks, "rewards": named.rewards, "losses": named.losses}
+        return self.request(k, context, 1, allowed=allowed, pinned=pinned, **more)
+
+    def candidates_request(
+        self, k: int, context: FloatArray | None, named: NamedItems, pinned: IntArray | None = None
+    ) -> Request:
+        """Return a request for k of the named candidates, of which those that are pinned are [k] candidates."""
+        scores = "scores" in self.reads
+        return candidates_request(self._config, self._table, k, context, named, pinned, with_scores=scores)
+
+    def logged_request(self, event: DecisionMade, items: IntArray) -> Request:
+        """Return the request that a logged list of columns [k] answered."""
+        k, context, pinned = len(items), None if event.context is None else event.context[None, :], None
+        if event.pinned:
+            pinned = np.full(k, EMPTY, dtype=np.int64)
+            pinned[list(event.pinned)] = items[list(event.pinned)]
+        named = NamedItems.of(event)
+        if named.candidates is not None:
+            return self.candidates_request(k, context, named, None if pinned is None else named.candidate_of(pinned))
+        allowed = self._table.enabled
+        if event.allowed is not None:
+            allowed = np.unpackbits(event.allowed)[: self._table.capacity].astype(np.bool_)
+        elif named.excluded is not None:
+            allowed = allowed.copy()
+            allowed[named.excluded] = False
+        return self.restricted_request(k, context, allowed, named, pinned)
+
     def enabled_request(self, k: int, context: FloatArray | None) -> Request:
-        """Return a request for k of the enabled items; without a context it is cached until items are added."""
+        """Return a request for k of the enabled items; without a context it is cached until items change."""
         if context is not None:
             return self.request(k, context, allowed=self._table.enabled)
         request = self._requests.get((k, True))
@@ -216,8 +254,13 @@ class Learners:
             event: the decision.
             former: `features` and `coverage` of all items where they are not those that the items have now.
         """
-        request = self.request(len(event.items), None if event.context is None else event.context[None, :], 1, **former)
-        decision = self.policy.adopt(request, event.items[None, :])
+        context, lists = None if event.context is None else event.context[None, :], event.items
+        if event.rows is None:
+            request = self.request(len(lists), context, 1, **former)
+        else:  # the request has brought features, and the event has those of all its candidates
+            named = NamedItems.of(event)
+            request, lists = self.candidates_request(len(lists), context, named), named.candidate_of(lists)
+        decision = self.policy.adopt(request, lists[None, :])
         return replace(event, x=None if decision.rows.x is None else np.array(decision.rows.x[0]))
 
     def decision(self, events: Sequence[DecisionMade]) -> Decision:
@@ -262,6 +305,7 @@ class Learners:
         """Make room for the items of the table; some policies also depend on how many there are."""
         grown = self._table.capacity != self.items
         present = len(self._table), len(self._table.ids)
+        self._requests.clear()
         if grown or present != self._present:
             self.items, self._present = self._table.capacity, present
             self._build()

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from rankloop.eventlog import Writer
 from rankloop.eventlog.events import GuardrailReset
 from rankloop.serving import snapshots
-from rankloop.serving.feedback_windows import FeedbackWindows
+from rankloop.serving.windows.feedback_windows import FeedbackWindows
 
 
 class MaintainedRanker(FeedbackWindows):

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from rankloop.analytics import diagnosis, overview
-from rankloop.analytics.decision_history import DecisionHistory, history
+from rankloop.analytics.decision_history import DecisionEvent, DecisionHistory, final_outcome, history
 from rankloop.analytics.diagnosis import Diagnosis
 from rankloop.analytics.estimates import EstimateTable, estimate_table
 from rankloop.analytics.overview import ItemSlotCounts, Overview
@@ -90,8 +90,16 @@ class RankerQueries(ABC):
         made = next(decode_as(DecisionMade, entry) for entry in entries if entry.kind == DecisionMade.kind)
         events = [decode(entry) for entry in entries]
         with self._lock:
-            ids, is_open = self._replica.items.ids, decision in self._replica.open_decisions
-            return history(events, made, ids, Ranking(made, ids).items, is_open=is_open)
+            replica = self._replica
+            ids, is_open = replica.items.ids, decision in replica.open_decisions
+
+            def worth(about: Sequence[DecisionEvent]) -> float | None:
+                outcome = final_outcome(about, made, replica.config)
+                return None if outcome is None else replica.value_of(made, outcome)
+
+            return history(
+                events, made, ids, Ranking(made, ids).items, is_open=is_open, objective=replica.objective, worth=worth
+            )
 
     @property
     def takes_priors(self) -> bool:
@@ -113,7 +121,9 @@ class RankerQueries(ABC):
 
     def draws_cost(self, request: RankRequest) -> Cost:
         """Return what the draws of a propensity cost; this takes no lock."""
-        return costs.of_draws(request.propensity, len(self._replica.items), self._row_size)
+        named = request.items if request.candidates is None else request.candidates
+        items = len(self._replica.items) if named is None else len(named)
+        return costs.of_draws(request.propensity, items, self._row_size)
 
     def priors_cost(self, items: Sequence[Item]) -> Cost:
         """Return what the priors of items cost; this takes no lock."""
@@ -122,8 +132,7 @@ class RankerQueries(ABC):
 
     @property
     def _row_size(self) -> int:
-        config = self._replica.config
-        return max(1, config.dim or 1) * max(1, config.context or 1)
+        return self._replica.config.row_width
 
     def counts(self) -> dict[str, int]:
         """Return the number of items, segments, decisions and open decisions, and the log position."""

@@ -31,11 +31,11 @@ from rankloop.serving import idempotency, rank_request, snapshots
 from rankloop.serving.calls import FOR_EVER, CallableRanker
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.decide import DecisionRng, Stamp, decide
-from rankloop.serving.item_table import check_item, check_prior
+from rankloop.serving.item_table import check_item, check_prior, check_score
 from rankloop.serving.log_shape import check_shape
 from rankloop.serving.memory.budget import Room
 from rankloop.serving.ranking import Ranking
-from rankloop.serving.window_ages import Clock
+from rankloop.serving.windows.window_ages import Clock
 from rankloop.types import EMPTY, FloatArray
 
 
@@ -135,8 +135,10 @@ class Ranker(CallableRanker):
         with self._lock:
             table = self._replica.items
             table.check(made)
+            policy = self._replica.learners.policy
             for i, item in enumerate(made):
-                check_prior(f"items[{i}].prior", item, table.prior(item.id), self._replica.learners.policy)
+                check_prior(f"items[{i}].prior", item, table.prior(item.id), policy)
+                check_score(f"items[{i}].score", item.score, policy)
             columns, priors = table.columns_with(item.id for item in made), table.prior_scores_with(made)
             self._require_room("items", f"{columns} items in all, with which the ranker", columns, priors=priors)
         self._submit(ItemsPut(self._clock(), made)).result()
@@ -174,12 +176,12 @@ class Ranker(CallableRanker):
             same_id.release()
         return idempotency.repeat(event, fingerprint, self._replica.items.ids), commit
 
-    def list_cost(self) -> int:
+    def list_cost(self, request: RankRequest) -> int:
         """Return about how many numbers are computed for one list; this takes no lock."""
         replica = self._replica
-        config = replica.config
-        row = (config.dim or 1) * (config.context or 1)
-        return (replica.learners.items + row) * row
+        named = request.items if request.candidates is None else request.candidates
+        row = (1 + (replica.config.dim or 0)) * (1 + (replica.config.context or 0))  # features, context, and products
+        return ((replica.learners.items if named is None else len(named)) + row) * row
 
     def _rank(
         self, request: RankRequest, id: str | None, fingerprint: str | None, patience: float

@@ -11,6 +11,7 @@ import numpy as np
 from rankloop import catalogue
 from rankloop.analytics.click_assumptions import ClickAssumptions
 from rankloop.analytics.counters import Counters
+from rankloop.analytics.list_value import NET_REWARD, ListValue
 from rankloop.analytics.ranker_state import Witness
 from rankloop.errors import RankloopError
 from rankloop.eventlog.events import (
@@ -37,6 +38,7 @@ from rankloop.serving.feature_history import FeatureHistory
 from rankloop.serving.item_table import ItemTable
 from rankloop.serving.learners import Learners, Lesson
 from rankloop.serving.memory.budget import Room
+from rankloop.types import FloatArray
 
 MAX_PAGE_ENTRIES = 2000
 """Entries that a replay decodes and applies at once."""
@@ -78,8 +80,11 @@ class Replica(EventFollower[Receipt]):
         self.feature_history = FeatureHistory(self.items)
         self.last_foreign = 0  # position of the last decision of another policy
         self.counters = Counters(config.slots, self.items.capacity)
+        self.list_value = ListValue.of_setting(config.setting(1, np.zeros(1)))
+        self._values_any_click = self.list_value.objective == "any-click"
         self.guardrail_tripped: str | None = None  # the reason, if the guardrail fell back to the control ranking
-        self.guardrail_counts = [[0.0, 0.0], [0.0, 0.0]]  # settled and clicked lists of both groups since the reset
+        # Settled lists, their summed values and the squares of both groups since the reset.
+        self.guardrail_counts = [[0.0] * 3, [0.0] * 3]
         self.rejected_prior: str | None = None  # why the policy cannot take a prior that the log has, if so
         self.decided = 0  # number of the last decision
         self.position = 0  # of the last entry
@@ -212,11 +217,16 @@ class Replica(EventFollower[Receipt]):
         """Count the outcome of a decision and learn from it where that is possible; return the status."""
         outcome = np.zeros(len(event.items)) if decision.outcome is None else decision.outcome
         outcome = self.learners.outcome(outcome)
-        clicked = self.counters.count_outcome(event, outcome, decision.regret)
+        if self._values_any_click and event.rewards is None and event.losses is None:
+            value = 1.0 if outcome.any() else 0.0  # as `list_value` has it, for the objective of most rankers
+        else:
+            value = self.list_value.of(event, outcome, self.items)
+        self.counters.count_outcome(event, outcome, value, decision.regret)
         control = event.group == "control"
         counts = self.guardrail_counts[1 if control else 0]
         counts[0] += 1.0
-        counts[1] += clicked
+        counts[1] += value
+        counts[2] += value * value
         ignored = (control or self.is_foreign(event)) and not self.learners.policy.learns_off_policy
         if decision.foreign and not (ignored and self.witness is None):
             event = self.learners.scored(event, **self.feature_history.as_of(decision.position, event.items))
@@ -315,13 +325,22 @@ class Replica(EventFollower[Receipt]):
 
     def _restart_guardrail(self, time: float, tripped: str | None, label: str) -> None:
         """Compare both groups from the beginning again."""
-        self.guardrail_tripped, self.guardrail_counts = tripped, [[0.0, 0.0], [0.0, 0.0]]
+        self.guardrail_tripped, self.guardrail_counts = tripped, [[0.0] * 3, [0.0] * 3]
         self._mark(time, label)
 
     def _mark(self, time: float, label: str) -> None:
         self.changes = [*self.changes[1 - MAX_CONFIG_MARKERS :], (time, label)]
 
     # Reading
+
+    @property
+    def objective(self) -> str:
+        """The objective in which lists are valued; requests with rewards of their own make it the net reward."""
+        return NET_REWARD if self.counters.own_rewards else self.list_value.objective
+
+    def value_of(self, event: DecisionMade, outcome: FloatArray) -> float:
+        """Return the value of a settled list in the objective, given its outcome [k]."""
+        return self.list_value.of(event, self.learners.outcome(outcome), self.items)
 
     def counts(self) -> dict[str, int]:
         """Return the number of items, segments, decisions and open decisions, and the log position."""

@@ -194,7 +194,7 @@ def _layout(replica: Replica) -> dict[str, object]:
     """Return the arrays of the state: names, types and numbers of axes. Their lengths follow from the items."""
     return {
         "learners": {name: [array.dtype.str, array.ndim] for name, array in replica.learners.state.arrays()},
-        "counters": [*FIELDS, *TABLES, "hits", "explored_days"],
+        "counters": [*FIELDS, *TABLES, "hits", "explored_days", "own_rewards"],
         "items": list(PER_COLUMN),
         "open": [*open_decisions.SAVED, *feature_history.SAVED],
     }

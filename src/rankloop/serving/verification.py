@@ -28,7 +28,7 @@ from rankloop.serving.decide import in_control_group, policy_list, rng_of_decisi
 from rankloop.serving.rank_request import PolicyRequest
 from rankloop.serving.replica import Replica
 from rankloop.serving.snapshot_frame import UnusableSnapshot, payload_of
-from rankloop.types import EMPTY, FloatArray, IntArray
+from rankloop.types import FloatArray
 
 TOLERANCE = 1e-9
 """Relative and absolute difference up to which scores of another numerics version count as equal."""
@@ -166,9 +166,10 @@ def _compare(replica: Replica, logged: DecisionMade, log: str, result: VerifiedL
         unit = logged.id if logged.visitor is None else logged.visitor
         control = in_control_group(replica.config, log, unit, tripped=replica.guardrail_tripped is not None)
     state, rng = replica.learners.of(logged.segment), rng_of_decision(logged.seed, logged.number)
-    request = _request(replica, logged, logged_items)
+    wanted = replica.learners.logged_request(logged, logged_items)
+    request = PolicyRequest(wanted, logged.segment, logged.visitor, logged.pinned)
     decision = policy_list(replica, state, request, rng, withheld=logged.withheld).decision
-    items, scores = decision.items[0], None if decision.scores is None else decision.scores[0]
+    items, scores = decision.columns[0], None if decision.scores is None else decision.scores[0]
     same = np.array_equal(items, logged_items) and control == in_control
     if logged.proposed is None:
         same = same and _bits(scores) == _bits(logged.scores)
@@ -186,21 +187,6 @@ def _assigns_by_visitor(replica: Replica) -> bool:
     """Return whether the group depends on the visitor: not in shadow mode, nor after the guardrail tripped."""
     config = replica.config
     return config.mode != "shadow" and replica.guardrail_tripped is None and 0.0 < config.traffic < 1.0
-
-
-def _request(replica: Replica, logged: DecisionMade, items: IntArray) -> PolicyRequest:
-    """Return the request that a logged list answered."""
-    learners, table, k = replica.learners, replica.items, len(items)
-    allowed = table.enabled
-    if logged.allowed is not None:
-        allowed = np.unpackbits(logged.allowed)[: table.capacity].astype(np.bool_)
-    pinned = None
-    if logged.pinned:
-        pinned = np.full(k, EMPTY, dtype=np.int64)
-        pinned[list(logged.pinned)] = items[list(logged.pinned)]
-    context = None if logged.context is None else logged.context[None, :]
-    request = learners.request(k, context, allowed=allowed, pinned=pinned)
-    return PolicyRequest(request, logged.segment, logged.visitor, logged.pinned, 0, logged.allowed is not None, None)
 
 
 def _bits(scores: FloatArray | None) -> bytes | None:

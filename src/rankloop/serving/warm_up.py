@@ -8,7 +8,7 @@ import threading
 import msgspec
 from msgspec.structs import replace
 
-from rankloop.schema import FeedbackEvent, Item, RankRequest
+from rankloop.schema import FeedbackEvent, Item, RankRequest, RequestItem
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.ranker import Ranker
 
@@ -35,7 +35,7 @@ def warm_up(config: RankerConfig) -> None:
 def scratch_config(config: RankerConfig) -> RankerConfig:
     """Return the configuration with few slots and features, in which the policy decides every list."""
     slots = min(config.slots, SLOTS)
-    by_slot = {"bias": slots, "rewards": slots, "losses": slots + 1}
+    by_slot = dict.fromkeys(("bias", "rewards", "termination", "slot_weights"), slots) | {"losses": slots + 1}
     trimmed = {name: value[:length] for name, length in by_slot.items() if (value := getattr(config, name)) is not None}
     sizes = {
         name: min(value, FEATURES)
@@ -61,7 +61,12 @@ def _visit(ranker: Ranker) -> None:
             ]
             for commit in commits:
                 commit.result()
-        ranker.submit_rank(RankRequest(context=context, propensity=2))
+        some = [RequestItem(id=str(n), features=features) for n in range(ITEMS - 1)]
+        for request in (RankRequest(context=context, propensity=2), RankRequest(context=context, items=some)):
+            ranking, pending = ranker.submit_rank(request)
+            if pending is not None:
+                pending.result()
+            ranker.feedback(ranking.id, clicked=[], final=True)
         ranker.overview()
         ranker.snapshot()
     finally:

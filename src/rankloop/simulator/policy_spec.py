@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from rankloop import catalogue
 from rankloop.catalogue.params import Value
-from rankloop.errors import InvalidInput, Words
+from rankloop.errors import InvalidInput, Unsupported, Words
+from rankloop.objective import Amount
 from rankloop.policy import SupportsRanking
 from rankloop.types import Setting
 
@@ -44,4 +45,15 @@ class PolicySpec:
         if self.own and not all(hasattr(policy, name) for name in ("feedback", "init", "decide", "learn")):
             accepted = "a function from a Setting to a policy, with feedback, init, decide and learn"
             raise InvalidInput("policy", Words(f"{self.id}, which gives a {type(policy).__name__}"), accepted)
+        if setting.objective.name == Amount.name and self.learns and not getattr(policy, "takes_amounts", True):
+            raise Unsupported(
+                f"{self.id} cannot learn amounts, which are the outcomes of this world: its belief must be about "
+                "numbers, and every slot observed; choose gts or lin-ts-ltr with feedback semi-bandit or "
+                "position-based."
+            )
         return policy
+
+    @property
+    def learns(self) -> bool:
+        """Return whether the policy reads feedback; a baseline that does not can play in every world."""
+        return self.function is not None or (self.entry or catalogue.find(self.id)).learns

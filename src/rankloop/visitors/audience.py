@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.errors import RankloopError, Unsupported
+from rankloop.objective import Amount
 from rankloop.serving import Item
 from rankloop.simulator import streams
 from rankloop.types import EMPTY, FloatArray, IntArray, Setting
@@ -43,6 +44,8 @@ class Visitor:
     person: str  # id of the visitor
     delay: float | None  # seconds until the feedback is sent, None for never
     visit: Visit
+    items: list[dict[str, object]] | None = None  # the items with their values in this visit, where it brings some
+    amounts: bool = False  # whether the feedback is an amount of each slot, instead of clicks
 
     @property
     def k(self) -> int:
@@ -55,8 +58,24 @@ class Visitor:
         context = self.visit.request.context
         return None if context is None else context[0].tolist()
 
+    @property
+    def rewards(self) -> list[float] | None:
+        """Return the rewards by slot of this visit, where the world changes them."""
+        rewards = self.visit.request.rewards
+        return None if rewards is None else rewards.tolist()
+
+    @property
+    def losses(self) -> list[float] | None:
+        """Return the losses by length of this visit, where the world changes them."""
+        losses = self.visit.request.losses
+        return None if losses is None else losses.tolist()
+
+    def values(self, items: IntArray) -> list[float] | None:
+        """Return the amount of each slot of a list [1, k]; None where the feedback is clicks."""
+        return self.visit.click(items)[0][0].tolist() if self.amounts else None
+
     def click(self, items: IntArray) -> tuple[list[int], float]:
-        """Return the clicked slots of a list [1, k], and its expected regret against the best list."""
+        """Return the clicked slots of a list [1, k], or those with an amount, and its expected regret."""
         clicks, _ = self.visit.click(items)
         return np.flatnonzero(clicks[0]).tolist(), float((self.visit.best - self.visit.value(items))[0])
 
@@ -82,7 +101,10 @@ class Audience:
         self.setting: Setting = first.setting
         if not self.setting.lasting:
             raise Unsupported("in this world no item returns, and a ranker has only items that stay.")
-        self.items = _items(first.visit(np.random.default_rng(0)), self.setting)
+        rng = np.random.default_rng(0)
+        visit = first.visit(rng)
+        self.items = _items(visit, self.setting)
+        self._brings_features = _features_change(visit, first.visit(rng))
         self._column = {item.id: int(item.id.removeprefix("item-")) for item in self.items}
         # Drawn again: the visit above may have advanced a cycle of rounds.
         self._instance = world.draw([streams.replication(seed, 0)], None)
@@ -104,7 +126,26 @@ class Audience:
             delay = None
         elif choice < behaviour.lost + behaviour.late:
             delay = behaviour.delay * wait
-        return Visitor(number, f"{self.run}-{number}", f"v{person}", delay, self._instance.visit(self._visits))
+        visit = self._instance.visit(self._visits)
+        amounts = self.setting.objective.name == Amount.name
+        return Visitor(
+            number, f"{self.run}-{number}", f"v{person}", delay, visit, self._values_of_items(visit), amounts
+        )
+
+    def _values_of_items(self, visit: Visit) -> list[dict[str, object]] | None:
+        """Return the items with the features and prices of a visit, where these are not the stored ones."""
+        prices, features = visit.request.prices, visit.request.features
+        if prices is None and not self._brings_features:
+            return None
+        items: list[dict[str, object]] = [{"id": item.id} for item in self.items]
+        columns = list(self._column.values())
+        if self._brings_features and features is not None:
+            rows = np.broadcast_to(features, (1, *features.shape[-2:]))[0, columns].tolist()
+            items = [item | {"features": row} for item, row in zip(items, rows, strict=True)]
+        if prices is not None:
+            cost = np.broadcast_to(prices, (1, prices.shape[-1]))[0, columns].tolist()
+            items = [item | {"price": price} for item, price in zip(items, cost, strict=True)]
+        return items
 
     def gap(self, rate: float) -> float:
         """Return the seconds until the next arrival of a Poisson process with `rate` arrivals per second."""
@@ -123,6 +164,12 @@ class Audience:
         """Return all item ids in a random order that depends only on the seed: a control ranking."""
         order = np.random.default_rng([self._seed, _ORDER]).permutation(len(self.items))
         return [self.items[i].id for i in order]
+
+
+def _features_change(one: Visit, other: Visit) -> bool:
+    """Return whether the features of the items differ between two visits."""
+    x, y = one.request.features, other.request.features
+    return x is not None and y is not None and not np.array_equal(x, y)
 
 
 def _items(visit: Visit, setting: Setting) -> tuple[Item, ...]:

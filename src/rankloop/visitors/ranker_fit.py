@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, convert
@@ -11,11 +12,13 @@ from msgspec import Struct, convert
 from rankloop.catalogue.setting_use import OF_POLICY, read_by
 from rankloop.client import Calls, Client
 from rankloop.errors import InvalidInput, NotAllowed, NotFound, RankloopError
-from rankloop.objective import AnyClick
+from rankloop.objective import Amount, AnyClick
+from rankloop.schema.mappings import fields_of
 from rankloop.serving import Item
 from rankloop.types import Setting
 from rankloop.visitors.audience import Audience
 from rankloop.visitors.retry import Retry
+from rankloop.visitors.visit_requests import VALUES
 
 ITEMS_PER_PAGE = 1_000
 """Items of one request."""
@@ -30,6 +33,7 @@ class RankerFit:
     created: bool
     put: int
     candidates: list[str] | None  # the world's items, where the ranker also has others
+    values: frozenset[str] = VALUES  # which values of a visit the ranker takes
 
 
 def fit(
@@ -70,12 +74,24 @@ def fit(
     missing = _missing(audience.items, existing, ranker, sizes.dim, setting)
     _put(service, ranker, missing, retry)
     others = existing.keys() - {item.id for item in audience.items}
-    return RankerFit(created, len(missing), [item.id for item in audience.items] if others else None)
+    candidates = [item.id for item in audience.items] if others else None
+    return RankerFit(created, len(missing), candidates, values_for(config))
+
+
+def values_for(config: Mapping[str, object]) -> frozenset[str]:
+    """Return which values of a visit a ranker with these settings takes."""
+    taken = {"features"} if config.get("dim") is not None else set()
+    if config.get("objective") == "revenue":
+        taken.add("price")
+    params = fields_of(config.get("params")) or {}
+    if "rewards" in read_by(str(config.get("policy", "")), **params):
+        taken.add("rewards")
+    return frozenset(taken)
 
 
 def settings_for(setting: Setting, policy: str, slots: int, rounds: int) -> dict[str, object]:
     """Return the settings of a new ranker for a world."""
-    config: dict[str, object] = {"policy": policy, "slots": slots}
+    config: dict[str, Any] = {"policy": policy, "slots": slots}
     config |= {name: n for name in ("dim", "context") if (n := getattr(setting, name)) is not None}
     if setting.bias is not None and len(setting.bias) == slots:
         config["bias"] = np.asarray(setting.bias).tolist()
@@ -85,10 +101,13 @@ def settings_for(setting: Setting, policy: str, slots: int, rounds: int) -> dict
             config["prior"] = [float(a[0]), float(b[0])]
     if setting.objective.name != AnyClick.name:  # which is the default
         config["objective"] = setting.objective.name
-    read = read_by(policy)
+    if setting.objective.name == Amount.name:  # amounts require that every slot is observed
+        config["params"] = {"feedback": "semi-bandit" if "bias" not in config else "position-based"}
+    read = read_by(policy, **config.get("params", {}))
     if rounds and "rounds" in read:
         config["rounds"] = rounds
-    return {name: value for name, value in config.items() if name in read or name not in (*OF_POLICY, "objective")}
+    optional = OF_POLICY if setting.objective.name == Amount.name else (*OF_POLICY, "objective")
+    return {name: value for name, value in config.items() if name in read or name not in optional}
 
 
 class RankerSizes(Struct, frozen=True):

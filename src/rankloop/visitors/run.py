@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -36,6 +36,7 @@ class VisitPlan:
         retry_seconds: how long failed requests are retried.
         candidates: ids of the items to request (None for all).
         order: the control ranking that is sent with every request (None for none).
+        values: which values of a visit the ranker takes: features, price or rewards.
     """
 
     ranker: str
@@ -46,6 +47,7 @@ class VisitPlan:
     retry_seconds: float = 30.0
     candidates: Sequence[str] | None = None
     order: Sequence[str] | None = None
+    values: Collection[str] = visit_requests.VALUES
 
 
 class Run:
@@ -117,14 +119,19 @@ class Run:
     def _visit(self, visitor: Visitor, service: SupportsCall, due: float) -> None:
         plan = self.plan
         behind = max(0.0, time.monotonic() - due) if plan.rate else 0.0
-        call = visit_requests.rank(plan.ranker, visitor, candidates=plan.candidates, order=plan.order)
+        call = visit_requests.rank(
+            plan.ranker, visitor, candidates=plan.candidates, order=plan.order, values=plan.values
+        )
         ranking, took = self._retry.timed(service, call)
         seen = time.monotonic()
-        clicked, regret = visitor.click(self.audience.columns(ranking.ids, visitor.k))
+        shown = self.audience.columns(ranking.ids, visitor.k)
+        clicked, regret = visitor.click(shown)
         self.statistics.shown(took, behind=behind, clicked=bool(clicked), regret=regret, delay=visitor.delay)
         if visitor.delay is None:
             return
-        feedback = VisitFeedback(visitor.event, ranking.id, clicked, regret)
+        values = visitor.values(shown)
+        amounts = None if values is None else values[: len(ranking.ids)]
+        feedback = VisitFeedback(visitor.event, ranking.id, clicked, regret, amounts)
         if visitor.delay:
             send = partial(self._send_feedback, feedback, late=True)
             self._schedule.later(seen + visitor.delay, lambda service, due: send(service))

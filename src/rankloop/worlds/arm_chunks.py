@@ -11,7 +11,7 @@ import numpy as np
 from rankloop.errors import InvalidInput
 from rankloop.math.columns import take
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
-from rankloop.worlds.rewards import Arms, RewardInstance, Scenario, instance, log_odds
+from rankloop.worlds.rewards import Arms, RewardInstance, Scenario, Scenarios, instance, log_odds
 
 
 @dataclass
@@ -53,7 +53,7 @@ class ChunkWorld:
     rate: FloatArray  # [n]
     chunk: int
     budgets: tuple[int, ...]
-    scenario: Scenario
+    scenario: Scenario | Scenarios
     coverage: FloatArray | None = None
 
     def prepare(self, rng: np.random.Generator) -> Self:

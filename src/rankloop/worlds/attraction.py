@@ -43,7 +43,7 @@ class FixedAttraction:
 
     nu: FloatArray  # [L]
     features: FloatArray | None = None  # [L, d]
-    explained_by = None
+    explained_by: str | None = None
 
     @property
     def items(self) -> int:

@@ -18,6 +18,10 @@ class ClickModel(Protocol):
     def bias(self) -> FloatArray | None:
         """Return the examination probabilities [K] that policies are given; None where there are none."""
 
+    @property
+    def termination(self) -> FloatArray | None:
+        """Return the probabilities [K] to leave satisfied after a click; None where there are none."""
+
     def value(self, p: FloatArray) -> FloatArray:
         """Return the expected reward [B] of lists whose items attract with probability p [B, K]."""
 
@@ -27,8 +31,31 @@ class ClickModel(Protocol):
     def slot_uniforms(self, learners: int, k: int, rng: np.random.Generator) -> FloatArray:
         """Draw the random numbers that belong to slots, not to items: uniforms [B, K], or [B, 0] for none."""
 
+    def outcomes(
+        self, p: FloatArray, shown: BoolArray, uniforms: FloatArray, slot_uniforms: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the outcomes [B, K] and the reward [B] of lists.
+
+        Args:
+            p: attractions of the listed items [B, K].
+            shown: which slots show an item [B, K].
+            uniforms: a uniform number for each listed item [B, K].
+            slot_uniforms: as drawn by `slot_uniforms`.
+        """
+
+
+class BinaryClicks:
+    """Models in which an item attracts or not, and is clicked or not."""
+
+    def outcomes(
+        self, p: FloatArray, shown: BoolArray, uniforms: FloatArray, slot_uniforms: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the clicks of visitors whom an item attracts if its uniform number is below its attraction."""
+        return self.click(uniforms < p, slot_uniforms)
+
     def click(self, attracted: BoolArray, slot_uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the clicks [B, K] and the reward [B] of visitors attracted by the items of these slots [B, K]."""
+        raise NotImplementedError
 
 
 def most_attractive(nu: FloatArray, slots: IntArray) -> IntArray:
@@ -40,10 +67,11 @@ def most_attractive(nu: FloatArray, slots: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True)
-class CascadeClicks:
+class CascadeClicks(BinaryClicks):
     """Cascade model: examines slots from the top, clicks the first attractive item and stops. Value 1 - ∏(1-ν)."""
 
     bias = None
+    termination = None
 
     def value(self, p: FloatArray) -> FloatArray:
         """Return P(at least one item attracts)."""
@@ -64,7 +92,7 @@ class CascadeClicks:
 
 
 @dataclass(frozen=True, eq=False)
-class DependentClicks:
+class DependentClicks(BinaryClicks):
     """Dependent click model: clicks examined attractive items; after a click in slot k leaves with P = termination_k.
 
     Value P(leaves satisfied) = 1 - ∏(1 - termination_k ν).
@@ -93,10 +121,11 @@ class DependentClicks:
 
 
 @dataclass(frozen=True, eq=False)
-class PositionClicks:
+class PositionClicks(BinaryClicks):
     """Position-based model: examines slot k with P = bias_k, independently, clicks what attracts. Value Σ bias_k ν."""
 
     bias: FloatArray  # [K]
+    termination = None
 
     def value(self, p: FloatArray) -> FloatArray:
         """Return the expected number of clicks."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.math.columns import take
 from rankloop.math.counter_rng import keys, uniforms
-from rankloop.types import BetaPrior, FloatArray, IntArray, Request, Setting
+from rankloop.types import EMPTY, BetaPrior, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.attraction import AttractionSource
 from rankloop.worlds.base import StationaryVisit
 from rankloop.worlds.click_models import ClickModel, listed
+from rankloop.worlds.goals import Goal
+from rankloop.worlds.list_worth import ModelWorth
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,19 @@ class ClickVisit(StationaryVisit["ClickInstance"]):
 
     def value(self, items: IntArray) -> FloatArray:
         """Return the exact expected reward, [B]."""
-        return self.instance.model.value(listed(self.instance.nu, items))
+        return self.instance.goal.worth.value(listed(self.instance.nu, items), self._prices(items))
 
     def click(self, items: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the clicks [B, K] and the reward [B]."""
-        attracted = uniforms(self.key, items) < listed(self.instance.nu, items)
-        return self.instance.model.click(attracted, self.slot_uniforms)
+        """Return the outcomes [B, K], clicks or amounts, and the reward [B]."""
+        p = listed(self.instance.nu, items)
+        drawn = uniforms(self.key, items)
+        outcomes, own = self.instance.model.outcomes(p, items != EMPTY, drawn, self.slot_uniforms)
+        return outcomes, self.instance.goal.worth.reward(outcomes, own, self._prices(items))
+
+    def _prices(self, items: IntArray) -> FloatArray | None:
+        """Return the prices of listed items, [B, K]; None where all clicks have the same value."""
+        prices = self.instance.prices
+        return None if prices is None else listed(prices, items)
 
 
 @dataclass(frozen=True)
@@ -39,21 +48,43 @@ class ClickInstance:
     """B replications with their attraction probabilities."""
 
     model: ClickModel
-    nu: FloatArray  # [B, L]
-    best: FloatArray  # [B]
+    goal: Goal
+    nu: FloatArray  # [B, L], expected amounts where outcomes are amounts
     request: Request
     setting: Setting
+    prices: FloatArray | None = None  # [B, L]; None without prices, or where each round draws its own
+
+    @cached_property
+    def best(self) -> FloatArray:
+        """Return the value of the best list, [B]."""
+        return self.goal.worth.best(self.nu, self.request.k, self.prices)
 
     def visit(self, rng: np.random.Generator) -> ClickVisit:
         """Draw all random numbers of the visitors; they do not depend on the lists that are shown."""
-        slot_uniforms = self.model.slot_uniforms(self.nu.shape[0], self.request.k, rng)
-        return ClickVisit(self, keys(len(self.nu), rng), slot_uniforms)
+        B, L = self.nu.shape
+        prices, now = self.goal.prices, self
+        if prices is not None and prices.fresh:
+            fresh = prices.next(rng, B, L)
+            now = replace(self, prices=fresh, request=replace(self.request, prices=fresh))
+        slot_uniforms = self.model.slot_uniforms(B, self.request.k, rng)
+        return ClickVisit(now, keys(B, rng), slot_uniforms)
 
 
-def best_value(model: ClickModel, nu: FloatArray, k: int) -> FloatArray:
-    """Return the value [B] of the best lists: the k most attractive items, in the click model's best order."""
-    top = np.partition(nu, -k, axis=1)[:, -k:]  # unordered: a full sort would cost more
-    return model.value(take(top, model.best(top, k)))
+def click_instance(
+    model: ClickModel,
+    goal: Goal | None,
+    nu: FloatArray,
+    request: Request,
+    setting: Setting,
+    streams: Sequence[np.random.Generator],
+) -> ClickInstance:
+    """Return B replications; prices that belong to a replication are drawn from its stream."""
+    chosen = Goal(ModelWorth(model)) if goal is None else goal
+    setting = replace(setting, bias=model.bias, objective=chosen.told, termination=model.termination)
+    prices = None if chosen.prices is None else chosen.prices.draw(streams, request.items)
+    if chosen.prices is not None and chosen.prices.values is None:
+        request = replace(request, prices=prices)
+    return ClickInstance(model, chosen, nu, request, setting, prices)
 
 
 @dataclass(frozen=True)
@@ -64,6 +95,7 @@ class ClickWorld:
     source: AttractionSource
     k: int
     prior: BetaPrior | None = None  # given to policies instead of the source's prior (misspecification)
+    goal: Goal | None = None  # None: the click model's own value
 
     def prepare(self, rng: np.random.Generator) -> Self:
         """Return the world itself: nothing shared is random."""
@@ -74,17 +106,7 @@ class ClickWorld:
         drawn = self.source.draw(streams)
         B, L = drawn.nu.shape
         x = drawn.features
-        return ClickInstance(
-            model=self.model,
-            nu=drawn.nu,
-            best=best_value(self.model, drawn.nu, self.k),
-            request=Request(learners=B, items=L, k=self.k, features=x, allowed=drawn.allowed),
-            setting=Setting(
-                items=L,
-                slots=self.k,
-                rounds=rounds,
-                dim=None if x is None else x.shape[-1],
-                prior=drawn.prior if self.prior is None else self.prior,
-                bias=self.model.bias,
-            ),
-        )
+        request = Request(learners=B, items=L, k=self.k, features=x, allowed=drawn.allowed)
+        prior = drawn.prior if self.prior is None else self.prior
+        setting = Setting(L, self.k, rounds, dim=None if x is None else x.shape[-1], prior=prior)
+        return click_instance(self.model, self.goal, drawn.nu, request, setting, streams)

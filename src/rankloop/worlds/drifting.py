@@ -13,8 +13,11 @@ from rankloop.errors import InvalidInput, Words
 from rankloop.math.columns import take
 from rankloop.math.counter_rng import keys, uniforms
 from rankloop.types import FloatArray, IntArray, Setting
-from rankloop.worlds.click_world import ClickInstance, ClickVisit, ClickWorld, best_value
+from rankloop.worlds.click_world import ClickInstance, ClickVisit, ClickWorld
 from rankloop.worlds.drift import Blend, Drift
+
+DRIFT_ACCEPTS = "numbers or beta together with world.drift, which moves attractions to other items and nothing else"
+"""Attractions that a drift can move."""
 
 
 def permutations(key: NDArray[np.uint64], number: int, items: int) -> IntArray:
@@ -57,9 +60,7 @@ class DriftingInstance:
         """Return the instance of round t = 0, 1, …."""
         blend = self.drift.blend(t)
         if blend != self._blend:
-            nu = self._attraction(blend)
-            best = best_value(self.start.model, nu, self.start.request.k)
-            self._now, self._blend = replace(self.start, nu=nu, best=best), blend
+            self._now, self._blend = replace(self.start, nu=self._attraction(blend)), blend
         return self._now
 
     def _attraction(self, blend: Blend) -> FloatArray:
@@ -89,10 +90,7 @@ class DriftingWorld:
         """Refuse a source whose attractions are tied to items, for instance by features."""
         reason = self.world.source.explained_by
         if reason is not None:
-            accepted = (
-                "numbers or beta together with world.drift, which moves attractions to other items and nothing else"
-            )
-            raise InvalidInput("world.attraction", Words(f"a function of {reason}"), accepted)
+            raise InvalidInput("world.attraction", Words(f"a function of {reason}"), DRIFT_ACCEPTS)
 
     def prepare(self, rng: np.random.Generator) -> Self:
         """Return the world with its click world prepared."""

@@ -15,13 +15,7 @@ from rankloop.math.logistic import sigmoid
 from rankloop.objective import Objective
 from rankloop.plan import Assignment
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
-
-
-def in_unit_ball(rng: np.random.Generator, n: int, d: int) -> FloatArray:
-    """Return n points drawn uniformly from the unit ball of d dimensions: uniform direction, radius U^(1/d)."""
-    x = rng.standard_normal((n, d))
-    x /= np.linalg.vector_norm(x, axis=1, keepdims=True)
-    return np.asarray(x * rng.random((n, 1)) ** (1.0 / d))
+from rankloop.worlds.contexts import in_unit_ball
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from rankloop.plan import BestLength, GreedyBySlot, TopK
 from rankloop.plan.slots import values_by_length
 from rankloop.types import EMPTY, FloatArray, IntArray, Request, Setting
 from rankloop.worlds.attraction import AttractionSource
+from rankloop.worlds.row_attraction import RowSource, RowTastes, row_setting
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,30 @@ class Scenario:
         """Return the reward of the clicked slot, or the loss of the list without a click, [B]."""
         lost = self.losses[(items != EMPTY).sum(axis=1)]
         return np.where(first.any(axis=1), first @ self.rewards[: first.shape[1]], lost)
+
+
+@dataclass(frozen=True, eq=False)
+class Scenarios:
+    """Rewards and losses by round, each list cycled over the rounds: those of a transaction, for instance."""
+
+    rewards: tuple[FloatArray, ...]  # of [K]
+    losses: tuple[FloatArray, ...]  # of [K + 1]
+
+    @property
+    def changing(self) -> bool:
+        """Return whether rounds differ, so that each request carries its own rewards and losses."""
+        return len(self.rewards) > 1 or len(self.losses) > 1
+
+    @property
+    def expected(self) -> Scenario:
+        """Return the means over the rounds, which policies know before the first one."""
+        if not self.changing:
+            return self.at(0)
+        return Scenario(np.mean(self.rewards, axis=0), np.mean(self.losses, axis=0))
+
+    def at(self, t: int) -> Scenario:
+        """Return the rewards and losses of round t = 0, 1, …."""
+        return Scenario(self.rewards[t % len(self.rewards)], self.losses[t % len(self.losses)])
 
 
 def scenario(name: str, slots: int) -> Scenario:
@@ -95,35 +120,42 @@ class RewardVisit:
 
 @dataclass
 class RewardInstance:
-    """B replications; budgets are cycled over the rounds."""
+    """B replications; scenarios and budgets are cycled over the rounds."""
 
     arms: Arms
-    scenario: Scenario
+    scenarios: Scenarios
     budgets: tuple[int, ...]
     setting: Setting
     played: int = field(default=0)
 
     def visit(self, rng: np.random.Generator) -> RewardVisit:
-        """Draw the visitors of the next round, with its items and its budget."""
+        """Draw the visitors of the next round, with its items, its budget, and its rewards and losses."""
         offered, arms = self.arms.next(rng)
         budget = self.budgets[self.played % len(self.budgets)]
+        now = self.scenarios.at(self.played)
         self.played += 1
         request = replace(offered, k=min(budget, offered.items))
-        return RewardVisit(request, self._best(request, arms), arms, self.scenario, keys(request.learners, rng))
-
-    def _best(self, request: Request, arms: Arms) -> FloatArray:
-        """Return the value of the best list: sorted and cut (Lemma 1), or greedy if success depends on the prefix."""
-        inner = GreedyBySlot() if arms.dependent else TopK()
-        plan = BestLength(inner, self.scenario.rewards, self.scenario.losses)
-        items = plan(lambda prefix, slot: arms.score(request, prefix), request, np.random.default_rng(0)).items
-        return self.scenario.value(arms.success(request, items), items)
+        if self.scenarios.changing:
+            K = self.setting.slots
+            request = replace(request, rewards=now.rewards[:K], losses=now.losses[: K + 1])
+        return RewardVisit(request, _best(now, request, arms), arms, now, keys(request.learners, rng))
 
 
-def instance(arms: Arms, chosen: Scenario, budgets: tuple[int, ...]) -> RewardInstance:
+def _best(scenario: Scenario, request: Request, arms: Arms) -> FloatArray:
+    """Return the value of the best list: sorted and cut (Lemma 1), or greedy if success depends on the prefix."""
+    inner = GreedyBySlot() if arms.dependent else TopK()
+    plan = BestLength(inner, scenario.rewards, scenario.losses)
+    items = plan(lambda prefix, slot: arms.score(request, prefix), request, np.random.default_rng(0)).items
+    return scenario.value(arms.success(request, items), items)
+
+
+def instance(arms: Arms, chosen: Scenario | Scenarios, budgets: tuple[int, ...]) -> RewardInstance:
     """Return B replications of a world with these arms."""
+    scenarios = Scenarios((chosen.rewards,), (chosen.losses,)) if isinstance(chosen, Scenario) else chosen
+    known = scenarios.expected
     # A policy needs at least one slot; with a budget of 0 it is never asked for an item.
-    setting = replace(arms.setting, slots=max(*budgets, 1), rewards=chosen.rewards, losses=chosen.losses)
-    return RewardInstance(arms, chosen, budgets, setting)
+    setting = replace(arms.setting, slots=max(*budgets, 1), rewards=known.rewards, losses=known.losses)
+    return RewardInstance(arms, scenarios, budgets, setting)
 
 
 @dataclass(frozen=True)
@@ -138,6 +170,30 @@ class FixedArms:
     def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
         """Return the same request in every round."""
         return self.request, self
+
+    def success(self, request: Request, items: IntArray) -> FloatArray:
+        """Return ν of each listed item."""
+        return np.where(items != EMPTY, take(self.nu, items), 0.0)
+
+    def score(self, request: Request, prefix: IntArray) -> FloatArray:
+        """Return logit ν."""
+        return log_odds(self.nu)
+
+
+@dataclass(frozen=True)
+class RowArms:
+    """The same items in every round, whose attraction follows from the round's context and features."""
+
+    request: Request
+    setting: Setting
+    tastes: RowTastes
+    nu: FloatArray  # [B, L], of one round
+    dependent = False
+
+    def next(self, rng: np.random.Generator) -> tuple[Request, Arms]:
+        """Draw what changes with the round."""
+        now = self.tastes.next(rng)
+        return replace(self.request, features=now.features, context=now.context), replace(self, nu=now.nu)
 
     def success(self, request: Request, items: IntArray) -> FloatArray:
         """Return ν of each listed item."""
@@ -210,10 +266,10 @@ class CoverageArms:
 class RewardWorld:
     """A cascade with rewards over fixed arms (from a source of attraction), fresh arms, or arms that cover topics."""
 
-    scenario: Scenario
+    scenario: Scenario | Scenarios
     budgets: tuple[int, ...]
     items: int
-    source: AttractionSource | None = None
+    source: AttractionSource | RowSource | None = None
     weights: FloatArray | None = None  # of fresh arms, or of topics
     coverage: FloatArray | None = None
     covers: bool = False
@@ -228,6 +284,10 @@ class RewardWorld:
 
     def _arms(self, streams: Sequence[np.random.Generator], rounds: int | None) -> Arms:
         B, K = len(streams), max(self.budgets)
+        if isinstance(self.source, RowSource):
+            setting = row_setting(self.source, Setting(self.items, K, rounds))
+            nothing = np.broadcast_to(0.0, (B, self.items))
+            return RowArms(Request(B, self.items, K), setting, self.source.draw(streams), nothing)
         if self.source is not None:
             drawn = self.source.draw(streams)
             dim = None if drawn.features is None else drawn.features.shape[-1]

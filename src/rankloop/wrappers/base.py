@@ -13,7 +13,7 @@ from rankloop.feedback import Feedback
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import ListDistribution
 from rankloop.ranking_policy import GreedyPolicy, LearnerState, RankingPolicy, T
-from rankloop.types import Decision, FloatArray, IntArray, Read, Request, RowLayout, Rows
+from rankloop.types import Decision, FloatArray, IntArray, Read, Request, RowLayout, Rows, ScoreTrust, SlotEffects
 
 U = TypeVar("U", bound=LearnerState)
 
@@ -102,6 +102,14 @@ class Wrapper(RankingPolicy[T], Generic[T, U]):
     def estimates(self, state: T, request: Request) -> tuple[FloatArray, FloatArray | None] | None:
         """Delegate to the inner policy."""
         return self.inner.estimates(self.inner_state(state), request)
+
+    def slot_effects(self, state: T) -> SlotEffects | None:
+        """Delegate to the inner policy."""
+        return self.inner.slot_effects(self.inner_state(state))
+
+    def score_trust(self, state: T) -> ScoreTrust | None:
+        """Delegate to the inner policy."""
+        return self.inner.score_trust(self.inner_state(state))
 
     def explain(self, state: T, fresh: T, decision: Decision) -> FloatArray | None:
         """Delegate to the inner policy."""

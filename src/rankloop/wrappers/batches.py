@@ -23,7 +23,7 @@ class BatchState(State, Generic[S]):
 
     inner: PolicyState[S]
     t: IntArray  # [B] number of the next round
-    items: IntArray  # [B, n, K]
+    items: IntArray  # [B, n, K] items of the policy
     x: FloatArray  # [B, n, K, d]
     clicks: FloatArray  # [B, n, K]
 
@@ -69,16 +69,17 @@ class EveryN(Wrapper[BatchState[S], PolicyState[S]], Generic[S]):
         """Collect the round; after every n rounds, let the inner policy learn all of them in order."""
         b, k = np.arange(len(state.t)), clicks.shape[1]
         at = (state.t - 1) % self.every
-        state.items[b, at, :k], state.items[b, at, k:] = decision.items, EMPTY
+        state.items[b, at, :k], state.items[b, at, k:] = decision.columns, EMPTY
         state.clicks[b, at, :k], state.clicks[b, at, k:] = clicks, 0.0
         if decision.rows.x is not None:
             state.x[b, at, :k] = decision.rows.x
         state.t += 1
         full = (state.t - 1) % self.every == 0
+        # The lists of a batch hold items of the policy; the candidates of its requests may have differed.
+        request = decision.request.of_items()
         for r in range(self.every if full.any() else 0):
             items = np.where(full[:, None], state.items[:, r], EMPTY)
-            picked = self.policy.design.pick(decision.request, items)
-            rows = Rows(picked.model, state.x[:, r] if self.dim else None)
+            rows = Rows(self.policy.design.list_models(items), state.x[:, r] if self.dim else None)
             seen = self.policy.feedback.read(items, np.where(full[:, None], state.clicks[:, r], 0.0))
-            self.policy.belief.update(state.inner.belief, Decision(items, rows, decision.request), seen)
+            self.policy.belief.update(state.inner.belief, Decision(items, rows, request), seen)
             state.inner.t[full] += 1

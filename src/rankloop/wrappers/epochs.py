@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop import feedback as reading
+from rankloop.errors import Unsupported
 from rankloop.feedback import Choice, Feedback
 from rankloop.math.columns import take
 from rankloop.plan.base import check_slots
@@ -17,7 +18,7 @@ from rankloop.propensity import closed_forms
 from rankloop.propensity.closed_forms import ListProbabilities
 from rankloop.propensity.list_distribution import ListDistribution
 from rankloop.state import State
-from rankloop.types import EMPTY, BoolArray, Decision, Evidence, FloatArray, IntArray, Request
+from rankloop.types import EMPTY, BoolArray, Decision, Evidence, FloatArray, IntArray, Request, Rows
 from rankloop.wrappers.base import Wrapper
 
 S = TypeVar("S", bound=State)
@@ -28,7 +29,7 @@ class EpochState(State, Generic[S]):
     """A policy's state, and the current epoch of each learner."""
 
     inner: PolicyState[S]
-    items: IntArray  # [B, K] the list of the epoch
+    items: IntArray  # [B, K] the list of the epoch, items of the policy
     clicks: FloatArray  # [B, K] clicks of the epoch so far
     open: BoolArray  # [B] whether the epoch has begun and not ended
 
@@ -52,6 +53,11 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
     exposure: FloatArray  # [K]
     binary = True  # a list has at most one click, though an epoch may have several
     learns_off_policy = False  # only its own lists are repeated until a round without a click
+
+    def __post_init__(self) -> None:
+        """Refuse rows with features: an epoch that another list interrupts is learned without them."""
+        if self.policy.design.row_features != 0:
+            raise Unsupported("a policy that repeats lists learns from whole epochs, which have no features.")
 
     @property
     def inner(self) -> Policy[S]:
@@ -80,18 +86,20 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
     def decide(self, state: EpochState[S], request: Request, rng: np.random.Generator) -> Decision:
         """Return the list of the open epoch, or a new one where no epoch is open or its list is no longer allowed."""
         check_slots(request, len(self.exposure))
-        kept = self.kept(state, request)
+        kept, old = self.kept(state, request)
         if kept.all():
-            return self.policy.adopt(request, state.items[:, : request.k])
+            return self.policy.adopt(request, old)
         new = self.policy.decide(state.inner, request, rng)
         if not kept.any():
             return new
-        return self.policy.adopt(request, np.where(kept[:, None], state.items[:, : request.k], new.items))
+        return self.policy.adopt(request, np.where(kept[:, None], old, new.items))
 
-    def kept(self, state: EpochState[S], request: Request) -> BoolArray:
-        """Return which learners show the list of an open epoch again, [B]."""
-        whole = (state.items != EMPTY).sum(axis=1) <= request.k
-        return np.asarray(state.open & whole & _still_allowed(state.items[:, : request.k], request))
+    def kept(self, state: EpochState[S], request: Request) -> tuple[BoolArray, IntArray]:
+        """Return which learners [B] show the list of an open epoch again, and the lists as candidates [B, k]."""
+        listed, old = state.items != EMPTY, request.candidates_of(state.items[:, : request.k])
+        whole = listed.sum(axis=1) == (old != EMPTY).sum(axis=1)  # in the first k slots, and all of them candidates
+        as_long = not self.policy.plan.ends_early
+        return np.asarray(state.open & whole & _still_allowed(old, request, as_long)), old
 
     def check(self, decision: Decision, clicks: ArrayLike) -> FloatArray:
         """Refuse more than one click in a list, and what the belief cannot learn from."""
@@ -101,21 +109,19 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
 
     def update(self, state: EpochState[S], decision: Decision, clicks: FloatArray) -> None:
         """Add the click to the epoch, or end the epoch and learn."""
-        y, k = clicks, clicks.shape[1]
-        same = (
-            state.open & (state.items[:, :k] == decision.items).all(axis=1) & (state.items[:, k:] == EMPTY).all(axis=1)
-        )
+        y, k, items = clicks, clicks.shape[1], decision.columns
+        same = state.open & (state.items[:, :k] == items).all(axis=1) & (state.items[:, k:] == EMPTY).all(axis=1)
         self._close(state, state.open & ~same, decision.request)
         state.clicks[~same] = 0.0
-        state.items[:, :k] = decision.items
+        state.items[:, :k] = items
         state.items[:, k:] = EMPTY
         state.clicks[:, :k] += y
         clicked: BoolArray = np.any(y, axis=1)
         state.open[...] = clicked
-        ended = ~clicked & (decision.items != EMPTY).any(axis=1)
+        ended = ~clicked & decision.shown.any(axis=1)
         if not ended.any():
             return
-        shown = np.where((decision.items != EMPTY) & ended[:, None], self.exposure[:k], 0.0)
+        shown = np.where(decision.shown & ended[:, None], self.exposure[:k], 0.0)
         evidence = Evidence(np.where(ended[:, None], state.clicks[:, :k], 0.0), shown)
         self.policy.belief.update(state.inner.belief, decision, evidence)
         state.inner.t[ended] += 1
@@ -123,8 +129,9 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
     def _close(self, state: EpochState[S], broken: BoolArray, request: Request) -> None:
         """Learn the clicks of epochs [B] that another list interrupted, without exposure."""
         if broken.any():
-            items = np.where(broken[:, None], state.items, EMPTY)
-            shown = Decision(items, self.policy.design.pick(request, items), request)
+            items = np.where(broken[:, None], state.items, EMPTY)  # some may be no candidates now
+            rows = Rows(self.policy.design.list_models(items))
+            shown = Decision(items, rows, request.of_items())
             clicks = np.where(broken[:, None], state.clicks, 0.0)
             self.policy.belief.update(state.inner.belief, shown, Evidence(clicks, np.zeros_like(clicks)))
 
@@ -140,8 +147,10 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
         new = self.policy.list_distribution()
 
         def probability(state: EpochState[S], decision: Decision) -> ListProbabilities | None:
-            if decision.scores is None and self.kept(state, decision.request)[0]:
-                return closed_forms.point_mass(decision.items[0], state.items[0, : decision.request.k])
+            if decision.scores is None:
+                kept, old = self.kept(state, decision.request)
+                if kept[0]:
+                    return closed_forms.point_mass(decision.items[0], old[0])
             return new.probability(state.inner, decision)
 
         return replace(
@@ -149,16 +158,21 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
         )
 
 
-def _still_allowed(items: IntArray, request: Request) -> BoolArray:
-    """Return whether these lists [B, k] may still be shown and are as long as possible, [B]."""
+def _still_allowed(items: IntArray, request: Request, as_long_as_possible: bool) -> BoolArray:
+    """Return whether these lists [B, k] may still be shown, and are as long as they must be, [B]."""
     if request.pinned is not None and request.pinned.shape == items.shape[1:]:
         held = request.pinned != EMPTY
         if not (items[:, held] == request.pinned[held]).all():
             return np.zeros(len(items), dtype=np.bool_)
-    shown = (items != EMPTY) & (items < request.items)
+    shown = items != EMPTY
+    if not as_long_as_possible:
+        present = np.ones(len(items), dtype=np.bool_)
+    elif request.allowed is None:
+        present = shown.sum(axis=1) == min(request.k, request.items)
+    else:
+        present = shown.sum(axis=1) == np.minimum(request.k, request.allowed.sum(axis=-1))
     if request.allowed is None:
-        return np.asarray(shown.sum(axis=1) == min(request.k, request.items))
+        return np.asarray(present)
     at = np.where(shown, items, 0)
     fine = (request.allowed[at] if request.allowed.ndim == 1 else take(request.allowed, at)) | ~shown
-    longest = np.minimum(request.k, request.allowed.sum(axis=-1))
-    return np.asarray(fine.all(axis=1) & (shown.sum(axis=1) == longest))
+    return np.asarray(fine.all(axis=1) & present)

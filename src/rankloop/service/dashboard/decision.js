@@ -60,6 +60,7 @@ function facts(decision) {
     decision.context ? ["Context", decision.context.map(number).join(", ")] : null,
     ["Version", decision.version], ["Seed", String(decision.seed)], ["Log position", String(decision.position)],
     ["Configuration version", String(decision.config)],
+    decision.value === null ? null : ["Value", `${number(decision.value)} (${decision.unit})`],
     decision.propensity ? ["Propensity", propensity(decision.propensity)] : null];
   return el("dl", { class: "counts" }, rows.filter(Boolean).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }

@@ -42,6 +42,11 @@ export function number(value) {
   return value.toFixed(digits).replace("-", "−");
 }
 
+/** +0.123 or −0.123, with about three significant digits. */
+export function signedNumber(value) {
+  return known(value) && value > 0 ? `+${number(value)}` : number(value);
+}
+
 /** A probability; never exactly 0 or 1. */
 export function probability(value) {
   if (!known(value)) return NONE;

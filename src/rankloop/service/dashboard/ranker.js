@@ -9,9 +9,11 @@ import { ItemTable } from "./item_table.js";
 import { LazyPoll, MAX_AGE_SECONDS } from "./lazy_poll.js";
 import { SPAN_HOURS, toRanker } from "./route.js";
 import { SlotHeatmap } from "./slot_heatmap.js";
+import { SlotWorths, trustText } from "./slot_worths.js";
 import { badge, groupsText, quarantineText, rollout, sentence } from "./text.js";
 import { Tiles } from "./tiles.js";
-import { clickThroughSeries, explorationSeries, regretSeries } from "./time_series.js";
+import { explorationSeries, regretSeries, valueSeries } from "./time_series.js";
+import { valueText } from "./value.js";
 
 const [PHONE_POINTS, DESKTOP_POINTS] = [30, 60]; // time buckets of a chart
 const PHONE_WIDTH = 600; // pixels
@@ -39,6 +41,7 @@ class Page {
   #span;
   #lazy;
   #decisions = null;
+  #objective = null;
   #config = null;
   #refresh;
 
@@ -51,10 +54,11 @@ class Page {
     this.feedback = new Feedback();
     this.#lazy = { items: new LazyPoll(this.items.element, refresh), slots: new LazyPoll(this.heatmap.element, refresh) };
     this.tiles = new Tiles();
+    this.slotWorths = new SlotWorths();
+    this.trust = el("p", { class: "trust", hidden: true });
     this.facts = el("p", { class: "facts" });
     this.guardrail = el("div", { class: "guardrail", role: "status", hidden: true });
     this.quarantine = el("div", { class: "quarantine", role: "status", hidden: true });
-    this.clicks = new LineChart({ title: "Click-through rate over time", format: share, height: 260, empty: "No feedback yet." });
     this.exploration = new LineChart({ title: "Exploration share over time", format: share, height: 190, floor: 0, empty: "This policy does not report an exploration share." });
     this.regret = new LineChart({ title: "Cumulative regret", format: plain, height: 190, floor: 0 });
     this.regretCard = card("Cumulative regret", { hint: "Value lost compared with the best list." });
@@ -118,10 +122,17 @@ class Page {
     }
     if (items) {
       this.items.show(items);
+      this.slotWorths.update(items.answer.slot_worths ?? []);
+      const trust = items.answer.score_trust ?? null;
+      this.trust.hidden = trust === null;
+      this.trust.classList.toggle("bad", trust?.misleading ?? false);
+      say(this.trust, trustText(trust));
       this.#lazy.items.done();
     }
-    if (this.#decisions === null || (this.#decisions === 0) !== (overview.decisions === 0)) this.#layout(overview);
+    const started = this.#decisions === null || (this.#decisions === 0) !== (overview.decisions === 0);
+    if (started || this.#objective !== overview.objective) this.#layout(overview);
     this.#decisions = overview.decisions;
+    this.#objective = overview.objective;
     this.#showState(overview);
     this.tiles.update(overview);
     this.items.updateSegments(overview);
@@ -133,7 +144,7 @@ class Page {
   #layout(overview) {
     this.body.removeAttribute("aria-busy");
     const hint = "Estimated value in slot 0 with a 95 % interval, and how often the treatment group saw and clicked the item.";
-    const items = card("Items", { class: "wide", tools: this.items.tools, hint }, this.items.element);
+    const items = card("Items", { class: "wide", tools: this.items.tools, hint }, this.trust, this.items.element);
     if (overview.decisions === 0) {
       fill(this.body, emptyState(this.#name, overview.items), overview.items > 0 ? items : null);
       return;
@@ -141,12 +152,16 @@ class Page {
     const legend = el("ul", { class: "legend" },
       el("li", {}, el("span", { class: "dot treatment" }), "Treatment"), el("li", {}, el("span", { class: "dot control" }), "Control"),
       el("li", {}, el("span", { class: "dot between" }), "95 % interval"));
+    const written = valueText(overview);
+    const format = (value, exact = false) => (exact ? written.level(value) : written.tick(value));
+    this.values = new LineChart({ title: `${written.name} over time`, format, height: 260, empty: "No feedback yet." });
     fill(this.body, this.tiles.element,
-      card("Click-through rate", { tools: legend }, this.clicks.element),
+      card(written.name, { tools: legend, hint: written.isRate ? null : valueHint(overview) }, this.values.element),
       el("div", { class: "pair" },
         card("Exploration", { hint: "Share of the scores that comes from exploration." }, this.exploration.element),
         this.regretCard),
       items,
+      this.slotWorths.element,
       el("div", { class: "pair" },
         card("Slots", { tools: this.heatmap.switch, hint: "How often the most shown items appeared in each slot. Slot 0 is the top." }, this.heatmap.element),
         el("div", { class: "stack" },
@@ -173,7 +188,7 @@ class Page {
 
   #draw(overview) {
     const changes = overview.changes ?? [];
-    this.clicks.update(clickThroughSeries(overview.times), groupsText(overview.groups), changes);
+    this.values?.update(valueSeries(overview.times), groupsText(overview.groups, valueText(overview)), changes);
     const group = overview.groups.treatment;
     this.exploration.update(explorationSeries(overview.times), `Exploration share: ${percent(group.exploration_share)} over all decisions.`, changes);
     const known = group.regret !== null;
@@ -191,6 +206,8 @@ class Page {
     }
   }
 }
+
+const valueHint = ({ objective, unit }) => `The objective is ${objective}: a list is worth its ${unit}.`;
 
 function emptyState(name, items) {
   const path = `localhost:8080/v1/rankers/${name}`;

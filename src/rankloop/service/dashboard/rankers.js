@@ -3,7 +3,8 @@ import { get } from "./api.js";
 import { el, fill } from "./dom.js";
 import { large, many, percent } from "./format.js";
 import { toRanker } from "./route.js";
-import { badge, intervalText, liftText, quarantineText, rollout, sentence } from "./text.js";
+import { badge, liftText, quarantineText, rollout, sentence } from "./text.js";
+import { valueText } from "./value.js";
 
 /** The view of all rankers. */
 export function rankersView() {
@@ -29,28 +30,30 @@ export function rankersView() {
 }
 
 const QUARANTINED = { label: "Quarantined", kind: "warn", sentence: "An event of its log cannot be applied." };
+const NO_RESULTS = { settled: 0, value_per_list: null, value_low: null, value_high: null };
 const sum = (rankers, field) => rankers.reduce((all, one) => all + one[field], 0);
 
 function rankerCard(ranker) {
-  const { treatment, control } = ranker.groups;
+  const { treatment = NO_RESULTS, control = NO_RESULTS } = ranker.groups; // a quarantined ranker may have none
   const { mode = "live", traffic = 1 } = ranker.config;
-  const lift = liftText(ranker.lift);
+  const written = valueText(ranker);
+  const lift = liftText(ranker.lift, written);
   const state = ranker.quarantine ? QUARANTINED : rollout(mode, traffic, ranker.guardrail_tripped);
   return el("a", { class: "card ranker-card", href: toRanker(ranker.name) },
     el("div", { class: "ranker-card-head" }, el("h2", {}, ranker.name), badge(state)),
     el("p", { class: "policy-id" }, ranker.config.policy),
     ranker.quarantine ? el("p", { class: "quarantine" }, quarantineText(ranker.quarantine)) : null,
     el("dl", { class: "figures" },
-      figure("Click-through rate", percent(treatment.click_through), treatment.settled ? intervalText(treatment.low, treatment.high) : "no outcomes yet"),
-      figure("Lift", lift.value, control.settled ? `control ${percent(control.click_through)}` : "no control", lift.kind),
+      figure(written.name, written.level(treatment.value_per_list), treatment.settled ? written.range(treatment.value_low, treatment.value_high) : "no outcomes yet"),
+      figure("Lift", lift.value, control.settled ? `control ${written.level(control.value_per_list)}` : "no control", lift.kind),
       figure("Decisions", large(ranker.decisions), many(ranker.items, "item"))),
-    el("p", { class: "hint" }, guardrailText(ranker), ranker.open_decisions > 0 ? ` · ${many(ranker.open_decisions, "open decision")}` : ""));
+    el("p", { class: "hint" }, guardrailText(ranker, written), ranker.open_decisions > 0 ? ` · ${many(ranker.open_decisions, "open decision")}` : ""));
 }
 
-function guardrailText({ config: { guardrail = null }, guardrail_tripped: tripped }) {
+function guardrailText({ config: { guardrail = null }, guardrail_tripped: tripped }, written) {
   if (tripped) return sentence(tripped).replace(/\.$/, "");
   if (guardrail === null) return "No guardrail";
-  return `Guardrail: trips if the click-through rate is ${percent(guardrail.drop, 0)} below control`;
+  return `Guardrail: trips if the ${written.name.toLowerCase()} is ${percent(guardrail.drop, 0)} below control`;
 }
 
 function figure(name, value, detail, kind = "") {

@@ -1,6 +1,6 @@
 // Texts about a ranker that several views share.
 import { el } from "./dom.js";
-import { count, NONE, percent, points, probability, signed } from "./format.js";
+import { count, NONE, percent, probability, signed } from "./format.js";
 
 /** The rollout state of a ranker: a badge label, its style, and a sentence for the tooltip. */
 export function rollout(mode, traffic, tripped) {
@@ -24,28 +24,23 @@ export function badge({ label, kind, sentence }) {
 }
 
 /** The lift over control: relative value, absolute difference with its interval, probability of improvement. */
-export function liftText(lift) {
+export function liftText(lift, written) {
   if (lift === null) return { value: NONE, interval: "No control outcomes", better: "", kind: "" };
-  const value = lift.share === null ? `${points(lift.difference)} pp` : `${signed(100 * lift.share, 1)}\u202f%`;
+  const value = lift.share === null ? written.change(lift.difference) : `${signed(100 * lift.share, 1)}\u202f%`;
   const kind = lift.low > 0 ? "good" : lift.high < 0 ? "bad" : "";
   return {
     value,
     kind,
-    interval: `${points(lift.difference)} pp (${points(lift.low)} to ${points(lift.high)})`,
+    interval: `${written.change(lift.difference)} (${written.changes(lift.low, lift.high)})`,
     better: `P(better): ${probability(lift.better)}`,
   };
 }
 
-/** 40.1–42.3 %: an interval of rates. */
-export function intervalText(low, high) {
-  return low === null ? NONE : `${(100 * low).toFixed(1)}–${percent(high)}`;
-}
-
-/** The click-through rates of the groups that have outcomes, for screen readers. */
-export function groupsText(groups) {
-  const describe = (name, group) => `${name} ${percent(group.click_through)} (${intervalText(group.low, group.high)}) of ${count(group.settled)} decisions`;
+/** The values per list of the groups that have outcomes, for screen readers. */
+export function groupsText(groups, written) {
+  const describe = (name, group) => `${name} ${written.level(group.value_per_list)} (${written.range(group.value_low, group.value_high)}) of ${count(group.settled)} decisions`;
   const known = Object.entries(groups).filter(([, group]) => group.settled > 0).map(([name, group]) => describe(name, group));
-  return known.length === 0 ? "No feedback yet." : `Click-through rate: ${known.join("; ")}.`;
+  return known.length === 0 ? "No feedback yet." : `${written.name}: ${known.join("; ")}.`;
 }
 
 /** A text with a capital letter and a full stop. */

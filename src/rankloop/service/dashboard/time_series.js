@@ -2,14 +2,14 @@
 
 const middle = (bucket) => bucket.start + bucket.seconds / 2;
 
-/** Click-through rates of both groups with intervals; control first, so that treatment is drawn on top. */
-export function clickThroughSeries(times) {
+/** Values per list of both groups with intervals; control first, so that treatment is drawn on top. */
+export function valueSeries(times) {
   const pointsOf = (group) => times.map((bucket) => ({
     x: middle(bucket),
     seconds: bucket.seconds,
-    y: bucket[group].click_through,
-    low: bucket[group].low,
-    high: bucket[group].high,
+    y: bucket[group].value_per_list,
+    low: bucket[group].value_low,
+    high: bucket[group].value_high,
     weight: bucket[group].settled,
   }));
   const series = [

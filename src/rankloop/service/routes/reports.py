@@ -60,8 +60,10 @@ def router(service: Service) -> APIRouter:
             raise NotFound(f"segment {segment!r} does not exist in this ranker.")
 
         def make() -> answers.ReportAnswer:
-            page, total = hosted.ranker.estimates(segment).rows(sort, order, search, limit, offset)
-            return answers.ReportAnswer(name, segment, hosted.ranker.overview(hours), page, total)
+            table = hosted.ranker.estimates(segment)
+            page, total = table.rows(sort, order, search, limit, offset)
+            overview = hosted.ranker.overview(hours)
+            return answers.ReportAnswer(name, segment, overview, page, total, table.slots, table.trust)
 
         if age == 0.0:
             return endpoints.json_response(make())

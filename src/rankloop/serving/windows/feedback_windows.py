@@ -13,7 +13,7 @@ from rankloop.schema import Quarantine
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import guardrail
 from rankloop.serving.configuration import ConfigurableRanker
-from rankloop.serving.window_ages import Clock, WindowAges, monotonic_of
+from rankloop.serving.windows.window_ages import Clock, WindowAges, monotonic_of
 
 MAX_CLOSED_AT_ONCE = 1000
 """Windows that one event closes; their decisions are in memory together."""
@@ -132,7 +132,8 @@ class FeedbackWindows(ConfigurableRanker):
 
     def _guardrail_reason(self) -> str | None:
         """Return why the guardrail trips now, if it does."""
-        rule, (treatment, control) = self._replica.config.guardrail, self._replica.guardrail_counts
-        if rule is None or self._replica.guardrail_tripped is not None:
+        replica = self._replica
+        rule, (treatment, control) = replica.config.guardrail, replica.guardrail_counts
+        if rule is None or replica.guardrail_tripped is not None:
             return None
-        return guardrail.reason(rule, treatment, control) if guardrail.trips(rule, treatment, control) else None
+        return guardrail.reason_to_trip(rule, replica.objective, treatment, control)

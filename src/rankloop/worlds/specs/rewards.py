@@ -13,12 +13,13 @@ from rankloop.math.logistic import sigmoid
 from rankloop.objective import AnyClick, Clicks, Objective, Revenue
 from rankloop.types import FloatArray
 from rankloop.worlds.attraction import FixedAttraction
-from rankloop.worlds.attraction_specs import source
 from rankloop.worlds.base import World
 from rankloop.worlds.choice import ChoiceWorld
 from rankloop.worlds.item_position import ItemPositionWorld
-from rankloop.worlds.reward_spec_fields import SCENARIO, budgets_of, scenario_of
 from rankloop.worlds.rewards import RewardWorld
+from rankloop.worlds.specs.attractions import any_source, source
+from rankloop.worlds.specs.objectives import GOAL, choice_goal
+from rankloop.worlds.specs.reward_fields import SCENARIO, budgets_of, scenario_of
 
 
 def cascade_rewards(fields: Mapping[str, object]) -> World:
@@ -29,25 +30,26 @@ def cascade_rewards(fields: Mapping[str, object]) -> World:
     fresh and weights: {items, dim}, new unit-norm items each round, success σ(xᵀw)
     budget: a number, or a list that is cycled over the rounds
     scenario: vanilla (r = 1, ℓ = 0) or exponential (r_j = 2^-(j-1), ℓ_j = 0.8·2^-j - 1), default vanilla
-    rewards, losses: instead of a scenario, non-increasing numbers, and non-positive numbers starting with ℓ_0
+    rewards, losses: instead of a scenario, non-increasing numbers, and non-positive numbers starting with ℓ_0; or a
+      list of such lists, cycled over the rounds and given with each request, losses that do not increase
+    context: as in cascade, with linear or logistic attraction (optional)
     """
-    given = validate.mapping(
-        "world", fields, required=("budget",), optional=("attraction", "features", "weights", "fresh", *SCENARIO)
-    )
+    optional = ("attraction", "features", "weights", "fresh", "context", *SCENARIO)
+    given = validate.mapping("world", fields, required=("budget",), optional=optional)
     budgets = budgets_of(given["budget"])
     chosen = scenario_of(given, max(budgets))
     if "fresh" in given:
-        _exclude(given, "fresh", ("attraction", "features"))
+        _exclude(given, "fresh", ("attraction", "features", "context"))
         items, weights = _fresh(given)
         return RewardWorld(chosen, budgets, items, weights=weights)
     if "weights" in given:
-        _exclude(given, "weights", ("attraction",))
+        _exclude(given, "weights", ("attraction", "context"))
         x = validate.matrix("world.features", given.get("features"))
         weights = validate.vector("world.weights", given["weights"], length=x.shape[1])
         return RewardWorld(chosen, budgets, len(x), source=FixedAttraction(np.asarray(sigmoid(x @ weights)), x))
     if "attraction" not in given:
         raise InvalidInput("world.attraction", None, "attraction, or features and weights, or fresh and weights")
-    arms = source(given["attraction"], given.get("features"))
+    arms = any_source(given["attraction"], given.get("features"), given.get("context"))
     return RewardWorld(chosen, budgets, arms.items, source=arms)
 
 
@@ -81,15 +83,17 @@ def choice(fields: Mapping[str, object]) -> World:
     attraction: J numbers in (0, 1], or a generator as in cascade
     bias: K numbers in (0, 1]
     features: J x d numbers, only with an explicit attraction (optional)
+    objective: any-click (default), clicks (the same here) or revenue, the expected price of the chosen item
+    prices: as in cascade
     """
-    given = validate.mapping("world", fields, required=("attraction", "bias"), optional=("features",))
+    given = validate.mapping("world", fields, required=("attraction", "bias"), optional=("features", *GOAL))
     bias = validate.vector("world.bias", given["bias"], low=0.0, high=1.0, open_low=True)
     if not isinstance(given["attraction"], Mapping):
         validate.vector("world.attraction", given["attraction"], low=0.0, high=1.0, open_low=True)
     arms = source(given["attraction"], given.get("features"))
     if len(bias) > arms.items:
         raise InvalidInput("world.bias", Words(f"a list of {len(bias)}"), f"at most {arms.items}, one for each item")
-    return ChoiceWorld(arms, bias)
+    return ChoiceWorld(arms, bias, choice_goal(given, arms.items, bias))
 
 
 def item_position(fields: Mapping[str, object]) -> World:

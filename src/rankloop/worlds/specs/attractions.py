@@ -16,16 +16,30 @@ from rankloop.worlds.attraction import (
     BetaShape,
     FixedAttraction,
     JudgedAttraction,
-    LinearAttraction,
 )
+from rankloop.worlds.contexts import ContextSource
+from rankloop.worlds.row_attraction import RowSource
+from rankloop.worlds.specs.rows import contexts_of, row_source
 
 JUDGED = ("mslr-web", "letor", "istella")
 """Ids of the data sets with judged documents."""
 
 
 def source(attraction: object, features: object) -> AttractionSource:
-    """Return the source for numbers with optional features, or for a generator: beta, linear, logistic or judged."""
+    """Return the source for numbers with optional features, or for a generator, of attractions that do not change."""
+    found = any_source(attraction, features)
+    if isinstance(found, RowSource):
+        raise InvalidInput("world.attraction", attraction, "attractions without fresh_features in this kind of world")
+    return found
+
+
+def any_source(attraction: object, features: object, context: object = None) -> AttractionSource | RowSource:
+    """Return the source for numbers with optional features, or for a generator: beta, linear, logistic or judged.
+
+    With a context, or with features that are drawn each round, the attractions change from round to round.
+    """
     field = "world.attraction"
+    contexts = contexts_of(context)
     if isinstance(attraction, Mapping):
         if features is not None:
             raise InvalidInput("world.features", features, "features only together with explicit attraction numbers")
@@ -33,7 +47,11 @@ def source(attraction: object, features: object) -> AttractionSource:
             raise InvalidInput(field, dict(attraction), "one generator: beta, linear, logistic or judged")
         ((name, options),) = attraction.items()
         validate.choice(field, name, ("beta", "linear", "logistic", "judged"))
+        if name in ("linear", "logistic"):
+            return row_source(f"{field}.{name}", options, "linear" if name == "linear" else "logistic", contexts)
+        _refuse_context(context, contexts)
         return _generator(f"{field}.{name}", name, options)
+    _refuse_context(context, contexts)
     nu = validate.vector(field, attraction, low=0.0, high=1.0)
     x = None if features is None else validate.matrix("world.features", features, rows=len(nu))
     return FixedAttraction(nu, x)
@@ -44,13 +62,15 @@ def _generator(field: str, name: str, options: object) -> AttractionSource:
         given = validate.mapping(field, options, required=("items", "a", "b"))
         items = validate.integer(f"{field}.items", given["items"], high=10**7)
         return BetaAttraction(items, shape(f"{field}.a", given["a"], items), shape(f"{field}.b", given["b"], items))
-    if name == "judged":
-        given = validate.mapping(field, options, required=("data",))
-        queries = prepared.judged_queries(validate.choice(f"{field}.data", given["data"], JUDGED))
-        return JudgedAttraction(queries.nu, queries.x, queries.present, BetaPrior(queries.a, queries.b))
-    given = validate.mapping(field, options, required=("items", "dim"))
-    items = validate.integer(f"{field}.items", given["items"], high=10**7)
-    return LinearAttraction(items, validate.integer(f"{field}.dim", given["dim"]), logistic=name == "logistic")
+    given = validate.mapping(field, options, required=("data",))
+    queries = prepared.judged_queries(validate.choice(f"{field}.data", given["data"], JUDGED))
+    return JudgedAttraction(queries.nu, queries.x, queries.present, BetaPrior(queries.a, queries.b))
+
+
+def _refuse_context(context: object, contexts: ContextSource | None) -> None:
+    if contexts is not None:
+        accepted = "a context only with linear or logistic attraction, which depends on it"
+        raise InvalidInput("world.context", context, accepted)
 
 
 def shape(field: str, value: object, items: int) -> BetaShape:

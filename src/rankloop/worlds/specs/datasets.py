@@ -14,8 +14,8 @@ from rankloop.types import BoolArray, FloatArray
 from rankloop.worlds.arm_chunks import ChunkWorld
 from rankloop.worlds.base import World
 from rankloop.worlds.matrix import MatrixWorld
-from rankloop.worlds.npz_files import read_arrays
-from rankloop.worlds.reward_spec_fields import SCENARIO, budgets_of, scenario_of
+from rankloop.worlds.specs.npz_files import read_arrays
+from rankloop.worlds.specs.reward_fields import SCENARIO, budgets_of, scenario_of
 
 Numbers = NDArray[np.generic]
 RATED = ("movielens-1m", "movielens-25m", "movielens-small", "yelp", "yelp-restaurants", "songs")

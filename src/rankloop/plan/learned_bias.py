@@ -1,0 +1,72 @@
+"""The planner for position biases that a belief learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.plan.base import Plan, Planner, check_slots
+from rankloop.plan.top_k import best_k
+from rankloop.propensity import list_distribution as lists
+from rankloop.propensity.list_distribution import Composition, ListDistribution
+from rankloop.types import EMPTY, FloatArray, IntArray, Read, Request, SlotScore
+
+T = TypeVar("T", np.int64, np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class ByLearnedBias(Planner):
+    """Puts the item with the k-th largest price·score into the k-th most valuable slot, as the belief orders them.
+
+    Until the belief has learned which slots are better, the slots are filled in their own order. Where n < k items are
+    allowed, the first n slots are filled.
+    """
+
+    prices: FloatArray | None = None  # [L], of the policy's items; None: 1
+    order: IntArray | None = None  # [B, K], slots from the most to the least valuable; None: their own order
+
+    def with_slot_order(self, order: IntArray) -> ByLearnedBias:
+        """Return the planner that fills slots in this order, [B, K]."""
+        return replace(self, order=order)
+
+    @property
+    def reads(self) -> frozenset[Read]:
+        """The prices of a request, where the objective has prices."""
+        return frozenset() if self.prices is None else frozenset({"prices"})
+
+    def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
+        """Return the best items, in order of the slots."""
+        nothing = np.empty((request.learners, 0), dtype=np.int64)
+        best = best_k(self._values(score(nothing, 0), request), request.k, rng, allowed=request.allowed)
+        if self.order is None:
+            return best
+        check_slots(request, self.order.shape[1])
+        own = np.arange(request.k) if request.slots is None else request.slots
+        filled = np.arange(request.k) < (best.items != EMPTY).sum(axis=1, keepdims=True)
+        place = np.argsort(self.order, axis=1)[:, own]  # the place of each requested slot among all
+        slots = np.argsort(np.where(filled, place, place.shape[1] + self.order.shape[1]), axis=1, kind="stable")
+        rivals = None if best.rivals is None else _placed(best.rivals, slots)
+        return Plan(_placed(best.items, slots), _placed(best.scores, slots), rivals)
+
+    def _values(self, scores: FloatArray, request: Request) -> FloatArray:
+        """Return the scores times the prices of the request or else of the policy's items, [B, L]."""
+        if self.prices is None:
+            return scores
+        prices = request.prices
+        if prices is None:
+            prices = self.prices if request.columns is None else self.prices[request.columns]
+        return np.asarray(scores * prices)
+
+    def of_fixed_scores(self, policy: Composition) -> ListDistribution:
+        """Return the distribution of the single best list."""
+        return lists.settled(policy, "the largest scores, slots in order of their learned bias")
+
+
+def _placed(listed: NDArray[T], slots: IntArray) -> NDArray[T]:
+    """Return what was listed in order of value, [B, k], in the slots [B, k] of each place."""
+    placed = np.empty_like(listed)
+    np.put_along_axis(placed, slots, listed, axis=1)
+    return placed

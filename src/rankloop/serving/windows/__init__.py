@@ -1,0 +1,1 @@
+"""When feedback windows close, by a monotonic clock."""

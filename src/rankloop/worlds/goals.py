@@ -1,0 +1,59 @@
+"""The goal of a world: what its lists are worth, and what policies are told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankloop.objective import AnyClick, Objective, Revenue
+from rankloop.types import FloatArray
+from rankloop.worlds.list_worth import ListWorth
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """The value of a click on each item: numbers, or drawn uniformly from low to high.
+
+    Numbers are part of the objective that policies know from the start; drawn prices come with each request.
+    """
+
+    values: FloatArray | None = None  # [L]
+    low: float = 0.0
+    high: float = 1.0
+    fresh: bool = False  # drawn each round, instead of once for each replication
+
+    def objective(self, items: int) -> Revenue:
+        """Return the objective: revenue at these prices, or at the mean of drawn ones."""
+        mean = np.full(items, 0.5 * (self.low + self.high))
+        return Revenue(mean if self.values is None else self.values)
+
+    def draw(self, streams: Sequence[np.random.Generator], items: int) -> FloatArray | None:
+        """Return prices that stay, [B, L], drawn from each replication's stream; None where they are fresh."""
+        if self.values is not None:
+            return np.broadcast_to(self.values, (len(streams), items))
+        if self.fresh:
+            return None
+        return np.stack([rng.uniform(self.low, self.high, items) for rng in streams])
+
+    def next(self, rng: np.random.Generator, learners: int, items: int) -> FloatArray:
+        """Draw the prices of a round, [B, L]."""
+        return rng.uniform(self.low, self.high, (learners, items))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """An objective of a click model.
+
+    `objective` is None where the world does not name one: policies are then told any-click, whatever the value is.
+    """
+
+    worth: ListWorth
+    objective: Objective | None = None
+    prices: Prices | None = None
+
+    @property
+    def told(self) -> Objective:
+        """Return the objective that policies are told."""
+        return AnyClick() if self.objective is None else self.objective
