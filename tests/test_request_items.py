@@ -295,6 +295,20 @@ def test_a_list_is_learned_with_the_features_that_it_was_ranked_with() -> None:
 
 
 @pytest.mark.parametrize("id", IDS)
+def test_an_empty_list_is_decided_and_learned_by_every_policy(id: str) -> None:
+    for made in settings_of(id):
+        ranker = Ranker(made)
+        ranker.put_items(items(4, topics=made.coverage))
+        context = None if made.context is None else [0.5] * made.context
+        name = ranker.items()[0].id
+        for candidates in (None, [name], []):
+            empty = ranker.rank(k=0, context=context, candidates=candidates)
+            assert empty.ids == ()
+            assert ranker.feedback(empty.id, clicked=[], final=True).status == "learned"
+        ranker.rank(context=context)
+
+
+@pytest.mark.parametrize("id", IDS)
 def test_naming_all_items_as_candidates_changes_nothing(id: str) -> None:
     """The lists are those without candidates, in any order of the names, where every draw is made item by item."""
     rankers = [Ranker(config(id)) for _ in range(2)]
