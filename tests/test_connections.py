@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import resource
 import select
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from tools.serving import serving
 
 from rankloop.schema.connection_settings import ConnectionSettings
 from rankloop.schema.service_settings import ServiceSettings
+from rankloop.service.transport import connections
 from rankloop.service.transport.connections import GRACE_SECONDS, Connections, OpenConnection, Phase, network
 from rankloop.service.transport.descriptors import connection_limit
 from rankloop.service.transport.watched_http import MAX_HEAD_BYTES
@@ -156,6 +159,40 @@ def test_no_time_passes_while_the_service_works_or_does_not_read() -> None:
     held.client.held = False
     rules.sweep(GRACE_SECONDS + 1.0)
     assert done(held) == [Phase.BODY]
+
+
+def test_the_time_in_which_the_service_was_held_up_is_not_the_clients() -> None:
+    rules = Rules()
+    one = rules.accepted()
+    rules.connections.enter(one, Phase.BODY)
+    rules.now += 60.0
+    rules.connections.excuse(60.0)
+    rules.connections.sweep()
+    assert done(one) == []
+    rules.sweep(GRACE_SECONDS + 1.0)
+    assert done(one) == [Phase.BODY]
+
+
+@pytest.mark.parametrize("held_up", [0.0, GRACE_SECONDS + 1.0])
+def test_a_sweep_after_a_held_up_loop_blames_no_client(held_up: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that arrived while the loop stood still was not slow; one that does not arrive while it runs is."""
+    monkeypatch.setattr(connections, "SWEEP_SECONDS", 0.05)
+    rules = Connections(ConnectionSettings(), 10, lambda reason: None)
+    one = OpenConnection(FakeClient(), "192.0.2.1")
+    assert rules.admit(one)
+
+    async def scenario() -> None:
+        async with rules.swept():
+            await asyncio.sleep(0.01)
+            rules.enter(one, Phase.BODY)
+            if held_up:
+                time.sleep(held_up)  # the fault: the loop does nothing meanwhile
+            else:
+                one.since -= GRACE_SECONDS + 1.0  # it has waited as long while the loop ran
+            await asyncio.sleep(0.2)
+
+    asyncio.run(scenario())
+    assert (Phase.BODY in done(one)) is (held_up == 0.0)
 
 
 def test_the_time_of_the_first_headers_begins_with_the_connection() -> None:

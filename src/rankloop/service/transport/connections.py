@@ -19,6 +19,8 @@ STATE_KEY = "connections"
 """Key of the `Connections` in the state that the application's lifespan yields."""
 SWEEP_SECONDS = 1.0
 """Time between two searches for connections that have waited too long."""
+EXCUSED_SECONDS = 0.5
+"""A sweep that is later than this was held up by the service itself: what clients sent meanwhile was not read."""
 GRACE_SECONDS = 5.0
 """Time after which the rate of a body or of an answer is measured."""
 log = logging.getLogger("rankloop.service")
@@ -167,6 +169,12 @@ class Connections:
             except Exception:
                 log.exception("a connection that waited too long could not be closed")
 
+    def excuse(self, seconds: float) -> None:
+        """Do not count this time, in which the service itself was held up and read nothing, against its clients."""
+        now = self._clock()
+        for one in self._waiting:
+            one.since = min(now, one.since + seconds)
+
     def _end(self, one: OpenConnection) -> None:
         """Close a connection that has waited too long, unless the service itself has stopped reading."""
         if one.client.is_held():
@@ -193,8 +201,13 @@ class Connections:
         """Sweep regularly until the end of the block."""
 
         async def sweep_forever() -> None:
+            loop = asyncio.get_running_loop()
             while True:
+                due = loop.time() + SWEEP_SECONDS
                 await asyncio.sleep(SWEEP_SECONDS)
+                late = loop.time() - due
+                if late > EXCUSED_SECONDS:
+                    self.excuse(late)
                 self.sweep()
 
         task = asyncio.get_running_loop().create_task(sweep_forever())
