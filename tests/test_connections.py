@@ -177,6 +177,7 @@ def test_the_time_in_which_the_service_was_held_up_is_not_the_clients() -> None:
 def test_a_sweep_after_a_held_up_loop_blames_no_client(held_up: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that arrived while the loop stood still was not slow; one that does not arrive while it runs is."""
     monkeypatch.setattr(connections, "SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "EXCUSED_SECONDS", 3.0)  # a busy machine may hold up the loop for a moment
     rules = Connections(ConnectionSettings(), 10, lambda reason: None)
     one = OpenConnection(FakeClient(), "192.0.2.1")
     assert rules.admit(one)
