@@ -111,7 +111,7 @@ class HybridState(SummaryState):
         """Return the scores of rows, complete ones or such with their first columns apart, [B, n]."""
         x = features_of(rows)
         x = np.ascontiguousarray(x[None] if x.ndim == 2 else x)
-        if not x.shape[1]:  # an empty list; without a row `chosen` could not be told from all models
+        if not x.shape[1]:  # an empty list, whose `chosen` would stand for all models
             return np.empty((len(theta), 0))
         head, factor, left_out = (NO_HEAD, 0.0, 0) if rows.head is None else (rows.head, FIELD_SCALE, HEAD)
         index = rows.chosen()

@@ -95,6 +95,6 @@ class ChoiceWorld:
             bias=self.bias,
             goal=goal,
             request=Request(B, J, K, drawn.features, allowed=drawn.allowed, prices=given),
-            setting=Setting(J, K, rounds, dim, drawn.prior, bias=self.bias, objective=goal.told),
+            setting=Setting(J, K, rounds, dim, drawn.prior, bias=self.bias, objective=goal.given),
             prices=prices,
         )

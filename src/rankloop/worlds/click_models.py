@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,7 +45,7 @@ class ClickModel(Protocol):
         """
 
 
-class BinaryClicks:
+class BinaryClicks(ABC):
     """Models in which an item attracts or not, and is clicked or not."""
 
     def outcomes(
@@ -53,9 +54,9 @@ class BinaryClicks:
         """Return the clicks of visitors whom an item attracts if its uniform number is below its attraction."""
         return self.click(uniforms < p, slot_uniforms)
 
+    @abstractmethod
     def click(self, attracted: BoolArray, slot_uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the clicks [B, K] and the reward [B] of visitors attracted by the items of these slots [B, K]."""
-        raise NotImplementedError
 
 
 def most_attractive(nu: FloatArray, slots: IntArray) -> IntArray:

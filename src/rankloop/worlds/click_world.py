@@ -80,7 +80,7 @@ def click_instance(
 ) -> ClickInstance:
     """Return B replications; prices that belong to a replication are drawn from its stream."""
     chosen = Goal(ModelWorth(model)) if goal is None else goal
-    setting = replace(setting, bias=model.bias, objective=chosen.told, termination=model.termination)
+    setting = replace(setting, bias=model.bias, objective=chosen.given, termination=model.termination)
     prices = None if chosen.prices is None else chosen.prices.draw(streams, request.items)
     if chosen.prices is not None and chosen.prices.values is None:
         request = replace(request, prices=prices)

@@ -1,4 +1,4 @@
-"""The goal of a world: what its lists are worth, and what policies are told about it."""
+"""The goal of a world: what its lists are worth, and which objective policies are given."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Prices:
 class Goal:
     """An objective of a click model.
 
-    `objective` is None where the world does not name one: policies are then told any-click, whatever the value is.
+    `objective` is None where the world does not name one: policies are then given any-click, whatever the value is.
     """
 
     worth: ListWorth
@@ -54,6 +54,6 @@ class Goal:
     prices: Prices | None = None
 
     @property
-    def told(self) -> Objective:
-        """Return the objective that policies are told."""
+    def given(self) -> Objective:
+        """Return the objective that policies are given."""
         return AnyClick() if self.objective is None else self.objective

@@ -38,6 +38,10 @@ class Scenario:
         lost = self.losses[(items != EMPTY).sum(axis=1)]
         return np.where(first.any(axis=1), first @ self.rewards[: first.shape[1]], lost)
 
+    def by_round(self) -> Scenarios:
+        """Return the same rewards and losses for every round."""
+        return Scenarios((self.rewards,), (self.losses,))
+
 
 @dataclass(frozen=True, eq=False)
 class Scenarios:
@@ -57,6 +61,10 @@ class Scenarios:
         if not self.changing:
             return self.at(0)
         return Scenario(np.mean(self.rewards, axis=0), np.mean(self.losses, axis=0))
+
+    def by_round(self) -> Scenarios:
+        """Return these rewards and losses."""
+        return self
 
     def at(self, t: int) -> Scenario:
         """Return the rewards and losses of round t = 0, 1, …."""
@@ -151,7 +159,7 @@ def _best(scenario: Scenario, request: Request, arms: Arms) -> FloatArray:
 
 def instance(arms: Arms, chosen: Scenario | Scenarios, budgets: tuple[int, ...]) -> RewardInstance:
     """Return B replications of a world with these arms."""
-    scenarios = Scenarios((chosen.rewards,), (chosen.losses,)) if isinstance(chosen, Scenario) else chosen
+    scenarios = chosen.by_round()
     known = scenarios.expected
     # A policy needs at least one slot; with a budget of 0 it is never asked for an item.
     setting = replace(arms.setting, slots=max(*budgets, 1), rewards=known.rewards, losses=known.losses)

@@ -33,8 +33,8 @@ def cascade(fields: Mapping[str, object]) -> World:
       The row of an item with features y is then z = (x, y, x⊗y) instead of y, with dx + d + dx·d weights. Drawn ones
       are standard normal (logistic), or give ν = ½ Σ_j a_j y_j (1 + m_jᵀx), a ≥ 0 and m_j of unit norm (linear)
     features: L x d numbers, only with an explicit attraction (optional)
-    objective: any-click (default), clicks (the same here) or revenue, the expected price of the clicked item; policies
-      are told an objective that is given
+    objective: any-click (default), clicks (the same here) or revenue, the expected price of the clicked item;
+      policies know the objective if the spec names it
     prices: L numbers of at least 0, or {uniform: [low, high]} for each replication, or {fresh: [low, high]} for each
       round; only for revenue
     prior: {a, b}, the Beta prior given to policies instead of the true one (optional)
