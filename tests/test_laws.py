@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from rankloop import catalogue
 from rankloop.belief import Gaussian, GaussianState
+from rankloop.belief.pooled import PooledHybrid
 from rankloop.checks import Law, Make, laws, serving
 from rankloop.design import Interaction, PerItem
 from rankloop.explore import Thompson
 from rankloop.feedback import Cascade
 from rankloop.plan import TopK
 from rankloop.policy import Policy
+from rankloop.ranking_policy import RankingPolicy
 from rankloop.types import Decision, Evidence, Setting
 
 VARIANTS: list[tuple[str, dict[str, str]]] = [
@@ -37,8 +39,16 @@ def make(id: str, params: dict[str, str]) -> Make:
     return lambda setting: catalogue.build(id, setting, **params)
 
 
+def pooled(setting: Setting) -> RankingPolicy[Any]:
+    """The hybrid policy with room for more segments than the streams of the laws have."""
+    policy: Any = catalogue.build("hybrid", setting)
+    own = {field.name: getattr(policy.belief, field.name) for field in fields(policy.belief)}
+    pools: RankingPolicy[Any] = replace(policy, belief=PooledHybrid(**{"segments": 4, **own}))
+    return pools
+
+
 def all_laws() -> list[ParameterSet]:
-    cases = []
+    cases = [pytest.param(law, id=f"hybrid-pooled:{law.name}") for law in laws(pooled, learns=True)]
     for id, params in VARIANTS:
         # A law about learning is about the policy as it is run, not about every way to read clicks.
         learns = catalogue.find(id).learns and "feedback" not in params

@@ -223,6 +223,11 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         return self.belief.learns_off_policy
 
     @property
+    def pools(self) -> bool:
+        """Whether the belief pools segments."""
+        return self.belief.pools
+
+    @property
     def ignores_slots(self) -> bool:
         """Whether neither the rows nor the belief depend on the slot of an item."""
         return not self.reads & {"slot", "prefix"} and self.belief.learns_off_policy

@@ -31,6 +31,9 @@ class LearnerState(Protocol):
     def view(self, learners: slice) -> Self:
         """Return the state of these learners, sharing memory."""
 
+    def of_segment(self, segment: int) -> Self:
+        """Return the state for decisions and lessons of a segment, sharing memory."""
+
     def copy(self) -> Self:
         """Return an independent copy."""
 
@@ -152,6 +155,11 @@ class RankingPolicy(ABC, Generic[T]):
     def explores(self) -> bool:
         """Whether lists may differ from those of largest estimated value."""
         return True
+
+    @property
+    def pools(self) -> bool:
+        """Whether one learner serves all segments (`of_segment` of its state), which share what they learn."""
+        return False
 
     @property
     def learns_off_policy(self) -> bool:

@@ -37,6 +37,16 @@ class State:
         """Return the state of these learners, sharing memory: updates of the view change the whole."""
         return self._map(lambda array: array[learners])
 
+    def of_segment(self, segment: int) -> Self:
+        """Return the state for decisions and lessons of a segment, sharing memory; states without segments as it is.
+
+        A negative number stands for a segment without observations.
+        """
+        changed = object.__new__(type(self))
+        for name, value in vars(self).items():
+            setattr(changed, name, value.of_segment(segment) if isinstance(value, State) else value)
+        return changed
+
     def copy(self) -> Self:
         """Return an independent copy."""
         return self._map(np.copy)

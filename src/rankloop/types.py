@@ -57,6 +57,8 @@ class Setting:
         None  # [K], factor of the gain in each slot, for policies that match items to slots
     )
 
+    segments: int | None = None  # number of segments that share what they learn; None: each has its own learner
+
     @property
     def J(self) -> int:
         """Number of items to choose from, for bounds that depend on it."""

@@ -175,6 +175,11 @@ class Belief(Protocol[S]):
         return None
 
     @property
+    def pools(self) -> bool:
+        """Whether one learner serves all segments, which share what they learn (`State.of_segment`)."""
+        return False
+
+    @property
     def learns_off_policy(self) -> bool:
         """Whether lists of another policy are as informative as its own."""
         return True

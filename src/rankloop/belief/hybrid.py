@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,6 +41,7 @@ class Hybrid(Summarising[HybridState]):
     most_mean: float = 1.0  # largest estimate that enters the fit of biases
     binary = False
     fractional = True
+    additive: ClassVar[tuple[str, ...]] = ADDITIVE
 
     @property
     def row_features(self) -> int:
@@ -108,7 +110,7 @@ class Hybrid(Summarising[HybridState]):
     def forget(self, state: HybridState, prior: HybridState, share: float) -> None:
         """Keep this share of all sums, of A - Λ and of b - Λθ_0; the next adaptation computes A and b from the sums."""
         apart = state.varied & ~prior.varied & (prior.n > 0.0)
-        kept = {name: getattr(prior, name) for name in ADDITIVE}
+        kept = {name: getattr(prior, name) for name in self.additive}
         if apart.any():  # the prior of an item whose rows changed since is not in the prior's G and g
             weight = np.where(apart, 1.0 / np.where(apart, prior.n, 1.0), 0.0)
             S = np.broadcast_to(prior.S, state.S.shape)
@@ -211,8 +213,20 @@ class Hybrid(Summarising[HybridState]):
             # Compiled loops do not check their bounds.
             raise ValueError(f"rows of shape {x.shape} do not fit {self.items} items, {self.slots} slots")
         x, y, exposure = (np.ascontiguousarray(part) for part in (x, evidence.y, evidence.exposure))
+        lists = np.ascontiguousarray(items), x, y, exposure
+        self._learn_lists(state, lists, one_learner=one_learner, strength=strength)
+
+    def _learn_lists(
+        self,
+        state: HybridState,
+        lists: tuple[IntArray, FloatArray, FloatArray, FloatArray],
+        *,
+        one_learner: bool,
+        strength: float,
+    ) -> None:
+        """Learn from items [T, K], rows [T, K, q], outcomes and exposures [T, K] that were checked."""
         learn(
             (state.F, state.b), state.sums, (state.N, state.C), state.varied, (state.G, state.g), state.by_slot,
             state.totals, state.bias, state.variances, (LEAST_MEAN, self.most_mean), signature_weights(self.width),
-            (np.ascontiguousarray(items), x, y, exposure), one_learner, strength,
+            lists, one_learner, strength,
         )  # fmt: skip

@@ -68,6 +68,11 @@ def fit_bias(state: HybridState, most_mean: float) -> None:
         state.coefficients(), state.sums, (state.N, state.C), (state.P, state.Q), state.by_slot, state.variances,
         (LEAST_MEAN, most_mean), (LEAST_BIAS, MOST_BIAS), BIAS_PSEUDO_CLICKS, BIAS_ALTERNATIONS, state.bias, clicks,
     )  # fmt: skip
+    order_slots(state, clicks)
+
+
+def order_slots(state: HybridState, clicks: FloatArray) -> None:
+    """Set the errors of new biases and the order of the slots, in place; clicks [B, K] are outcomes by slot."""
     # Outcomes of a slot have the variance s² for each observation; λ_k is a ratio of two independent sums of them.
     error = np.sqrt(state.s2[:, None] * state.by_slot[:, 4]) / np.maximum(clicks, LEAST_BIAS)
     relative = np.hypot(error, error[:, :1])
@@ -108,10 +113,20 @@ def fit_variances(state: HybridState, first_tau2: float) -> None:
     found = np.zeros((len(state.b), 3))
     theta = state.coefficients()
     dispersion(theta, state.F, state.sums, (state.P, state.Q), state.varied, state.variances, LEAST_EXPOSURE, found)
-    squares, seen = state.totals[:, 0], state.totals[:, 1]
+    left = residual_variance(state, theta, found[:, 2])
+    state.tau2[...] = item_variance(found[:, 0], found[:, 1], state.tau2, first_tau2)
+    state.s2[...] = left
+
+
+def residual_variance(state: HybridState, theta: FloatArray, squares: FloatArray) -> FloatArray:
+    """Return the pooled residual variance [B], from residual squares without Σy² and the terms in G, g."""
+    seen = state.totals[:, 1]
     shared = np.vecdot(theta, np.matvec(state.G, theta)) - 2.0 * np.vecdot(theta, state.g)
-    left = (squares + shared + found[:, 2]) / np.maximum(seen, 1.0)
-    own = PRIOR_ITEMS * state.tau2**-2.0
-    tau2 = (found[:, 0] + own * first_tau2) / (found[:, 1] + own)
-    state.tau2[...] = np.maximum(tau2, LEAST_TAU2)
-    state.s2[...] = np.where(seen > 0.0, np.maximum(left, LEAST_S2), state.s2)
+    left = (state.totals[:, 0] + shared + squares) / np.maximum(seen, 1.0)
+    return np.where(seen > 0.0, np.maximum(left, LEAST_S2), state.s2)
+
+
+def item_variance(squares: FloatArray, weights: FloatArray, before: FloatArray, first: float) -> FloatArray:
+    """Return a variance of effects [B]: weighted squares over weights, with the first value as PRIOR_ITEMS effects."""
+    own = PRIOR_ITEMS * before**-2.0
+    return np.asarray(np.maximum((squares + own * first) / (weights + own), LEAST_TAU2))

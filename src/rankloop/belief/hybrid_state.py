@@ -119,10 +119,24 @@ class HybridState(SummaryState):
         if x.shape[1] != items or x.shape[2] != theta.shape[1] - left_out:  # compiled loops do not check their bounds
             raise ValueError(f"rows of shape {x.shape} do not fit {items} items and {theta.shape[1]} features")
         out = np.empty((len(theta), items))
-        most = rows.most if rows.most is not None and items >= BOUNDS_FROM else 0
-        known = signature_weights(theta.shape[1])
-        hybrid_scores(x, head, factor, known, index, theta, self.sums, self.variances, scale, key, TABLES, most, out)
+        self._score_rows(x, head, factor, rows, theta, scale, key, out)
         return out
+
+    def _score_rows(
+        self,
+        x: FloatArray,
+        head: FloatArray,
+        factor: float,
+        rows: Rows,
+        theta: FloatArray,
+        scale: FloatArray,
+        key: NDArray[np.uint64],
+        out: FloatArray,
+    ) -> None:
+        """Write the scores of checked rows into out [B, n]."""
+        most = rows.most if rows.most is not None and out.shape[1] >= BOUNDS_FROM else 0
+        known, index = signature_weights(theta.shape[1]), rows.chosen()
+        hybrid_scores(x, head, factor, known, index, theta, self.sums, self.variances, scale, key, TABLES, most, out)
 
     def _complete(self, rows: Rows) -> FloatArray:
         """Return rows with all q columns, [B, n, q] or [1, n, q]."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from rankloop.belief.hybrid import Hybrid
 from rankloop.belief.hybrid_state import HybridState
+from rankloop.belief.pooled import PooledHybrid
 from rankloop.catalogue.params import NonNegative
 from rankloop.catalogue.registry import PLAIN_FEEDBACKS, policy
 from rankloop.design.hybrid_rows import HybridRows
@@ -33,7 +34,8 @@ def hybrid(setting: Setting, *, explore: NonNegative = 0.5) -> Policy[HybridStat
     (λ²c/(c+λ²))·uuᵀ/s² with u = x - S_i/c to the precision of θ, and b_i given θ is N((Y_i - S_iᵀθ)/c, s²/c): the
     posterior of a regression with one coefficient for each item. Every 200 rounds τ² and s² are fitted by empirical
     Bayes and, unless biases are given, λ_k = (clicks in slot k + 5)/(Σ μ̂ of what was shown there + 5), relative to the
-    first slot. Feedback may be any number.
+    first slot. Feedback may be any number. With pooled segments an item deviates in segment g by d_ig ~ N(0, ω²), one
+    more effect that is eliminated in the same way, and ω² is fitted like τ².
 
     Args:
         explore: scale of the posterior's spread; 0 never explores.
@@ -48,13 +50,11 @@ def hybrid(setting: Setting, *, explore: NonNegative = 0.5) -> Policy[HybridStat
     prices = setting.objective.prices if learns_bias else None
     rows = _rows(setting, largest_only=learns_bias and prices is None)
     amounts = learns_bias and setting.objective.name == "amount"
-    belief = Hybrid(
-        setting.items,
-        setting.slots,
-        rows.row_features or 0,
-        learns_bias=learns_bias,
-        most_mean=np.inf if amounts else 1.0,
-    )
+    size, most = (setting.items, setting.slots, rows.row_features or 0), np.inf if amounts else 1.0
+    if setting.segments is None:
+        belief = Hybrid(*size, learns_bias=learns_bias, most_mean=most)
+    else:
+        belief = PooledHybrid(*size, learns_bias=learns_bias, most_mean=most, segments=setting.segments)
     plan: Planner = ByLearnedBias(prices) if learns_bias else plan_for(model, setting)
 
     def scale(t: IntArray) -> FloatArray:

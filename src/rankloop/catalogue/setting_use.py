@@ -18,9 +18,11 @@ from rankloop.types import BetaPrior, Setting
 NAMES = frozenset(field.name for field in fields(Setting))
 OF_POLICY = (
     *("dim", "context", "bias", "prior", "rounds", "coverage"),
-    *("rewards", "losses", "termination", "slot_weights"),
+    *("rewards", "losses", "termination", "slot_weights", "pooled"),
 )
-"""Settings of a ranker that only its policy can use, named as in `Setting`; they are None unless given."""
+"""Settings of a ranker that only its policy can use; they are None or False unless given."""
+NAMED_OTHERWISE = {"pooled": "segments"}
+"""Fields of `Setting` that have another name than the setting of a ranker they follow from."""
 
 OF_LOG = ("dim", "context", "coverage")
 """Settings that define the fields of items and requests: all policies of a log share them, read or not."""
@@ -68,6 +70,7 @@ EVERYTHING = Setting(
     losses=np.zeros(4),
     termination=np.array([0.9, 0.6, 0.3]),
     slot_weights=np.array([1.0, 0.7, 0.4]),
+    segments=2,
 )
 """A setting with everything that a policy may read."""
 OBJECTIVES: tuple[Objective, ...] = (
@@ -96,7 +99,8 @@ def refuse_unread(settings: RankerSettings, read: frozenset[str], inherited: Col
     """
     name = settings.policy
     for setting in OF_POLICY:
-        if getattr(settings, setting) is not None and setting not in (*read, *inherited):
+        unused = NAMED_OTHERWISE.get(setting, setting) not in read and setting not in inherited
+        if getattr(settings, setting) not in (None, False) and unused:
             raise Unsupported(f"{name} does not use ranker.{setting}; leave it out, or choose {_choose(setting)}.")
     objective = settings.objective
     if objective not in ("any-click", "amount") and "objective" not in (*read, *inherited):
@@ -124,14 +128,16 @@ def refuse_unable(settings: RankerSettings, policy: RankingPolicy[LearnerState])
 
 def _choose(setting: str) -> str:
     """Return the policies of the catalogue that use a setting, as text."""
-    users = [entry.id for entry in catalogue.entries() if setting in read_by(entry.id)]
+    users = [entry.id for entry in catalogue.entries() if NAMED_OTHERWISE.get(setting, setting) in read_by(entry.id)]
     return f"one of {', '.join(users)}" if users else "another policy"
 
 
 def unread_by(policy: str, params: Mapping[str, object], settings: Iterable[str]) -> list[str]:
     """Return those of a ranker's settings that another policy of the catalogue would refuse as unread."""
     read = read_by(policy, **params)
-    return [name for name in settings if name in (*OF_POLICY, "objective") and name not in (*read, *OF_LOG)]
+    used = {*read, *OF_LOG}
+    named = (name for name in settings if name in (*OF_POLICY, "objective"))
+    return [name for name in named if NAMED_OTHERWISE.get(name, name) not in used]
 
 
 def read_by(id: str, **params: object) -> frozenset[str]:

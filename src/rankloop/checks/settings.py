@@ -41,6 +41,7 @@ VALUES: dict[str, tuple[object, object]] = {
     "commit": ("feedback", "all"),
     "mode": ("live", "shadow"),
     "traffic": (1.0, 0.4),
+    "pooled": (False, True),
     "explore_from": (0, 2),
     "explore_daily": (None, 0),
     "guardrail": (None, Guardrail(drop=0.0, error=0.5, min_lists=2)),

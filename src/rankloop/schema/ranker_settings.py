@@ -139,6 +139,13 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
         tuple[Weight, ...] | None,
         Meta(description="Factor of the gain in each slot, for policies that match items to slots."),
     ] = None
+    pooled: Annotated[
+        bool,
+        Meta(
+            description="Whether segments share what they learn, so that a segment starts from what all others have"
+            " learned and deviates as far as its own feedback says; otherwise every segment has a learner of its own."
+        ),
+    ] = False
     commit: Annotated[
         Commit,
         Meta(description="Answers that wait until the log is synced to disk: feedback, or all, which includes lists."),

@@ -107,17 +107,31 @@ class RankerConfig(RankerSettings, frozen=True):
             raise Unsupported(f"{self.policy} cannot compute with these parameters: they are too large or too small.")
 
     def build(
-        self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None
+        self,
+        items: int,
+        prices: FloatArray,
+        present: int | None = None,
+        used: int | None = None,
+        *,
+        segments: int = 1,
     ) -> RankingPolicy[LearnerState]:
         """Return the policy for a number of items; see `setting` for the arguments."""
-        return self.compose(self.setting(items, prices, present, used))
+        return self.compose(self.setting(items, prices, present, used, segments=segments))
 
     def compose(self, setting: Setting) -> RankingPolicy[LearnerState]:
         """Return the policy for a setting."""
         shared = {} if self.discount == 1.0 else {"discount": self.discount}
         return catalogue.build(self.policy, setting, **self.params, **shared)
 
-    def setting(self, items: int, prices: FloatArray, present: int | None = None, used: int | None = None) -> Setting:
+    def setting(
+        self,
+        items: int,
+        prices: FloatArray,
+        present: int | None = None,
+        used: int | None = None,
+        *,
+        segments: int = 1,
+    ) -> Setting:
         """Return the setting that the policy is built for.
 
         Args:
@@ -125,6 +139,7 @@ class RankerConfig(RankerSettings, frozen=True):
             prices: [items]; they may change in place.
             present: number of items that were not removed.
             used: number of columns that an item has or had; these come first.
+            segments: number of segments to make room for, where they are pooled.
         """
         shape = (items,)
         prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
@@ -144,6 +159,7 @@ class RankerConfig(RankerSettings, frozen=True):
             termination=None if self.termination is None else np.array(self.termination),
             slot_weights=None if self.slot_weights is None else np.array(self.slot_weights),
             objective=self._objective(prices),
+            segments=segments if self.pooled else None,
         )
 
     def plain(self) -> Plain:

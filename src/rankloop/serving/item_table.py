@@ -55,6 +55,9 @@ def check_prior(field: str, item: Item, before: Prior | None, policy: RankingPol
     if item.prior not in (None, before):
         if not policy.takes_priors:
             raise InvalidInput(field, item.prior, "no prior, since the policy takes no scores of another ranker")
+        if policy.pools and item.prior is not None and item.prior.segments:
+            accepted = "no scores by segment, since ranker.pooled makes all segments start from what they share"
+            raise InvalidInput(f"{field}.segments", sorted(item.prior.segments), accepted)
         if before is not None and not policy.replaces_priors:
             accepted = "the prior that the item has, since the policy cannot replace it; remove the item, then put it"
             raise InvalidInput(field, item.prior, accepted)

@@ -23,6 +23,8 @@ from rankloop.serving.memory.state_size import Extent, state_size
 from rankloop.serving.named_items import NamedItems, candidates_request, ranks_in
 from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request, Rows
 
+NO_SEGMENT = -1
+"""The row of a segment without observations, for a learner that pools segments."""
 ChangePrior = Callable[[LearnerState, Request, int, float, float], None]
 G = TypeVar("G", bound=np.generic)
 
@@ -48,14 +50,16 @@ class Learners:
         self.room.reserve(state_size(config, self._extent), "a configuration that")
         self.segments: dict[str, int] = {}  # rows by segment
         self.items, self._present = table.capacity, (len(table), len(table.ids))
-        self._rows = 1
+        self._rows = 1  # segments that there is room for
         self._build()
         self.fresh: LearnerState = self.policy.init(1)  # a new segment: no feedback, only the priors of items
         self.state: LearnerState = self.policy.init(1)
 
     def _build(self) -> None:
         """Build the policy for the items as they are now."""
-        self.policy: RankingPolicy[LearnerState] = self._config.build(self.items, self._table.prices, *self._present)
+        prices, rows = self._table.prices, self._rows
+        self.policy: RankingPolicy[LearnerState] = self._config.build(self.items, prices, *self._present, segments=rows)
+        self._pools = self.policy.pools
         self.greedy = self.policy.greedy()
         self.lists = self.policy.list_distribution()
         self._binary, self._checks_rows, self._batches = self.policy.binary, self.policy.checks_rows, True
@@ -73,15 +77,28 @@ class Learners:
             at = len(self.segments)
             if at >= self._rows:
                 self.make_room(segments=at + 1)
-                larger = self.policy.init(2 * self._rows)
-                larger.view(slice(0, self._rows)).assign(dict(self.state.arrays()))
-                self.state = larger
-                self._rows *= 2
-                self._views.clear()
+                self._double_rows()
             self.segments[segment] = at
-            self.view(at).assign(dict(self.fresh.arrays()))
-            self._apply_segment_priors(self.view(at), segment)
+            if not self._pools:
+                self.view(at).assign(dict(self.fresh.arrays()))
+                self._apply_segment_priors(self.view(at), segment)
         return at
+
+    def learner(self, segment: str) -> int:
+        """Return the learner that learns the lessons of a segment: those of one learner keep their order."""
+        return 0 if self._pools else self.row(segment)
+
+    def _double_rows(self) -> None:
+        """Make room for twice as many segments: learners, or segments of the one learner that pools them."""
+        self._rows *= 2
+        if self._pools:
+            self._build()
+            self.state, self.fresh = self.policy.grow(self.state), self.policy.grow(self.fresh)
+            return
+        larger = self.policy.init(self._rows)
+        larger.view(slice(0, self._rows // 2)).assign(dict(self.state.arrays()))
+        self.state = larger
+        self._views.clear()
 
     def _apply_segment_priors(self, state: LearnerState, segment: str) -> None:
         """Replace the general priors of items by those of a segment, where items have some."""
@@ -96,10 +113,11 @@ class Learners:
                     self.policy.believe(state, request, column, one.score, one.strength)
 
     def view(self, row: int) -> LearnerState:
-        """Return one learner, which shares memory with the batch."""
+        """Return the learner of a segment's row, which shares memory with the whole state."""
         view = self._views.get(row)
         if view is None:
-            view = self._views[row] = self.state.view(slice(row, row + 1))
+            one = self.state.of_segment(row) if self._pools else self.state.view(slice(row, row + 1))
+            view = self._views[row] = one
         return view
 
     def of(self, segment: str) -> LearnerState:
@@ -107,6 +125,8 @@ class Learners:
         row = self.segments.get(segment)
         if row is not None:
             return self.view(row)
+        if self._pools:
+            return self.state.of_segment(NO_SEGMENT)
         if not any(segment in prior.segments for prior in self._table.priors.values()):
             return self.fresh
         new = self.fresh.copy()
@@ -125,7 +145,8 @@ class Learners:
         wanted = self._extent.including(columns, segments, priors)
         if wanted == self._extent:
             return None
-        return state_size(self._config, wanted, self.policy if wanted.columns == self.items else None)
+        fits = wanted.columns == self.items and not self._pools
+        return state_size(self._config, wanted, self.policy if fits else None)
 
     def make_room(self, columns: int = 0, segments: int = 0, priors: int = 0) -> None:
         """Reserve the memory of this number of columns, segments and prior scores before it is allocated."""
@@ -221,14 +242,9 @@ class Learners:
         self.policy.check(decision, self._logged_clicks(outcome[None, :]))
 
     def learn(self, lessons: Sequence[Lesson]) -> None:
-        """Learn from decisions of one segment in their order."""
-        view = self.view(self.row(lessons[0].event.segment))
-        if len(lessons) == 1:
-            event, outcome, _ = lessons[0]
-            self.policy.update(view, self.decision([event]), self._logged_clicks(outcome[None, :]))
-            return
-        for _, group in groupby(lessons, key=lambda lesson: len(lesson.event.items)):
-            alike = list(group)
+        """Learn from decisions of one learner in their order."""
+        for (segment, _), group in groupby(lessons, key=lambda one: (one.event.segment, len(one.event.items))):
+            alike, view = list(group), self.view(self.row(segment))
             if len(alike) > 1 and self._learn_batch(view, alike):
                 continue
             for event, outcome, _ in alike:
@@ -336,13 +352,15 @@ class Learners:
     def _all(self, prior: Prior) -> Iterator[tuple[SegmentPrior, LearnerState]]:
         """Yield all learners, in batches to which the same part of a prior applies."""
         yield prior.in_segment(None), self.fresh
-        if not prior.segments:
+        if self._pools:
+            yield prior.in_segment(None), self.state
+        elif not prior.segments:
             if self.segments:
                 yield prior.in_segment(None), self.state.view(slice(0, len(self.segments)))
-            return
-        for one, alike in groupby(self.segments, key=prior.in_segment):
-            rows = [self.segments[segment] for segment in alike]
-            yield one, self.state.view(slice(rows[0], rows[-1] + 1))
+        else:
+            for one, alike in groupby(self.segments, key=prior.in_segment):
+                rows = [self.segments[segment] for segment in alike]
+                yield one, self.state.view(slice(rows[0], rows[-1] + 1))
 
     def _no_context(self) -> FloatArray | None:
         return None if self._config.context is None else np.zeros((1, self._config.context))
@@ -351,7 +369,7 @@ class Learners:
 
     def arrays(self) -> dict[str, Array]:
         """Return the state of the segments in use, and their names."""
-        used = self.state.view(slice(0, max(1, len(self.segments)))).copy()
+        used = self._used().copy()
         fresh = {f"fresh.{name}": array for name, array in self.fresh.copy().arrays()}
         return dict(used.arrays()) | fresh | {"segments": np.array(list(self.segments), dtype=np.str_)}
 
@@ -362,13 +380,16 @@ class Learners:
         self.segments = {name: i for i, name in enumerate(names)}
         while self._rows < len(names):
             self._rows *= 2
-        self.state = self.policy.init(self._rows)
-        self._views.clear()
-        used = self.state.view(slice(0, max(1, len(names))))
+        self._build()
+        self.state = self.policy.init(1 if self._pools else self._rows)
         states = {name: array for name, array in arrays.items() if name != "segments"}
-        used.assign({name: array for name, array in states.items() if not name.startswith("fresh.")})
+        self._used().assign({name: array for name, array in states.items() if not name.startswith("fresh.")})
         self.fresh = self.policy.init(1)
         self.fresh.assign({n.removeprefix("fresh."): array for n, array in states.items() if n.startswith("fresh.")})
+
+    def _used(self) -> LearnerState:
+        """Return the learners in use, which share memory with the whole state."""
+        return self.state.view(slice(0, max(1, 0 if self._pools else len(self.segments))))
 
 
 def _stacked(arrays: Sequence[NDArray[G]]) -> NDArray[G]:

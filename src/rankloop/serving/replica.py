@@ -90,13 +90,13 @@ class Replica(EventFollower[Receipt]):
         self.position = 0  # of the last entry
         self.mixed_numerics = False  # the snapshot that this started from was made by another numerics version
         self.witness: Witness | None = None  # sees outcomes before the policy learns from them
-        self._deferred: dict[str, list[Lesson]] | None = None  # lessons of a replay by segment, not learned yet
+        self._deferred: dict[int, list[Lesson]] | None = None  # lessons of a replay by learner, not learned yet
         self._recalled: Mapping[str, DecisionMade] = {}  # decisions that were read back for the events to apply
 
     # Applying events
 
     def apply_all(self, events: Sequence[tuple[int, LogEvent]]) -> list[Receipt | None]:
-        """Apply (position, event) pairs: the result of one by one, with the lessons of a segment learned together."""
+        """Apply (position, event) pairs: the result of one by one, with the lessons of a learner learned together."""
         if len(events) == 1 and not events[0][1].settles_many:
             self.position = events[0][0]
             return [self.handle(events[0][1])]
@@ -238,7 +238,7 @@ class Replica(EventFollower[Receipt]):
         if self._deferred is None:
             self.learners.learn([lesson])
         else:
-            self._deferred.setdefault(event.segment, []).append(lesson)
+            self._deferred.setdefault(self.learners.learner(event.segment), []).append(lesson)
         return "learned"
 
     def is_foreign(self, event: DecisionMade) -> bool:

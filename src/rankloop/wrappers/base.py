@@ -70,6 +70,11 @@ class Wrapper(RankingPolicy[T], Generic[T, U]):
         return self.inner.learns_off_policy
 
     @property
+    def pools(self) -> bool:
+        """Delegate to the inner policy."""
+        return self.inner.pools
+
+    @property
     def ignores_slots(self) -> bool:
         """Delegate to the inner policy."""
         return self.inner.ignores_slots

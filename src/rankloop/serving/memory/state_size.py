@@ -42,12 +42,13 @@ def state_size(config: RankerConfig, extent: Extent, policy: RankingPolicy[Learn
     Args:
         config: of the ranker.
         extent: of the state.
-        policy: built for this number of columns, if there is one already.
+        policy: built for this extent, if there is one already.
     """
     columns, rows, priors = extent
-    built = config.build(columns, np.zeros(columns)) if policy is None else policy
+    built = config.build(columns, np.zeros(columns), segments=rows) if policy is None else policy
     by_column = ItemTable.column_bytes(config.dim, config.coverage) + Counters.column_bytes(config.slots)
-    arrays = (rows + 1) * built.learner_bytes() + columns * by_column  # one more learner for segments to come
+    learners = 1 + (1 if built.pools else rows)  # one more learner for segments to come
+    arrays = learners * built.learner_bytes() + columns * by_column
     objects = columns * ITEM_BYTES + rows * SEGMENT_BYTES + priors * PRIOR_BYTES
     working = built.working_bytes(columns, config.slots)
     return StateSize(arrays, objects, SNAPSHOT_COPIES * (arrays + objects) + working)
