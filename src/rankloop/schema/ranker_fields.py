@@ -30,6 +30,7 @@ class RankerFields(TypedDict, total=False):
     losses: Sequence[float] | None
     termination: Sequence[float] | None
     slot_weights: Sequence[float] | None
+    pooled: bool
     commit: Commit
     mode: Mode
     traffic: float

@@ -214,6 +214,6 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)
 
     def as_mapping(self) -> dict[str, object]:
-        """Return the settings that are not None as plain values, in the form that `of` accepts."""
-        fields = {name: value for name, value in asdict(self).items() if value is not None}
+        """Return the settings that are neither None nor False as plain values, in the form that `of` accepts."""
+        fields = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
         return fields if self.guardrail is None else fields | {"guardrail": asdict(self.guardrail)}
