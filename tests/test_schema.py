@@ -156,6 +156,8 @@ WRONG: list[tuple[type[Payload], dict[str, Any], str]] = [
     (FeedbackEvent, {"decision": "d", "clicked": [0], "items": ["a"]}, "items is ['a']; accepted: only clicked."),
     (FeedbackEvent, {"decision": "d", "values": {"a": 1.0}}, "numbers by item are item_values"),
     (FeedbackEvent, {"decision": "d", "item_values": {"a": "1"}}, "item_values.a is '1'; accepted: a number in"),
+    (FeedbackEvent, {"decision": "d", "seen": 1.5}, "seen is 1.5; accepted: the last visible slot, or a list of the"),
+    (FeedbackEvent, {"decision": "d", "seen": [0, "a"]}, "seen[1] is 'a'; accepted: a whole number from 0 to"),
     (Item, {"id": ".."}, "item.id is '..'; accepted: a printable text"),
     (Item, {"id": "a", "price": -1}, "item.price is -1; accepted: a number in [0, 1e+09]."),
     (Item, {"id": "a", "prior": {"score": 1.0}}, "item.prior.strength is missing; accepted: a value"),

@@ -493,6 +493,10 @@ def test_a_bad_request_for_a_list_is_refused(http: Http, body: bytes, status: in
         ({"event": ""}, "event"),
         ({"event": "a\nb"}, "printable"),
         ({"final": "yes"}, "final"),
+        ({"seen": 3}, "from 0 to 2, each once"),
+        ({"seen": [1, 1]}, "seen[1]"),
+        ({"seen": -1}, "the last visible slot"),
+        ({"seen": 0, "clicked": [1]}, "slots that include slot 1"),
     ],
 )
 def test_bad_feedback_is_refused_and_changes_nothing(http: Http, told: dict[str, Any], words: str) -> None:

@@ -18,7 +18,18 @@ from rankloop.arrays import Array
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.feedback import Feedback
 from rankloop.propensity.list_distribution import ListDistribution, unknown
-from rankloop.types import Decision, FloatArray, IntArray, Read, Request, RowLayout, Rows, ScoreTrust, SlotEffects
+from rankloop.types import (
+    BoolArray,
+    Decision,
+    FloatArray,
+    IntArray,
+    Read,
+    Request,
+    RowLayout,
+    Rows,
+    ScoreTrust,
+    SlotEffects,
+)
 
 
 class LearnerState(Protocol):
@@ -112,12 +123,21 @@ class RankingPolicy(ABC, Generic[T]):
     def update(self, state: T, decision: Decision, clicks: FloatArray) -> None:
         """Learn from clicks [B, K] that `check` returned; this never fails, whatever the state."""
 
-    def learn(self, state: T, decision: Decision, clicks: ArrayLike) -> None:
-        """Check the clicks, then update. Impossible clicks are refused with nothing changed."""
+    def learn(self, state: T, decision: Decision, clicks: ArrayLike, seen: BoolArray | None = None) -> None:
+        """Check the clicks, then update. Impossible clicks are refused with nothing changed.
+
+        Args:
+            state: of B learners.
+            decision: the lists shown.
+            clicks: [B, K].
+            seen: the slots that were visible, [B, K]; nothing is learned about the others, which are empty in the
+                decision that `check` and `update` get. None: all of them.
+        """
         B = len(decision.items)
         if len(state.t) != B:
             raise InvalidInput("decision", Words(f"a decision of {B} learners"), f"one of {len(state.t)}")
-        self.update(state, decision, self.check(decision, clicks))
+        shown = decision if seen is None else decision.as_seen(seen)
+        self.update(state, shown, self.check(shown, clicks))
 
     # Memory
 

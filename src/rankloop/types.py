@@ -340,6 +340,15 @@ class Decision:
     # [B, K] number of other candidates of a slot with exactly the same score, of which one was chosen uniformly;
     # -1: the list is one of an unknown number of equally good ones; None: no tie affected any list.
     rivals: IntArray | None = None
+    # [B] lists with slots that nobody saw, which are empty in `items`; None: none. See `as_seen`.
+    partly_seen: BoolArray | None = None
+
+    def as_seen(self, visible: BoolArray) -> Decision:
+        """Return the lists that visitors saw: the slots that were not visible [B, K] are empty."""
+        hidden = self.shown & ~visible
+        if not hidden.any():
+            return self
+        return replace(self, items=np.where(hidden, EMPTY, self.items), partly_seen=np.asarray(hidden.any(axis=1)))
 
     @property
     def columns(self) -> IntArray:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rankloop.analytics.click_counters import COUNT, ClickCounters, SettledList, join_lists
 from rankloop.arrays import Array
 from rankloop.eventlog.events import DecisionMade
-from rankloop.types import EMPTY, FloatArray, IntArray
+from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray
 
 GROUPS = ("treatment", "control")
 FIELDS = ("lists", "settled", "clicked", "value", "squares", "regret", "known", "exploring", "slots", "explored")
@@ -61,6 +61,7 @@ class Counters:
         self._shown = np.zeros((len(GROUPS), capacity, min(slots, MAX_TRACKED_SLOTS)), dtype=COUNT)
         self._clicks = ClickCounters(slots, MAX_TRACKED_SLOTS, capacity)
         self._deferred_lists: tuple[list[IntArray], ...] = ([], [])  # by group
+        self._deferred_unseen: tuple[list[IntArray], ...] = ([], [])  # by group
         self._deferred_outcomes: list[SettledList] = []
 
     @classmethod
@@ -120,6 +121,13 @@ class Counters:
         if len(lists) >= BATCH_LISTS:
             self._count_lists()
 
+    def count_unseen(self, decision: DecisionMade, visible: BoolArray) -> None:
+        """Take back what `count_decision` counted in the slots [k] that were not visible."""
+        unseen = self._deferred_unseen[1 if decision.group == "control" else 0]
+        unseen.append(np.where(visible, EMPTY, decision.items))
+        if len(unseen) >= BATCH_LISTS:
+            self._count_lists()
+
     def explored_on(self, time: float) -> int:
         """Return how many decisions exploration changed on the day of a time, if that is one of the latest days."""
         return self._explored_days.get(int(time // SECONDS_PER_DAY), 0)
@@ -163,13 +171,14 @@ class Counters:
                 self._count_outcomes()
 
     def _count_lists(self) -> None:
-        """Count the deferred lists by item and slot."""
-        for counts, lists in zip(self._shown, self._deferred_lists, strict=True):
-            if lists:
-                items, slots, _ = join_lists(lists)
-                filled = items != EMPTY
-                np.add.at(counts, (items[filled], self._tracked[slots[filled]]), 1)
-                lists.clear()
+        """Count the deferred lists by item and slot, then take back what was not seen of them."""
+        for count, deferred in ((np.add, self._deferred_lists), (np.subtract, self._deferred_unseen)):
+            for counts, lists in zip(self._shown, deferred, strict=True):
+                if lists:
+                    items, slots, _ = join_lists(lists)
+                    filled = items != EMPTY
+                    count.at(counts, (items[filled], self._tracked[slots[filled]]), 1)
+                    lists.clear()
 
     def _count_outcomes(self) -> None:
         """Hand the deferred outcomes to the counters of clicks."""
@@ -202,7 +211,8 @@ class Counters:
         self._explored_days = dict(arrays["explored_days"].tolist())
         since = float(arrays["since"])
         self.since = None if math.isnan(since) else since
-        self._shown, self._deferred_lists, self._deferred_outcomes = arrays["shown"].astype(COUNT), ([], []), []
+        self._shown, self._deferred_outcomes = arrays["shown"].astype(COUNT), []
+        self._deferred_lists, self._deferred_unseen = ([], []), ([], [])
         self._clicks.restore({name.removeprefix("clicks."): array for name, array in arrays.items()})
         for name, periods in (("minutes", self.minutes), ("hours", self.hours)):
             periods.clear()

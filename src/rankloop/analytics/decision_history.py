@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from rankloop.analytics.list_value import UNITS, is_binary
 from rankloop.eventlog.events import DecisionMade, EventFollower, FeedbackReceived, LogEvent, Withdrawn
 from rankloop.schema import PropensityAnswer, RankedItem, RankerSettings
+from rankloop.schema.feedback_event import visible_slots
 from rankloop.types import EMPTY, FloatArray
 
 
@@ -39,6 +40,7 @@ class DecisionEvent:
     event: str | None = None
     outcome: list[float] | None = None
     final: bool = False
+    seen: list[int] | None = None  # slots that were visible; None if the event does not say it
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ class _ToEvent(EventFollower[DecisionEvent]):
 
     def on_feedback(self, record: FeedbackReceived) -> DecisionEvent:
         """Return the feedback event."""
-        return DecisionEvent(record.time, "feedback", record.event or None, record.outcome.tolist(), record.final)
+        seen = None if record.seen is None else list(visible_slots(record.seen))
+        return DecisionEvent(record.time, "feedback", record.event or None, record.outcome.tolist(), record.final, seen)
 
     def on_withdrawn(self, record: Withdrawn) -> DecisionEvent:
         """Return the withdrawal."""
@@ -147,22 +150,31 @@ def history(
     )
 
 
-def final_outcome(events: Sequence[DecisionEvent], shown: DecisionMade, settings: RankerSettings) -> FloatArray | None:
-    """Return the outcome [k] with which a closed decision was settled; None if nothing was learned from it.
+def settled_list(
+    events: Sequence[DecisionEvent], shown: DecisionMade, settings: RankerSettings
+) -> tuple[DecisionMade, FloatArray] | None:
+    """Return a closed decision as it was seen, and the outcome [k] with which it was settled; None if with none.
 
     Feedback that came after the window had ended, by the times in the log, does not count.
     """
-    outcomes: list[list[float]] = []
+    counted: list[DecisionEvent] = []
     for event in events:
         if event.outcome is None:  # withdrawn
             break
         if event.time <= shown.time + settings.window:
-            outcomes.append(event.outcome)
+            counted.append(event)
             if event.final or settings.aggregate == "earliest":
                 break
-    if not outcomes and (events or settings.on_close == "ignore"):
+    if not counted and (events or settings.on_close == "ignore"):
         return None
-    return np.asarray(np.array(outcomes).reshape(len(outcomes), len(shown.items)).sum(axis=0), dtype=np.float64)
+    outcomes = np.array([event.outcome for event in counted], dtype=np.float64)
+    outcome = outcomes.reshape(len(counted), len(shown.items)).sum(axis=0)
+    stated = [event.seen for event in counted if event.seen is not None]
+    if not stated:
+        return shown, outcome
+    visible = outcome != 0.0
+    visible[[slot for seen in stated for slot in seen]] = True
+    return shown.as_seen(visible), outcome
 
 
 def _worth(objective: str, value: float | None) -> str:
@@ -233,4 +245,6 @@ def _summary(shown: DecisionMade, events: Sequence[DecisionEvent], state: str) -
     clicked = [slot for slot, value in enumerate(feedback[0].outcome or ()) if value]
     slots = "nothing" if not clicked else "slot " + ", ".join(map(str, clicked))
     delay = feedback[0].time - shown.time
-    return f"{text} {delay:.1f} s later the visitor clicked {slots}."
+    text = f"{text} {delay:.1f} s later the visitor clicked {slots}."
+    seen = feedback[0].seen
+    return text if seen is None else f"{text} Visible slots: {', '.join(map(str, seen)) or 'none'}."

@@ -38,6 +38,7 @@ def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
         policies.deciding_changes_no_state,
         policies.equal_seeds_give_equal_lists,
         policies.unobserved_slots_teach_nothing,
+        policies.unseen_slots_teach_nothing,
         policies.relabelling_items_relabels_lists,
         policies.a_state_of_no_learners_has_the_shapes_of_any_other,
         policies.a_restored_snapshot_continues_identically,

@@ -18,7 +18,7 @@ from rankloop.math.logistic import sigmoid
 from rankloop.objective import Clicks
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.simulator import simulate
-from rankloop.types import EMPTY, BetaPrior, BoolArray, Decision, IntArray
+from rankloop.types import EMPTY, BetaPrior, BoolArray, Decision, IntArray, Request, Rows
 from rankloop.worlds.attraction import FixedAttraction
 from rankloop.worlds.base import World
 from rankloop.worlds.choice import ChoiceWorld
@@ -93,6 +93,54 @@ def unobserved_slots_teach_nothing(make: Make) -> None:
             policy.learn(state, policy.adopt(trial.request(B), lists), clicks)
             states.append(state)
         assert_equal(states[0], states[1])
+
+
+def unseen_slots_teach_nothing(make: Make) -> None:
+    """The state does not depend on the items in slots that nobody saw, nor on their features.
+
+    That all slots were seen says no more than feedback without `seen`, bit for bit, and a click in a slot that was not
+    seen is refused with nothing changed.
+    """
+    trial, B = Trial(), 8
+    policy = make(trial.setting)
+    rng = np.random.default_rng(38)
+    order = rng.permuted(np.tile(np.arange(L), (B, 1)), axis=1)
+    items, others, request = order[:, :K], order[:, K : 2 * K], trial.request(B)
+    for visible in ((1, 1, 1), (1, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (0, 0, 0)):
+        seen = np.broadcast_to(np.array(visible, dtype=np.bool_), (B, K))
+        clicks = np.where(seen, trial.clicks(items, rng), 0.0)
+        shown = policy.adopt(request, items)
+        # Rows may depend on the items above: here they are those of the list that was shown, as in a log.
+        other = replace(shown, items=np.where(seen, items, others), rows=_rows(policy, request, shown, others, seen))
+        lists: list[tuple[Decision, BoolArray | None]] = [(shown, seen), (other, seen)]
+        if visible == (1, 1, 1):
+            lists.append((shown, None))
+        states = [_taught(trial, policy, B) for _ in lists]
+        for state, (decision, slots) in zip(states, lists, strict=True):
+            policy.learn(state, decision, clicks, slots)
+            assert_equal(states[0], state)
+        if not all(visible):
+            before, hidden = states[0].copy(), (np.arange(K) == visible.index(0)).astype(np.float64)
+            _refuses(
+                partial(policy.learn, states[0], shown, np.tile(hidden, (B, 1)), seen), "a click that was not seen"
+            )
+            assert_equal(before, states[0])
+
+
+def _rows(policy: RankingPolicy[S], request: Request, shown: Decision, others: IntArray, seen: BoolArray) -> Rows:
+    """Return the rows of a list with the rows of other items in the slots that were not seen."""
+    own, away = shown.rows, policy.adopt(request, others).rows
+    x = None if own.x is None or away.x is None else np.where(seen[:, :, None], own.x, away.x)
+    if not own.by_learner:
+        return Rows(own.model, x)
+    return Rows(np.where(seen, own.models(), away.models()), x)
+
+
+def _taught(trial: Trial, policy: RankingPolicy[S], learners: int) -> S:
+    """Return a state after some rounds."""
+    state = policy.init(learners)
+    trial.teach(policy, state, 10, seed=39)
+    return state
 
 
 def relabelling_items_relabels_lists(make: Make) -> None:

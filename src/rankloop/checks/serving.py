@@ -180,6 +180,8 @@ class Stream:
         if rng.random() < 0.4:
             values = [float(rng.choice(VALUES)) if slot in filled else 0.0 for slot in range(len(shown.slots))]
             payload = {"values": values}
+        if rng.random() < 0.4:
+            payload["seen"] = self._seen(clicked, len(shown.slots))
         event = f"event-{int(rng.integers(200))}" if rng.random() < 0.5 else None
         self.ranker.flush()
         before = len(list(self.store.read(self.ranker.name)))
@@ -188,6 +190,13 @@ class Stream:
         except RankloopError:
             self.refused += 1
             assert len(list(self.store.read(self.ranker.name))) == before, "refused feedback is in the log"
+
+    def _seen(self, clicked: list[int], slots: int) -> int | list[int]:
+        """Return the last visible slot, or visible slots; sometimes without a clicked one, which is refused."""
+        last = int(self._rng.integers(slots)) if slots else 0
+        if self._rng.random() < 0.5:
+            return max([last, *clicked]) if self._rng.random() < 0.9 else last
+        return sorted({slot for slot in range(slots) if self._rng.random() < 0.5} | set(clicked))
 
 
 def accepted_feedback_replays_to_the_same_state(make: Make) -> None:

@@ -126,9 +126,10 @@ class Calls:
         event: str | None = None,
         final: bool = False,
         regret: float | None = None,
+        seen: int | Sequence[int] | None = None,
     ) -> Call[Receipt]:
         """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
-        feedback = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
+        feedback = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret, seen)
         return Call("POST", _path(ranker, "feedback"), _receipt, feedback.non_default_fields())
 
     @staticmethod

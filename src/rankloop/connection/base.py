@@ -82,6 +82,7 @@ class Connection(Protocol):
         event: str | None = None,
         final: bool = False,
         regret: float | None = None,
+        seen: int | Sequence[int] | None = None,
     ) -> Receipt:
         """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
 

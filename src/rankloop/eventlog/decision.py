@@ -15,7 +15,7 @@ from rankloop.eventlog.codec import TEXT, Formats, Header, Values, header, numbe
 from rankloop.eventlog.event import LogEvent
 from rankloop.eventlog.store import LogEntry
 from rankloop.propensity import Propensity
-from rankloop.types import FloatArray, IntArray
+from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray
 
 OF_REQUEST = ("rows", "given_scores", "given_prices", "rewards", "losses", "candidates", "excluded", "order")
 """Fields that are arrays which the request determined."""
@@ -79,6 +79,7 @@ class DecisionMade(LogEvent):
     withheld: bool = False  # today's exploration was spent, so the list is the one estimated to be best
     asked: str | None = None  # of an idempotent request: its fingerprint, then the ignored ids, one per line
     erased: bool = False  # the visitor, to whom the group was assigned, and `asked` were erased
+    partly_seen: bool = False  # not stored: slots that nobody saw are empty here, see `as_seen`
 
     @property
     def opens(self) -> str:
@@ -90,6 +91,12 @@ class DecisionMade(LogEvent):
         if self.candidates is None and self.allowed is not None:
             return np.flatnonzero(np.unpackbits(self.allowed))
         return None if self.candidates is None else self.candidates.astype(np.int64)
+
+    def as_seen(self, visible: BoolArray) -> DecisionMade:
+        """Return the list that the visitor saw: the slots that were not visible [k] are empty."""
+        if (visible | (self.items == EMPTY)).all():
+            return self
+        return replace(self, items=np.where(visible, self.items, EMPTY), partly_seen=True)
 
     def detached(self) -> DecisionMade:
         """Return the same event with copies of its arrays, which keep no page of the log in memory."""

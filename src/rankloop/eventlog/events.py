@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
+import numpy as np
+
 from rankloop.errors import RankloopError
 from rankloop.eventlog.codec import Formats, Header, Values, header, numbers, unpack, unpack_all
 from rankloop.eventlog.decision import DecisionMade as DecisionMade
@@ -13,8 +15,9 @@ from rankloop.eventlog.event import LogEvent as LogEvent
 from rankloop.eventlog.format_history import upgraded_kind
 from rankloop.eventlog.store import LogEntry, Store
 from rankloop.schema import Item
+from rankloop.schema.feedback_event import SeenSlots, visible_slots
 from rankloop.schema.item import logged_prior
-from rankloop.types import FloatArray
+from rankloop.types import BoolArray, FloatArray
 
 NOT_STORED: Mapping[str, bool] = {"stored": False}
 """Metadata of a field that goes with an event to the state and is not part of its entry."""
@@ -72,6 +75,7 @@ class FeedbackReceived(LogEvent):
     outcome: FloatArray  # [k] clicks, or values
     final: bool  # no more feedback will come
     regret: float | None = None  # against the best list, where the caller knows it
+    seen: SeenSlots | None = None  # what was visible, where the caller says it
     decided: DecisionMade | None = field(default=None, metadata=NOT_STORED)  # the decision, where it is at hand
 
     @property
@@ -90,11 +94,30 @@ class FeedbackReceived(LogEvent):
             return self.outcome.copy()
         return earlier + self.outcome if aggregate == "sum" else earlier
 
+    def visible(self) -> BoolArray | None:
+        """Return which slots [k] were visible; None where the event does not say it."""
+        if self.seen is None:
+            return None
+        visible = np.zeros(len(self.outcome), dtype=np.bool_)
+        visible[list(visible_slots(self.seen))] = True
+        return visible
+
+    def combined_visible(
+        self, earlier: BoolArray | None, before: FloatArray | None, aggregate: str
+    ) -> BoolArray | None:
+        """Return which slots [k] were visible after this event, given as before it; None if no event has said it.
+
+        What the first event said counts, or what any event has said, as with the outcomes [k] (`combined`).
+        """
+        visible = self.visible() if before is None or aggregate == "sum" else None
+        return earlier if visible is None else visible if earlier is None else earlier | visible
+
     def entry(self) -> LogEntry:
         """Return an entry whose key is the event id."""
         formats: Formats = () if self.regret is None else (("regret", "d"),)
         outcome = self.outcome
-        start = header({"final": self.final}, formats, (("outcome", outcome.dtype.char, outcome.shape),))
+        fixed = {"final": self.final} if self.seen is None else {"final": self.final, "seen": self.seen}
+        start = header(fixed, formats, (("outcome", outcome.dtype.char, outcome.shape),))
         regret = b"" if self.regret is None else numbers(formats).pack(self.regret)
         return LogEntry(self.kind, self.event, self.decision, self.time, start + regret + outcome.tobytes())
 
@@ -102,7 +125,8 @@ class FeedbackReceived(LogEvent):
     def read(cls, entry: LogEntry, header: Header, values: Values) -> Self:
         """Read the outcome, which stays a view of the entry's bytes."""
         regret = values[0] if len(values) > 1 else None
-        return cls(entry.time, entry.key, entry.subject, values[-1], header.fixed["final"], regret)
+        fixed = header.fixed
+        return cls(entry.time, entry.key, entry.subject, values[-1], fixed["final"], regret, fixed.get("seen"))
 
 
 @dataclass(frozen=True, slots=True)

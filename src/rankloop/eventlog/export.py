@@ -44,6 +44,7 @@ COLUMNS = {
     "position": "int64",  # slot, from 0
     "action": "int64",  # number of the item, null for an empty slot
     "reward": "float64",  # null while it is unknown
+    "seen": "bool",  # whether the slot was visible, null if the feedback does not say it
     "pscore": "float64",
     "pscore_cascade": "float64",
     "pscore_item_position": "float64",
@@ -88,6 +89,7 @@ class Row(RequestRow):
     position: int
     action: int | None
     reward: float | None
+    seen: bool | None
     pscore: float | None
     pscore_cascade: float | None
     pscore_item_position: float | None
@@ -173,6 +175,7 @@ def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
         "position": [slot for size in sizes for slot in range(size)],
         "action": [None if item == EMPTY else item for item in slots([one.items for one in decisions])],
         "reward": slots([slate.outcome for slate in slates]),
+        "seen": slots([slate.seen for slate in slates]),
         "pscore": each([one.list for one in propensities]),
         "pscore_cascade": slots([one.prefix for one in propensities]),
         "pscore_item_position": slots([one.slot for one in propensities]),
@@ -341,7 +344,8 @@ def _outcome(slots: list[Row]) -> LogEvent | None:
     if slots[0]["reward"] is None:
         return None
     outcome = np.array([slot["reward"] for slot in slots], dtype=np.float64)
-    return FeedbackReceived(time, f"imported {id}", id, outcome, status == "learned", slots[0]["regret"])
+    seen = None if slots[0]["seen"] is None else [slot["position"] for slot in slots if slot["seen"]]
+    return FeedbackReceived(time, f"imported {id}", id, outcome, status == "learned", slots[0]["regret"], seen)
 
 
 def _change(kind: str, time: float, body: str) -> LogEvent:

@@ -12,7 +12,7 @@ from rankloop.arrays import Array
 from rankloop.eventlog.decision import OF_REQUEST
 from rankloop.eventlog.events import DecisionMade, decode_all_as, decode_as
 from rankloop.eventlog.store import Store
-from rankloop.types import FloatArray
+from rankloop.types import BoolArray, FloatArray
 
 RECENT_BYTES = 32_000_000
 """Estimated size of the latest decisions whose events stay in memory: most feedback comes soon."""
@@ -22,8 +22,10 @@ ARRAYS_OF_SLOTS = 8
 """Arrays of an event that have a number for each slot, about."""
 LARGE_ARRAYS = ("x", "context", "allowed", *OF_REQUEST)
 """Arrays of an event that are counted with all their numbers."""
-SAVED = ("ids", "id_bytes", "positions", "times", "foreign", "regrets", "outcomes", "outcome_slots")
+SAVED = ("ids", "id_bytes", "positions", "times", "foreign", "regrets", "outcomes", "outcome_slots", "visible")
 """Arrays of a copy; snapshots store these names."""
+NOT_SAID = 2
+"""Entry of the array `visible` where no feedback has said whether the slot was visible; otherwise 0 or 1."""
 
 Recall = Callable[[Sequence[str]], Mapping[str, DecisionMade]]
 """Returns decisions of a log by id."""
@@ -53,6 +55,7 @@ class OpenDecision:
     event: DecisionMade | None  # None: read it back from the log
     outcome: FloatArray | None = None  # [k], None before the first feedback
     regret: float | None = None  # against the best list, where it was reported
+    visible: BoolArray | None = None  # [k], None if no feedback has said which slots were
 
 
 class OpenDecisions(dict[str, OpenDecision]):
@@ -107,16 +110,19 @@ class OpenDecisions(dict[str, OpenDecision]):
     def saved(self) -> OpenCopy:
         """Return a copy, which later events do not change."""
         decisions = list(self.values())
-        return OpenCopy(list(self), decisions, [one.outcome for one in decisions], [one.regret for one in decisions])
+        outcomes, visible = [one.outcome for one in decisions], [one.visible for one in decisions]
+        return OpenCopy(list(self), decisions, outcomes, visible, [one.regret for one in decisions])
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Restore what a copy's `arrays` returned; the events stay in the log."""
         ids, at = arrays["ids"].tobytes(), 0
-        outcomes, used = arrays["outcomes"].astype(np.float64), 0
-        columns = (arrays[name].tolist() for name in SAVED if name not in ("ids", "outcomes"))
+        outcomes, visible, used = arrays["outcomes"].astype(np.float64), arrays["visible"], 0
+        columns = (arrays[name].tolist() for name in SAVED if name not in ("ids", "outcomes", "visible"))
         for size, position, time, foreign, regret, slots in zip(*columns, strict=True):
             outcome = None if slots < 0 else outcomes[used : used + slots].copy()
             decision = OpenDecision(position, time, bool(foreign), None, outcome, None if regret != regret else regret)
+            if slots > 0 and visible[used] != NOT_SAID:
+                decision.visible = visible[used : used + slots].astype(np.bool_)
             self[ids[at : at + size].decode()] = decision
             at, used = at + size, used + max(slots, 0)
 
@@ -128,12 +134,18 @@ class OpenCopy:
     ids: list[str]
     decisions: list[OpenDecision]  # of which only the position, the time and the origin never change
     outcomes: list[FloatArray | None]
+    visible: list[BoolArray | None]
     regrets: list[float | None]
 
     def arrays(self) -> dict[str, Array]:
         """Return the decisions as arrays: what the log cannot give back, and where it has the rest."""
         ids = [id.encode() for id in self.ids]
         known = [outcome for outcome in self.outcomes if outcome is not None]
+        visible = [
+            np.full(len(outcome), NOT_SAID) if visible is None else visible
+            for outcome, visible in zip(self.outcomes, self.visible, strict=True)
+            if outcome is not None
+        ]
         return {
             "ids": np.frombuffer(b"".join(ids), dtype=np.uint8),
             "id_bytes": np.array([len(id) for id in ids], dtype=np.int32),
@@ -143,6 +155,7 @@ class OpenCopy:
             "regrets": np.array([np.nan if one is None else one for one in self.regrets], dtype=np.float64),
             "outcomes": np.concatenate([np.empty(0), *known]),
             "outcome_slots": np.array([-1 if one is None else len(one) for one in self.outcomes], dtype=np.int32),
+            "visible": np.concatenate([np.empty(0), *visible]).astype(np.uint8),
         }
 
 

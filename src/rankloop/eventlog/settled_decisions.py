@@ -19,7 +19,7 @@ from rankloop.eventlog.events import (
 )
 from rankloop.eventlog.store import LogEntry
 from rankloop.schema import RankerSettings
-from rankloop.types import EMPTY, FloatArray
+from rankloop.types import EMPTY, BoolArray, FloatArray
 
 
 @dataclass(slots=True)
@@ -34,6 +34,12 @@ class SettledDecision:
     feedback_order: int | None = None
     reported: FloatArray | None = None  # [k], the feedback so far
     regret: float | None = None  # against the best list, where it was reported
+    visible: BoolArray | None = None  # [k], None if no feedback has said which slots were
+
+    @property
+    def seen(self) -> BoolArray | None:
+        """Which slots [k] were seen, by the feedback: those with a click were; None if it does not say it."""
+        return None if self.visible is None or self.reported is None else self.visible | (self.reported != 0.0)
 
     @property
     def outcome(self) -> FloatArray | None:
@@ -90,10 +96,12 @@ class SettledDecisions(EventFollower[SettledDecision]):
         """Add the outcome to an open decision, and settle it if nothing more can come."""
         settled = self._open.get(event.decision)
         if settled is not None:
-            settled.reported = event.combined(settled.reported, self._settings.aggregate)
+            aggregate = self._settings.aggregate
+            settled.visible = event.combined_visible(settled.visible, settled.reported, aggregate)
+            settled.reported = event.combined(settled.reported, aggregate)
             settled.regret = event.regret if settled.regret is None else settled.regret
             settled.feedback_time = event.time
-            if event.final or self._settings.aggregate == "earliest":
+            if event.final or aggregate == "earliest":
                 self._settle(event.decision, "learned", event.time)
 
     def on_window_closed(self, event: WindowClosed) -> None:

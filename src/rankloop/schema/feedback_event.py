@@ -18,6 +18,8 @@ Values = Annotated[
     Sequence[Number],
     Meta(extra={"accepted": "a list of numbers, one for each slot (numbers by item are item_values)"}),
 ]
+SeenSlots = Slot | Sequence[Slot]
+"""The last slot that was visible, or all slots that were."""
 ItemValues = Annotated[Mapping[Id, Number], Meta(extra={"accepted": "a mapping from items of this list to numbers"})]
 OUTCOME_FIELDS = ("clicked", "items", "values", "item_values")
 """Alternative fields for the outcome; an event has at most one of them."""
@@ -56,6 +58,15 @@ class FeedbackEvent(Payload, frozen=True):
         Meta(description="Value lost compared with the best list, if it is known (simulated visitors)."),
     ] = None
 
+    seen: Annotated[
+        SeenSlots | None,
+        Meta(
+            description="The last slot that was visible, or a list of the visible slots; nothing is learned about the"
+            " others. Without it, all slots count as visible.",
+            extra={"accepted": "the last visible slot, or a list of the visible slots, counted from 0"},
+        ),
+    ] = None
+
     def __post_init__(self) -> None:
         """Refuse an event with two outcomes, and an id that cannot be printed."""
         if self.event is not None:
@@ -89,6 +100,32 @@ class FeedbackEvent(Payload, frozen=True):
             for i, id in enumerate(self.items):
                 outcome[_slot_of(f"items[{i}]", id, listed)] = 1.0
         return outcome
+
+    def check_seen(self, outcome: Sequence[float]) -> None:
+        """Refuse slots that the list does not have, a slot that is named twice, and a click in a slot nobody saw.
+
+        Args:
+            outcome: of every slot, from `by_slot`.
+        """
+        if self.seen is None:
+            return
+        slots = f"slots of the list, from 0 to {len(outcome) - 1}, each once"
+        if isinstance(self.seen, int):
+            if self.seen >= len(outcome):
+                raise InvalidInput("seen", self.seen, slots)
+        else:
+            for i, slot in enumerate(self.seen):
+                if slot >= len(outcome) or slot in self.seen[:i]:
+                    raise InvalidInput(f"seen[{i}]", slot, slots)
+        visible = set(visible_slots(self.seen))
+        for slot, value in enumerate(outcome):
+            if value and slot not in visible:
+                raise InvalidInput("seen", self.seen, f"slots that include slot {slot}, for which feedback is reported")
+
+
+def visible_slots(seen: SeenSlots) -> Sequence[int]:
+    """Return the slots that were visible."""
+    return range(seen + 1) if isinstance(seen, int) else seen
 
 
 def _one_per_slot(values: Sequence[float], listed: Sequence[str | None]) -> Sequence[float]:

@@ -72,8 +72,24 @@ def _reader_of_type(kind: inspect.Type) -> ValueReader:
 
 
 def _optional(kind: inspect.UnionType) -> ValueReader:
-    (present,) = (value_reader(one) for one in kind.types if not isinstance(one, inspect.NoneType))
-    return ValueReader(lambda field, value: None if value is None else present.read(field, value), present.accepted)
+    readers = [value_reader(one) for one in kind.types if not isinstance(one, inspect.NoneType)]
+    accepted = " or ".join(reader.accepted for reader in readers)
+
+    def read(field: str, value: object) -> object:
+        if value is None:
+            return None
+        refusals: list[InvalidInput] = []
+        for reader in readers:
+            try:
+                return reader.read(field, value)
+            except InvalidInput as error:
+                refusals.append(error)
+        # The error of an entry says more than that of the whole value.
+        about_entry = (error for error in refusals if error.field != field)
+        one = refusals[0] if len(refusals) == 1 else InvalidInput(field, value, accepted)
+        raise next(about_entry, one) from None
+
+    return ValueReader(read, accepted)
 
 
 def _instance_of(kind: type, accepted: str) -> ValueReader:

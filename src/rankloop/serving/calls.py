@@ -84,7 +84,8 @@ class CallableRanker(MaintainedRanker):
         event: str | None = None,
         final: bool = False,
         regret: float | None = None,
+        seen: int | Sequence[int] | None = None,
     ) -> Receipt:
         """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
-        given = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret)
+        given = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret, seen)
         return self.submit_feedback(given, self.find_decision(decision)).result()

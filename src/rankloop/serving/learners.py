@@ -238,7 +238,8 @@ class Learners:
             return
         lists, x = event.items[None, :], None if event.x is None else self._current_layout(event.x)[None]
         request = self.request(len(event.items), None if event.context is None else event.context[None, :])
-        decision = Decision(lists, self._rows_of(request, lists, x), request)
+        partly = np.ones(1, dtype=np.bool_) if event.partly_seen else None
+        decision = Decision(lists, self._rows_of(request, lists, x), request, partly_seen=partly)
         self.policy.check(decision, self._logged_clicks(outcome[None, :]))
 
     def learn(self, lessons: Sequence[Lesson]) -> None:
@@ -296,6 +297,8 @@ class Learners:
         rows = self._rows_of(request, lists, x)
         if x is not None and self._one_model is None and rows.is_shared:
             self._one_model = rows
+        if any(one.partly_seen for one in events):
+            return Decision(lists, rows, request, partly_seen=np.array([one.partly_seen for one in events]))
         return Decision(lists, rows, request)
 
     def _rows_of(self, request: Request, lists: IntArray, x: FloatArray | None) -> Rows:

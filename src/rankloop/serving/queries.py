@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from rankloop.analytics import diagnosis, overview
-from rankloop.analytics.decision_history import DecisionEvent, DecisionHistory, final_outcome, history
+from rankloop.analytics.decision_history import DecisionEvent, DecisionHistory, history, settled_list
 from rankloop.analytics.diagnosis import Diagnosis
 from rankloop.analytics.estimates import EstimateTable, estimate_table
 from rankloop.analytics.overview import ItemSlotCounts, Overview
@@ -94,8 +94,8 @@ class RankerQueries(ABC):
             ids, is_open = replica.items.ids, decision in replica.open_decisions
 
             def worth(about: Sequence[DecisionEvent]) -> float | None:
-                outcome = final_outcome(about, made, replica.config)
-                return None if outcome is None else replica.value_of(made, outcome)
+                settled = settled_list(about, made, replica.config)
+                return None if settled is None else replica.value_of(*settled)
 
             return history(
                 events, made, ids, Ranking(made, ids).items, is_open=is_open, objective=replica.objective, worth=worth

@@ -272,10 +272,11 @@ class Ranker(CallableRanker):
         """
         ids = self._replica.items.ids
         listed = [None if column == EMPTY else ids[column] for column in decision.items.tolist()]
-        outcome = np.array(given.by_slot(listed), dtype=np.float64)
-        self._check(decision, outcome, patience)
-        now, name = self._clock(), given.event or ""
-        event = FeedbackReceived(now, name, decision.id, outcome, given.final, given.regret, decision)
+        by_slot = given.by_slot(listed)
+        given.check_seen(by_slot)
+        now, name, outcome = self._clock(), given.event or "", np.array(by_slot, dtype=np.float64)
+        event = FeedbackReceived(now, name, decision.id, outcome, given.final, given.regret, given.seen, decision)
+        self._check(decision if (visible := event.visible()) is None else decision.as_seen(visible), outcome, patience)
         commit = self._submit(event, lambda: self._duplicate_of(event.event, decision.id))
         return cast("Commit[Receipt]", commit)  # applying feedback always gives a receipt
 

@@ -38,7 +38,7 @@ from rankloop.serving.feature_history import FeatureHistory
 from rankloop.serving.item_table import ItemTable
 from rankloop.serving.learners import Learners, Lesson
 from rankloop.serving.memory.budget import Room
-from rankloop.types import FloatArray
+from rankloop.types import BoolArray, FloatArray
 
 MAX_PAGE_ENTRIES = 2000
 """Entries that a replay decodes and applies at once."""
@@ -173,6 +173,8 @@ class Replica(EventFollower[Receipt]):
         if decision.outcome is None:
             self.counters.count_feedback(decision.time, event.time)
         aggregate = self.config.aggregate
+        if event.seen is not None:
+            decision.visible = event.combined_visible(decision.visible, decision.outcome, aggregate)
         decision.outcome = event.combined(decision.outcome, aggregate)
         decision.regret = event.regret if decision.regret is None else decision.regret
         if event.final or aggregate == "earliest":
@@ -217,19 +219,21 @@ class Replica(EventFollower[Receipt]):
         """Count the outcome of a decision and learn from it where that is possible; return the status."""
         outcome = np.zeros(len(event.items)) if decision.outcome is None else decision.outcome
         outcome = self.learners.outcome(outcome)
+        control = event.group == "control"
+        ignored = (control or self.is_foreign(event)) and not self.learners.policy.learns_off_policy
+        if decision.foreign and not (ignored and self.witness is None):
+            event = self.learners.scored(event, **self.feature_history.as_of(decision.position, event.items))
+        if decision.visible is not None:
+            event = self._as_seen(event, decision.visible | (outcome != 0.0))
         if self._values_any_click and event.rewards is None and event.losses is None:
             value = 1.0 if outcome.any() else 0.0  # as `list_value` has it, for the objective of most rankers
         else:
             value = self.list_value.of(event, outcome, self.items)
         self.counters.count_outcome(event, outcome, value, decision.regret)
-        control = event.group == "control"
         counts = self.guardrail_counts[1 if control else 0]
         counts[0] += 1.0
         counts[1] += value
         counts[2] += value * value
-        ignored = (control or self.is_foreign(event)) and not self.learners.policy.learns_off_policy
-        if decision.foreign and not (ignored and self.witness is None):
-            event = self.learners.scored(event, **self.feature_history.as_of(decision.position, event.items))
         if self.witness is not None:
             self.witness(event, outcome)
         if ignored:
@@ -240,6 +244,13 @@ class Replica(EventFollower[Receipt]):
         else:
             self._deferred.setdefault(self.learners.learner(event.segment), []).append(lesson)
         return "learned"
+
+    def _as_seen(self, event: DecisionMade, visible: BoolArray) -> DecisionMade:
+        """Return the list that the visitor saw, and count the rest [k] of it as not shown; a click says it was seen."""
+        seen = event.as_seen(visible)
+        if seen.partly_seen:
+            self.counters.count_unseen(event, visible)
+        return seen
 
     def is_foreign(self, event: DecisionMade) -> bool:
         """Return whether another policy decided, or this one with other parameters: its rows may differ."""

@@ -45,8 +45,10 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
 
     An epoch exposes slot k once with weight exposure_k. An unfinished epoch teaches nothing, and an empty list is
     no epoch. Where another list must be shown before the epoch has ended (its items or its length are no longer
-    allowed), its clicks count without exposure: dropping them would keep only epochs without clicks. Learners of one
-    batch are in different phases.
+    allowed), its clicks count without exposure: dropping them would keep only epochs without clicks. A list of which
+    only some slots were seen is an epoch of one round, in which the visitor chose among the items of these slots: the
+    odds of a click on an item against no click do not depend on the other items. Learners of one batch are in different
+    phases.
     """
 
     policy: Policy[S]
@@ -118,6 +120,9 @@ class EpochRepeat(Wrapper[EpochState[S], PolicyState[S]], Generic[S]):
         state.clicks[:, :k] += y
         clicked: BoolArray = np.any(y, axis=1)
         state.open[...] = clicked
+        if decision.partly_seen is not None:  # what was not seen cannot be repeated
+            self._close(state, clicked & decision.partly_seen, decision.request)
+            state.open &= ~decision.partly_seen
         ended = ~clicked & decision.shown.any(axis=1)
         if not ended.any():
             return
