@@ -128,13 +128,9 @@ def test_predictions_are_compared_with_what_was_seen_only() -> None:
 
 
 def test_a_list_without_a_success_costs_the_loss_of_the_items_that_were_seen() -> None:
-    settings: dict[str, Any] = {
-        "policy": "ind",
-        "params": {},
-        "rewards": (1.0,) * 5,
-        "losses": (0.0, -1.0, -2.0, -3.0, -4.0, -5.0),
-    }
-    one = ranker(**settings)
+    losses = (0.0, -1.0, -2.0, -3.0, -4.0, -5.0)
+    one = Ranker(RankerConfig.of({"policy": "ind", "dim": 1, "slots": 5, "rewards": (1.0,) * 5, "losses": losses}))
+    one.put_items([{"id": id, "features": [1.0]} for id in PINS.values()])
     decision = one.rank(pin=PINS).id
     one.feedback(decision, seen=1)
     assert one.history(decision).value == -2.0

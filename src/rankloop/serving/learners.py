@@ -297,9 +297,8 @@ class Learners:
         rows = self._rows_of(request, lists, x)
         if x is not None and self._one_model is None and rows.is_shared:
             self._one_model = rows
-        if any(one.partly_seen for one in events):
-            return Decision(lists, rows, request, partly_seen=np.array([one.partly_seen for one in events]))
-        return Decision(lists, rows, request)
+        partly = np.array([one.partly_seen for one in events]) if any(one.partly_seen for one in events) else None
+        return Decision(lists, rows, request, partly_seen=partly)
 
     def _rows_of(self, request: Request, lists: IntArray, x: FloatArray | None) -> Rows:
         """Return the rows of lists [T, k] with the features x that they were scored with, if they had any."""
