@@ -44,10 +44,11 @@ class ByLearnedBias(Planner):
         if self.order is None:
             return best
         check_slots(request, self.order.shape[1])
-        own = np.arange(request.k) if request.slots is None else request.slots
-        filled = np.arange(request.k) < (best.items != EMPTY).sum(axis=1, keepdims=True)
-        place = np.argsort(self.order, axis=1)[:, own]  # the place of each requested slot among all
-        slots = np.argsort(np.where(filled, place, place.shape[1] + self.order.shape[1]), axis=1, kind="stable")
+        filled = best.items != EMPTY
+        if request.slots is None and request.k == self.order.shape[1] and filled.all():
+            slots = self.order
+        else:
+            slots = _by_value(self.order, request, filled.sum(axis=1, keepdims=True))
         rivals = None if best.rivals is None else _placed(best.rivals, slots)
         return Plan(_placed(best.items, slots), _placed(best.scores, slots), rivals)
 
@@ -68,5 +69,19 @@ class ByLearnedBias(Planner):
 def _placed(listed: NDArray[T], slots: IntArray) -> NDArray[T]:
     """Return what was listed in order of value, [B, k], in the slots [B, k] of each place."""
     placed = np.empty_like(listed)
-    np.put_along_axis(placed, slots, listed, axis=1)
+    placed[np.arange(len(slots))[:, None], slots] = listed
     return placed
+
+
+def _by_value(order: IntArray, request: Request, filled: IntArray) -> IntArray:
+    """Return the first `filled` [B, 1] requested slots from the most to the least valuable, then the others, [B, k].
+
+    Args:
+        order: all slots from the most to the least valuable, [B, K].
+        request: which slots it asks for.
+        filled: how many of them will have an item.
+    """
+    own = np.arange(request.k) if request.slots is None else request.slots
+    place = np.argsort(order, axis=1)[:, own]  # the place of each requested slot among all
+    last = np.where(np.arange(request.k) < filled, place, place.shape[1] + order.shape[1])
+    return np.argsort(last, axis=1, kind="stable")
