@@ -10,7 +10,7 @@ from rankloop.design.base import Design, context_of
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.math.columns import take
 from rankloop.math.crossed import crossed
-from rankloop.math.hybrid_kernels import FIELD_SCALE, HEAD, head_columns
+from rankloop.math.hybrid_kernels import HEAD, complete_rows, has_nan, head_columns
 from rankloop.types import FloatArray, IntArray, Model, Read, Request, Rows
 
 OFFSET = 0.05
@@ -82,22 +82,15 @@ class HybridRows(Design):
 
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Return the complete rows of the listed items, [B, K, 4 + fields]."""
-        B, K = items.shape
-        x = np.empty((B, K, HEAD + self.fields))
-        if request.scores is None and request.ranks is None:
-            x[..., :HEAD] = _PLAIN
+        if self.dim is None:
+            fields = np.empty((*items.shape, 0))
         else:
-            scores = None if request.scores is None else _at(request.scores, items)
-            ranks = None if request.ranks is None else _at(request.ranks, items)
-            head = np.empty((B, 3, K))
-            _fill(scores, ranks, head)
-            x[..., 0], x[..., 1], x[..., 2], x[..., 3] = head[:, 0], 1.0, head[:, 1], head[:, 2]
-        if self.dim is not None:
             table = self._features(request)
             fields = table[items] if table.ndim == 2 else take(table, items)
             if self.context is not None:
                 fields = crossed(context_of(request, self.context), fields)
-            np.multiply(fields, FIELD_SCALE, out=x[..., HEAD:])
+        x = np.empty((*items.shape, HEAD + self.fields))
+        complete_rows(_listed(request.scores, items), _listed(request.ranks, items), OFFSET, fields, x)
         return Rows(model=request.item_of(items), x=x)
 
     def list_models(self, items: IntArray) -> Model:
@@ -119,25 +112,20 @@ def _head(request: Request) -> FloatArray:
     scores, ranks = request.scores, request.ranks
     if scores is None and ranks is None:
         return _NOTHING
-    if scores is not None and not np.isnan(np.min(scores)):
-        return np.atleast_2d(scores)[:, None, :]
-    learners = max(1 if given is None else len(np.atleast_2d(given)) for given in (scores, ranks))
-    head = np.empty((learners, 3, request.items))
-    _fill(scores, ranks, head)
+    s, r = (_NONE if given is None else np.ascontiguousarray(np.atleast_2d(given)) for given in (scores, ranks))
+    if scores is not None and not has_nan(s):
+        return np.asarray(s[:, None, :])
+    head = np.empty((max(len(s), len(r)), 3, request.items))
+    head_columns(s, r, OFFSET, head)
     return head
 
 
-def _fill(scores: FloatArray | None, ranks: FloatArray | None, head: FloatArray) -> None:
-    """Write offset, score and order into head [B, 3, n], for scores and ranks [n], [B, n] or None."""
-    s, r = (_NONE if given is None else np.ascontiguousarray(np.atleast_2d(given)) for given in (scores, ranks))
-    head_columns(s, r, OFFSET, head)
-
-
-def _at(table: FloatArray, items: IntArray) -> FloatArray:
-    """Return the entries of listed items, [B, K], from a table [L] or [B, L]."""
+def _listed(table: FloatArray | None, items: IntArray) -> FloatArray:
+    """Return the entries of listed items, [B, K], from a table [L] or [B, L]; NaN without a table."""
+    if table is None:
+        return _NONE
     return table[items] if table.ndim == 1 else take(table, items)
 
 
 _NONE = np.full((1, 1), np.nan)
 _NOTHING = np.array([[[OFFSET], [0.0], [0.0]]])
-_PLAIN = np.array([OFFSET, 1.0, 0.0, 0.0])

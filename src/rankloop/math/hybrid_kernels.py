@@ -21,23 +21,55 @@ VARIED_BEYOND = 1e-10
 """Relative difference of a row from the item's earlier row from which rows of the item count as changing."""
 
 
-def _head_columns(scores: FloatArray, ranks: FloatArray, offset: float, head: FloatArray) -> None:
-    """Write offset, score and order of scores and ranks [1 or B, 1 or L] into head [B, 3, L].
+def _head_of(score: float, rank: float, offset: float) -> tuple[float, float, float]:
+    """Return offset, score and order of an item: without a score the order 1/√(1+rank) counts, without both the offset."""
+    if not np.isnan(score):
+        return 0.0, score, 0.0
+    return (offset, 0.0, 0.0) if np.isnan(rank) else (0.0, 0.0, 1.0 / np.sqrt(1.0 + rank))
 
-    Without a score the order 1/√(1+rank) counts; without both the offset.
-    """
+
+head_of = inlined(_head_of)
+
+
+def _head_columns(scores: FloatArray, ranks: FloatArray, offset: float, head: FloatArray) -> None:
+    """Write offset, score and order of scores and ranks [1 or B, 1 or L] into head [B, 3, L]."""
     one_score, one_rank = scores.shape[1] == 1, ranks.shape[1] == 1
     for b in range(head.shape[0]):
         s, r = scores[b if len(scores) > 1 else 0], ranks[b if len(ranks) > 1 else 0]
         for i in range(head.shape[2]):
-            score, rank = s[0 if one_score else i], r[0 if one_rank else i]
-            unscored, unranked = np.isnan(score), np.isnan(rank)
-            head[b, 0, i] = offset if unscored and unranked else 0.0
-            head[b, 1, i] = 0.0 if unscored else score
-            head[b, 2, i] = 1.0 / np.sqrt(1.0 + rank) if unscored and not unranked else 0.0
+            found = head_of(s[0 if one_score else i], r[0 if one_rank else i], offset)
+            head[b, 0, i], head[b, 1, i], head[b, 2, i] = found
 
 
 head_columns = compiled(_head_columns)
+
+
+def _complete_rows(scores: FloatArray, ranks: FloatArray, offset: float, fields: FloatArray, out: FloatArray) -> None:
+    """Write rows of scores and ranks [B or 1, K or 1] and fields [B, K, d] into out [B, K, 4 + d]."""
+    one_score, one_rank = scores.shape[1] == 1, ranks.shape[1] == 1
+    for b in range(out.shape[0]):
+        s, r = scores[b if len(scores) > 1 else 0], ranks[b if len(ranks) > 1 else 0]
+        for k in range(out.shape[1]):
+            row = out[b, k]
+            row[0], row[2], row[3] = head_of(s[0 if one_score else k], r[0 if one_rank else k], offset)
+            row[1] = 1.0
+            for j in range(fields.shape[2]):
+                row[HEAD + j] = fields[b, k, j] * FIELD_SCALE
+
+
+complete_rows = compiled(_complete_rows)
+
+
+def _has_nan(table: FloatArray) -> bool:
+    """Return whether a table [n, m] has a NaN."""
+    found = 0
+    for i in range(table.shape[0]):
+        for j in range(table.shape[1]):
+            found += int(table[i, j] != table[i, j])
+    return found > 0
+
+
+has_nan = compiled(_has_nan)
 
 
 def _add_row(F: FloatArray, x: FloatArray, f: FloatArray) -> None:
