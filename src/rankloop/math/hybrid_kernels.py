@@ -22,7 +22,7 @@ VARIED_BEYOND = 1e-10
 
 
 def _head_of(score: float, rank: float, offset: float) -> tuple[float, float, float]:
-    """Return offset, score and order of an item: without a score the order 1/√(1+rank) counts, without both the offset."""
+    """Return offset, score and order of an item: a score, else the order 1/√(1+rank), else the offset."""
     if not np.isnan(score):
         return 0.0, score, 0.0
     return (offset, 0.0, 0.0) if np.isnan(rank) else (0.0, 0.0, 1.0 / np.sqrt(1.0 + rank))
