@@ -2,169 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
-import numpy as np
-
 from rankloop.errors import RankloopError
-from rankloop.eventlog.codec import Formats, Header, Values, header, numbers, unpack, unpack_all
+from rankloop.eventlog.codec import Header, Values, header, unpack, unpack_all
 from rankloop.eventlog.decision import DecisionMade as DecisionMade
 from rankloop.eventlog.event import LogEvent as LogEvent
+from rankloop.eventlog.feedback_events import FeedbackReceived as FeedbackReceived
+from rankloop.eventlog.feedback_events import WindowClosed as WindowClosed
+from rankloop.eventlog.feedback_events import Withdrawn as Withdrawn
 from rankloop.eventlog.format_history import upgraded_kind
+from rankloop.eventlog.item_events import ItemsPut as ItemsPut
+from rankloop.eventlog.item_events import ItemsRemoved as ItemsRemoved
 from rankloop.eventlog.store import LogEntry, Store
-from rankloop.schema import Item
-from rankloop.schema.feedback_event import SeenSlots, visible_slots
-from rankloop.schema.item import logged_prior
-from rankloop.types import BoolArray, FloatArray
-
-NOT_STORED: Mapping[str, bool] = {"stored": False}
-"""Metadata of a field that goes with an event to the state and is not part of its entry."""
 
 R = TypeVar("R")
 Kind = TypeVar("Kind", bound=LogEvent)
-
-
-@dataclass(frozen=True, slots=True)
-class ItemsPut(LogEvent):
-    """Items were added or changed."""
-
-    kind = "items-put"
-    changes_items = True
-    time: float
-    items: tuple[Item, ...]
-
-    def entry(self) -> LogEntry:
-        """Return an entry with the items as mappings."""
-        return LogEntry(self.kind, "", "", self.time, header({"items": [item.as_mapping() for item in self.items]}))
-
-    @classmethod
-    def read(cls, entry: LogEntry, header: Header, values: Values) -> Self:
-        """Read the items, without checking again what was accepted once."""
-        return cls(entry.time, tuple(_items(header)))
-
-
-@dataclass(frozen=True, slots=True)
-class ItemsRemoved(LogEvent):
-    """Items were removed."""
-
-    kind = "items-removed"
-    changes_items = True
-    time: float
-    ids: tuple[str, ...]
-
-    def entry(self) -> LogEntry:
-        """Return an entry with the ids."""
-        return LogEntry(self.kind, "", "", self.time, header({"ids": self.ids}))
-
-    @classmethod
-    def read(cls, entry: LogEntry, header: Header, values: Values) -> Self:
-        """Read the ids."""
-        return cls(entry.time, tuple(header.fixed["ids"]))
-
-
-@dataclass(slots=True, eq=False)
-class FeedbackReceived(LogEvent):
-    """Feedback for a decision was received."""
-
-    kind = "feedback"
-    time: float
-    event: str  # the caller's id, or empty; the same id twice counts once
-    decision: str
-    outcome: FloatArray  # [k] clicks, or values
-    final: bool  # no more feedback will come
-    regret: float | None = None  # against the best list, where the caller knows it
-    seen: SeenSlots | None = None  # what was visible, where the caller says it
-    decided: DecisionMade | None = field(default=None, metadata=NOT_STORED)  # the decision, where it is at hand
-
-    @property
-    def ends(self) -> str | None:
-        """The id of the decision, if no more feedback will come."""
-        return self.decision if self.final else None
-
-    def combined(self, earlier: FloatArray | None, aggregate: str) -> FloatArray:
-        """Return the outcome of the decision after this event.
-
-        Args:
-            earlier: the outcome [k] before this event; None if this is the first.
-            aggregate: `earliest` keeps the first outcome, `sum` adds them up.
-        """
-        if earlier is None:
-            return self.outcome.copy()
-        return earlier + self.outcome if aggregate == "sum" else earlier
-
-    def visible(self) -> BoolArray | None:
-        """Return which slots [k] were visible; None where the event does not say it."""
-        if self.seen is None:
-            return None
-        visible = np.zeros(len(self.outcome), dtype=np.bool_)
-        visible[list(visible_slots(self.seen))] = True
-        return visible
-
-    def combined_visible(
-        self, earlier: BoolArray | None, before: FloatArray | None, aggregate: str
-    ) -> BoolArray | None:
-        """Return which slots [k] were visible after this event, given as before it; None if no event has said it.
-
-        What the first event said counts, or what any event has said, as with the outcomes [k] (`combined`).
-        """
-        visible = self.visible() if before is None or aggregate == "sum" else None
-        return earlier if visible is None else visible if earlier is None else earlier | visible
-
-    def entry(self) -> LogEntry:
-        """Return an entry whose key is the event id."""
-        formats: Formats = () if self.regret is None else (("regret", "d"),)
-        outcome = self.outcome
-        fixed = {"final": self.final} if self.seen is None else {"final": self.final, "seen": self.seen}
-        start = header(fixed, formats, (("outcome", outcome.dtype.char, outcome.shape),))
-        regret = b"" if self.regret is None else numbers(formats).pack(self.regret)
-        return LogEntry(self.kind, self.event, self.decision, self.time, start + regret + outcome.tobytes())
-
-    @classmethod
-    def read(cls, entry: LogEntry, header: Header, values: Values) -> Self:
-        """Read the outcome, which stays a view of the entry's bytes."""
-        regret = values[0] if len(values) > 1 else None
-        fixed = header.fixed
-        return cls(entry.time, entry.key, entry.subject, values[-1], fixed["final"], regret, fixed.get("seen"))
-
-
-@dataclass(frozen=True, slots=True)
-class WindowClosed(LogEvent):
-    """The feedback windows of some decisions closed."""
-
-    kind = "window-closed"
-    settles_many = True
-    time: float
-    decisions: tuple[str, ...]
-    decided: Mapping[str, DecisionMade] = field(default_factory=dict, compare=False, metadata=NOT_STORED)  # by id
-
-    def entry(self) -> LogEntry:
-        """Return an entry with the ids of the decisions."""
-        return LogEntry(self.kind, "", "", self.time, header({"decisions": self.decisions}))
-
-    @classmethod
-    def read(cls, entry: LogEntry, header: Header, values: Values) -> Self:
-        """Read the ids of the decisions."""
-        return cls(entry.time, tuple(header.fixed["decisions"]))
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawn(LogEvent):
-    """A decision was withdrawn, since its list was never shown."""
-
-    kind = "withdrawn"
-    time: float
-    decision: str
-
-    def entry(self) -> LogEntry:
-        """Return an entry whose key is the decision id: a decision is withdrawn once."""
-        return LogEntry(self.kind, self.decision, self.decision, self.time, header({}))
-
-    @classmethod
-    def read(cls, entry: LogEntry, header: Header, values: Values) -> Self:
-        """Read the id of the decision."""
-        return cls(entry.time, entry.subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,21 +113,6 @@ class VisitorsErased(LogEvent):
     def read(cls, entry: LogEntry, header: Header, values: Values) -> Self:
         """Read the position and the number of decisions."""
         return cls(entry.time, int(entry.key), header.fixed["decisions"])
-
-
-def _items(header: Header) -> Iterator[Item]:
-    for given in header.fixed["items"]:
-        prior = given.get("prior")
-        yield Item.logged(
-            given["id"],
-            given.get("features"),
-            given["price"],
-            given["enabled"],
-            None if prior is None else logged_prior(prior["score"], prior["strength"], prior.get("segments", {})),
-            given.get("coverage"),
-            given.get("default_position"),
-            given.get("score"),
-        )
 
 
 EVENTS: tuple[type[LogEvent], ...] = (
