@@ -18,8 +18,8 @@ from rankloop.cli.main import main
 from rankloop.design import Shared
 from rankloop.errors import InvalidInput, RankloopError, Unsupported
 from rankloop.eventlog import MemoryStore, SqliteStore
-from rankloop.eventlog.decision import OF_REQUEST
 from rankloop.eventlog.events import DecisionMade, decode
+from rankloop.eventlog.events.decision import OF_REQUEST
 from rankloop.eventlog.export import export, import_
 from rankloop.eventlog.postgres import PostgresStore
 from rankloop.eventlog.store import Store

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.arrays import Array
-from rankloop.eventlog.decision import OF_REQUEST
 from rankloop.eventlog.events import DecisionMade, decode_all_as, decode_as
+from rankloop.eventlog.events.decision import OF_REQUEST
 from rankloop.eventlog.store import Store
 from rankloop.types import BoolArray, FloatArray
 

@@ -10,7 +10,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from rankloop.eventlog.decision import DecisionMade
+from rankloop.eventlog.events.decision import DecisionMade
 
 COLUMNS = {
     "candidates": "list",  # numbers of the items that could be listed, null for all enabled ones

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from rankloop.eventlog.codec import Header, Values, header
-from rankloop.eventlog.event import LogEvent
+from rankloop.eventlog.events.event import LogEvent
 from rankloop.eventlog.store import LogEntry
 from rankloop.schema import Item
 from rankloop.schema.item import logged_prior

@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 
 from rankloop.eventlog.codec import Formats, Header, Values, header, numbers
-from rankloop.eventlog.decision import DecisionMade
-from rankloop.eventlog.event import LogEvent
+from rankloop.eventlog.events.decision import DecisionMade
+from rankloop.eventlog.events.event import LogEvent
 from rankloop.eventlog.store import LogEntry
 from rankloop.schema.feedback_event import SeenSlots, visible_slots
 from rankloop.types import BoolArray, FloatArray

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.eventlog.codec import TEXT, Formats, Header, Values, header, numbers
-from rankloop.eventlog.event import LogEvent
+from rankloop.eventlog.events.event import LogEvent
 from rankloop.eventlog.store import LogEntry
 from rankloop.propensity import Propensity
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray
