@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop.errors import InvalidInput
-from rankloop.eventlog import events as module
 from rankloop.eventlog.events import (
     KINDS,
     ConfigChanged,
@@ -31,6 +30,7 @@ from rankloop.eventlog.events import (
     decode_all_as,
     decode_as,
 )
+from rankloop.eventlog.events import decoding as module
 from rankloop.eventlog.store import LogEntry
 from rankloop.propensity import Propensity
 from rankloop.schema import Item
