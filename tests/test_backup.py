@@ -183,6 +183,14 @@ def test_an_empty_log_and_a_backup_can_be_backed_up(tmp_path: Path) -> None:
 # Failures leave nothing behind
 
 
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt: a process that was started in the background ignores the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def fail_next_backup(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """Make the next backup fail."""
 

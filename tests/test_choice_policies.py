@@ -671,3 +671,20 @@ def test_estimates_depend_on_the_counts_alone_not_on_their_history(estimator: st
     belief.update(fast, nothing, Evidence(np.zeros((1, 2)), np.array([[1.0, 0.0]])))
     agree(fast.alpha, slow.alpha, 1e-12)
     agree(fast.beta2, slow.beta2, 1e-12)
+
+
+@given(st.integers(0, 10_000), st.permutations(range(6)))
+@settings(deadline=None, max_examples=50)
+def test_items_with_equal_records_have_equal_estimates_wherever_they_stand(seed: int, order: list[int]) -> None:
+    """Bit for bit: otherwise the order of a sum, and not a coin, would decide between them."""
+    N, S = random_counts(seed, 3, 6)
+    N[:, :, 4], S[:, :, 4] = N[:, :, 1], S[:, :, 1]
+    found = []
+    for counts in ((N, S), (N[:, :, order], S[:, :, order])):
+        alpha, lam = mnl.fit_mle(*counts, *start(3, 6))
+        found.append((alpha, lam, sensitivity(mnl.fit_mle, *counts, alpha, lam)))
+    (alpha, lam, beta2), moved = found
+    assert alpha[0, 4] == alpha[0, 1]
+    assert beta2[0, 4] == beta2[0, 1]
+    for one, other in zip((alpha[:, order], lam, beta2[:, order]), moved, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -14,6 +14,9 @@ from rankloop.types import BoolArray, FloatArray
 FLOOR, CAP = 1e-3, 1e3
 RIDGE = 1e-6
 """Ridge on the logarithms: the likelihood alone is flat where only products αλ are identified."""
+DECIMALS = 10
+"""Decimals of the logarithms that `fit_mle` returns. Its rounding errors are below 1e-14, and without them items with
+equal records have equal estimates: a tie, and not an order that depends on the processor."""
 
 
 def fit_mle(
@@ -41,7 +44,34 @@ def fit_mle(
     v = np.log(np.where(free_l, np.clip(lam, FLOOR, CAP), FLOOR))
     v[:, 0] = 0.0
     _newton(N, S, a, v, free_a, free_l, steps, tolerance)
-    return np.exp(a), np.exp(v)
+    alpha, lam = (np.clip(np.exp(x.round(DECIMALS)), FLOOR, CAP) for x in (a, v))
+    return alpha, lam
+
+
+def _solve_in_place_loop(A: FloatArray, b: FloatArray) -> None:
+    """Solve A x = b for a small positive definite A, leaving x in b and a Cholesky factor in A.
+
+    LAPACK would do it in another order on each processor. Where the likelihood is nearly flat, the last bits decide
+    the estimate, and so the lists of a simulation.
+    """
+    n = len(b)
+    for i in range(n):
+        for j in range(i + 1):
+            total = A[i, j]
+            for k in range(j):
+                total -= A[i, k] * A[j, k]
+            A[i, j] = np.sqrt(total) if i == j else total / A[j, j]
+    for i in range(n):
+        for k in range(i):
+            b[i] -= A[i, k] * b[k]
+        b[i] /= A[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            b[i] -= A[k, i] * b[k]
+        b[i] /= A[i, i]
+
+
+_solve_in_place = compiled(_solve_in_place_loop, nogil=True)
 
 
 def _newton_loop(
@@ -108,20 +138,20 @@ def _newton_loop(
                             if go_l[i]:
                                 schur[k, i] -= scaled * W[i, j]
                                 schur[i, k] = schur[k, i]
-            dv = np.linalg.solve(schur, gv)
+            _solve_in_place(schur, gv)
             largest = 0.0
             for j in range(J):
                 if go_a[j]:
                     step = ga[j]
                     for k in range(K):
                         if go_l[k]:
-                            step -= W[k, j] * dv[k]
+                            step -= W[k, j] * gv[k]
                     ga[j] = step / Da[j]
                     largest = max(largest, abs(ga[j]))
                 else:
                     ga[j] = 0.0
             for k in range(K):
-                largest = max(largest, abs(dv[k]))
+                largest = max(largest, abs(gv[k]))
             size = min(1.0, 1.0 / largest) if largest > 0.0 else 1.0
             moved = 0.0
             for j in range(J):
@@ -131,7 +161,7 @@ def _newton_loop(
                     a[n, j] = new
             for k in range(K):
                 if go_l[k]:
-                    new = min(max(v[n, k] - size * dv[k], low), high)
+                    new = min(max(v[n, k] - size * gv[k], low), high)
                     moved = max(moved, abs(new - v[n, k]))
                     v[n, k] = new
             if moved < tolerance:
