@@ -160,14 +160,14 @@ def test_rows_of_all_items_are_those_of_lists(context: int | None, dim: int | No
         np.testing.assert_allclose(state.width(whole)[b], one.width(row)[0], rtol=1e-12, atol=1e-14)
 
 
-def test_the_state_of_candidates_scores_as_the_whole() -> None:
+def test_candidates_are_scored_as_among_all_items() -> None:
     state, design, asked = taught(rounds=50)
     columns = np.array([7, 2, 9])
     assert asked.features is not None
     some = replace(asked, items=3, features=asked.features[columns], columns=columns)
     nothing = np.empty((1, 0), dtype=np.int64)
     whole = state.mean(design.rows(asked, nothing, 0))[:, columns]
-    np.testing.assert_array_equal(state.of_items(columns).mean(design.rows(some, nothing, 0)), whole)
+    np.testing.assert_array_equal(state.mean(design.rows(some, nothing, 0)), whole)
     np.testing.assert_array_equal(design.pick(some, np.array([[2, 0]])).models(), [[9, 7]])
 
 

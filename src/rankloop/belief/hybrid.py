@@ -160,10 +160,6 @@ class Hybrid(Summarising[HybridState]):
         factor.remove_row(state.F, u * np.sqrt(strength * share)[:, None])
         state.b -= (share * left)[:, None] * u
 
-    def of_items(self, state: HybridState, models: IntArray) -> HybridState:
-        """Return the state of these items only, for scoring."""
-        return state.of_items(models)
-
     def expected_outcomes(self, state: HybridState, decision: Decision) -> FloatArray | None:
         """Return the expected outcome of each listed item in its slot, [B, K], 0 in empty slots.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.belief.base import SummaryState
+from rankloop.errors import InvalidInput
 from rankloop.math.hybrid_kernels import FIELD_SCALE, HEAD, drawn
 from rankloop.math.hybrid_scores import BOUNDS_FROM, TABLES, hybrid_scores
 from rankloop.math.linear import features_of
@@ -72,11 +73,6 @@ class HybridState(SummaryState):
         """τ² and s²."""
         return self.tau2, self.s2
 
-    def of_items(self, columns: IntArray) -> HybridState:
-        """Return the state of these items only, for scoring."""
-        by_item = {name: getattr(self, name)[:, columns] for name in ("n", "Y", "S", "R", "P", "Q", "N", "C", "varied")}
-        return replace(self, **by_item)
-
     def coefficients(self) -> FloatArray:
         """Return (1, A⁻¹b), [B, q]."""
         return self._drawn(np.zeros(self.b.shape), np.zeros(len(self.b)))
@@ -116,6 +112,8 @@ class HybridState(SummaryState):
         head, factor, left_out = (NO_HEAD, 0.0, 0) if rows.head is None else (rows.head, FIELD_SCALE, HEAD)
         index = rows.chosen()
         items = len(index) if len(index) else self.n.shape[1]
+        if index.max(initial=0) >= self.n.shape[1]:
+            raise InvalidInput("request.columns", int(index.max()), "items that this policy was built for")
         if x.shape[1] != items or x.shape[2] != theta.shape[1] - left_out:  # compiled loops do not check their bounds
             raise ValueError(f"rows of shape {x.shape} do not fit {items} items and {theta.shape[1]} features")
         out = np.empty((len(theta), items))

@@ -49,13 +49,6 @@ class PooledState(HybridState):
             raise ValueError(f"segment {segment} does not fit a state of {self.m.shape[1]} segments")
         return replace(self, segment=np.full(len(self.b), segment, dtype=np.int64))
 
-    def of_items(self, columns: IntArray) -> PooledState:
-        """Return the state of these items in the present segment only, for scoring."""
-        by_item = {name: getattr(self, name)[:, columns] for name in ("n", "Y", "S", "R", "P", "Q", "X", "varied")}
-        rows, chosen = np.arange(len(self.b))[:, None], np.maximum(self.segment, 0)[:, None]
-        cells = {name: getattr(self, name)[rows, chosen, columns][:, None] for name in ("m", "Z", "T", "N", "C")}
-        return replace(self, **by_item, **cells, segment=np.minimum(self.segment, 0))
-
     def width(self, rows: Rows) -> FloatArray:
         """Return √(uᵀA⁻¹u + s²(ζ²/c + 1/c_g)), u = x - ζS/c - T/c_g."""
         x, chosen = self._complete(rows), np.maximum(self.segment, 0)

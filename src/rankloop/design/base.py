@@ -15,8 +15,8 @@ class Design(Protocol):
     """Turns items in slots into rows of a belief.
 
     A request may have candidates of its own (`Request.columns`). The models of `rows` are then numbered within
-    `candidate_models`, since the belief's state is gathered before it scores; those of `pick` are the policy's own,
-    since an update changes the whole state.
+    `candidate_models`, if there are such, since the belief's state is gathered before it scores; those of `pick` are
+    the policy's own, since an update changes the whole state.
     """
 
     def rows(self, request: Request, prefix: IntArray, slot: int) -> Rows:
@@ -32,8 +32,8 @@ class Design(Protocol):
     def candidate_models(self, columns: IntArray) -> IntArray | None:
         """Return the belief's models, or its entries by item, of these items [L], in the order of `rows`.
 
-        By default the items themselves. None where no model belongs to an item, so that every request reads the whole
-        state.
+        By default the items themselves. None where rows name the policy's own models, or no model belongs to an item:
+        then every request reads the whole state.
         """
         return columns
 

@@ -78,7 +78,8 @@ class HybridRows(Design):
         # One more than the list has: a planner looks whether the next item ties with the last.
         whole = request.allowed is None and request.pinned is None and request.prices is None
         most = request.k + 1 if self.largest_only and whole else None
-        return Rows(model=slice(None), x=fields, head=_head(request), most=most)
+        chosen = slice(None) if request.columns is None else request.columns
+        return Rows(model=chosen, x=fields, head=_head(request), most=most)
 
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Return the complete rows of the listed items, [B, K, 4 + fields]."""
@@ -96,6 +97,10 @@ class HybridRows(Design):
     def list_models(self, items: IntArray) -> Model:
         """Return the items."""
         return items
+
+    def candidate_models(self, columns: IntArray) -> IntArray | None:
+        """Return None: scores are computed from the whole state, of the chosen models alone."""
+        return None
 
     def _features(self, request: Request) -> FloatArray:
         """Return the features of the items, [L, d] or [B, L, d]."""
