@@ -15,6 +15,14 @@ MAX_PRIOR_STRENGTH = 1e6
 MAX_PRIOR_WEIGHT = 1e6
 """Strength of a prior times the squared length of the item's features. A stronger prior could not be
 subtracted again without losing digits of what was learned."""
+MAX_RAW_FIELDS = 200
+"""Fields of an item, and of a context."""
+MAX_RAW_TEXT = 1_000
+"""Characters of a text in a field."""
+MAX_RAW_ENTRIES = 1_000
+"""Entries of a list in a field."""
+MAX_FIELD_NUMBER = 1e15
+"""Magnitude of a number in a field, before it is scaled: large enough for timestamps."""
 MAX_ID_LENGTH = 200
 """Characters of an id, a segment and a visitor."""
 MAX_SLOTS = 1000
