@@ -190,9 +190,10 @@ def test_an_imported_log_has_the_fields_of_the_exported_one(tmp_path: Path) -> N
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def erasable(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "sqlite":
-        return SqliteStore(tmp_path / "log.db")
-    return PostgresStore(request.getfixturevalue("database"))
+    sqlite = request.param == "sqlite"
+    store: Any = SqliteStore(tmp_path / "log.db") if sqlite else PostgresStore(request.getfixturevalue("database"))
+    yield store
+    store.close()
 
 
 HIDDEN = ("Elm Street", "night owl", "77123")
