@@ -23,7 +23,7 @@ from rankloop.schema import (
     RequestItems,
 )
 from rankloop.schema.answers import BulkAnswer, BulkAnswers, RankersAnswer
-from rankloop.schema.field_values import Fields
+from rankloop.schema.fields import Fields
 from rankloop.schema.ranker_fields import RankerFields, merge_settings
 from rankloop.schema.request_bodies import ItemPage, ItemsAnswer, TokenAnswer, TokenRequest
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, Self, Unpack
 
 from rankloop.schema import Item, ItemFields, RankAnswer, RankerAnswer, RankerSettings, Receipt, RequestItems
-from rankloop.schema.field_values import Fields
+from rankloop.schema.fields import Fields
 from rankloop.schema.ranker_fields import RankerFields
 from rankloop.schema.request_bodies import ItemsAnswer
 

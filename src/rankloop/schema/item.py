@@ -10,7 +10,7 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from rankloop.schema.base import Payload, construct_unchecked
-from rankloop.schema.field_values import Fields
+from rankloop.schema.fields import Fields
 from rankloop.schema.identifiers import Id, printable
 from rankloop.schema.limits import MAX_POSITION, MAX_PRIOR_SEGMENTS, MAX_PRIOR_STRENGTH
 from rankloop.schema.rank_request import Number, Price

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from rankloop.errors import InvalidInput
 from rankloop.schema.base import Payload
-from rankloop.schema.field_values import Fields, FieldValue
+from rankloop.schema.fields import Fields, FieldValue
 from rankloop.schema.identifiers import Id, printable
 from rankloop.schema.limits import MAX_AMOUNT, MAX_DRAWS, MAX_ID_LENGTH, MAX_MAGNITUDE, MAX_SLOTS
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from rankloop.eventlog.events import DecisionMade
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import FeedbackEvent, RankRequest, Receipt, RequestItems
-from rankloop.schema.field_values import Fields
+from rankloop.schema.fields import Fields
 from rankloop.serving.changing_items import ItemsRanker
 from rankloop.serving.ranking import Ranking
 

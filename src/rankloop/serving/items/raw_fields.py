@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.arrays import Array
 from rankloop.errors import InvalidInput, Words
-from rankloop.schema.field_values import Fields
+from rankloop.schema.fields import Fields
 
 MAX_GARBAGE = 0.5
 """Fraction of the block that replaced fields may take before it is written anew."""
