@@ -90,7 +90,7 @@ print(features.items.encode(mappings).tobytes().hex())
 
 @pytest.mark.parametrize("hashed", [None, 2**18])
 def test_rows_are_the_same_in_every_process(hashed: int | None) -> None:
-    given = [TEA, MUG, BARE, {"category": "käse", "tags": ["a", "b", "c"]}]
+    given: list[dict[str, Any]] = [TEA, MUG, BARE, {"category": "käse", "tags": ["a", "b", "c"]}]
     text = json.dumps([{**SHOP, "hashed": hashed}, given])
     found = {
         subprocess.run(
