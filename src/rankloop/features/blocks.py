@@ -49,6 +49,10 @@ class Block(ABC):
         """Let missing values of field f have their indicator from now on."""
         self.seen[f] = True
 
+    def size(self, f: int) -> int:
+        """Return the number of categories or tags of field f with columns of their own."""
+        return 0
+
     def learned(self, f: int) -> list[str]:
         """Return the categories or tags of field f with columns of their own, in their order."""
         return []
@@ -135,6 +139,10 @@ class Texts(Block):
         """Let missing values of field f have their indicator from now on."""
         super().know(f)
         self.tables[f].know_missing()
+
+    def size(self, f: int) -> int:
+        """Return the number of texts of field f with columns of their own."""
+        return self.tables[f].size
 
     def learned(self, f: int) -> list[str]:
         """Return the texts of field f with columns of their own, in their order."""

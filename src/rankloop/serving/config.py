@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from rankloop import catalogue
 from rankloop.catalogue.setting_use import OF_LOG, OF_POLICY, composed, refuse_unable, refuse_unread
 from rankloop.errors import InvalidInput, Unsupported
+from rankloop.features import RankerFeatures
 from rankloop.objective import Objective, objective_of
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Guardrail, RankerSettings
@@ -68,6 +69,8 @@ class RankerConfig(RankerSettings, frozen=True):
 
     def _refuse_wide_rows(self, policy: RankingPolicy[LearnerState]) -> None:
         """Refuse more features and context than a dense model of their products can have."""
+        if self.features is not None:  # its own settings limit the width
+            return
         crosses = self.dim is not None and self.context is not None and policy.reads >= {"features", "context"}
         if crosses and not self.logged and self.row_width > MAX_CROSSED_FEATURES:
             accepted = (
@@ -83,6 +86,8 @@ class RankerConfig(RankerSettings, frozen=True):
         by_slot: dict[str, Any] = {name: getattr(self, name) for name in names}
         small: dict[str, Any] = {name: value and value[: k + (name == "losses")] for name, value in by_slot.items()}
         small |= {name: getattr(self, name) and 1 for name in ("dim", "context", "coverage")}
+        fields = self.feature_settings
+        small |= {} if fields is None else {"features": None, "dim": 1, "context": 1 if fields.context else None}
         trial = replace(self, slots=k, **small)
         policy = trial.build(2, np.ones(2))
         try:
@@ -141,7 +146,10 @@ class RankerConfig(RankerSettings, frozen=True):
             used: number of columns that an item has or had; these come first.
             segments: number of segments to make room for, where they are pooled.
         """
-        shape = (items,)
+        shape, dim, context = (items,), self.dim, self.context
+        if self.feature_settings is not None:
+            rows = RankerFeatures(self.feature_settings)
+            dim, context = rows.dim, rows.context_width
         prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
         return Setting(
             items=items,
@@ -149,10 +157,10 @@ class RankerConfig(RankerSettings, frozen=True):
             used=used,
             slots=self.slots,
             rounds=self.rounds,
-            dim=self.dim,
+            dim=dim,
             prior=prior,
             bias=None if self.bias is None else np.array(self.bias),
-            context=self.context,
+            context=context,
             coverage=self.coverage,
             rewards=None if self.rewards is None else np.array(self.rewards),
             losses=None if self.losses is None else np.array(self.losses),
