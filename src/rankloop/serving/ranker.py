@@ -18,20 +18,18 @@ from rankloop.eventlog.events import (
     CannotReplay,
     DecisionMade,
     FeedbackReceived,
-    ItemsPut,
-    ItemsRemoved,
     LogEvent,
     Withdrawn,
     decode_as,
 )
 from rankloop.eventlog.writer import Commit
-from rankloop.schema import FeedbackEvent, Item, ItemFields, RankRequest, Receipt
+from rankloop.schema import FeedbackEvent, RankRequest, Receipt
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import idempotency, rank_request, snapshots
 from rankloop.serving.calls import FOR_EVER, CallableRanker
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.decide import DecisionRng, Stamp, decide
-from rankloop.serving.item_table import check_item, check_prior, check_score
+from rankloop.serving.feature_changes import with_features_of_log
 from rankloop.serving.log_shape import check_shape
 from rankloop.serving.memory.budget import Room
 from rankloop.serving.ranking import Ranking
@@ -96,9 +94,11 @@ class Ranker(CallableRanker):
         with ExitStack() as on_error:
             if self._owns_writer:
                 on_error.callback(self._writer.close)
-            check_shape(self.store, name, config.plain())
+            logged = check_shape(self.store, name, config.plain())
+            config = with_features_of_log(config, logged.get("features"))
             self._replica = snapshots.start(config, self.store, name, room=room)
             self._replica.learners.room.replaying = False
+            self._follow_features()
             self._start_windows(clock, monotonic, limits)
             self._number = self._replica.decided  # of the last decision, which may be uncommitted
             self._configure(config, by, after)
@@ -125,30 +125,6 @@ class Ranker(CallableRanker):
             on_error.pop_all()
         return ranker
 
-    # Items
-
-    def put_items(self, items: Sequence[Item | ItemFields]) -> None:
-        """Add items, or change existing ones: all of them, or none."""
-        made = tuple(Item.of(item, f"items[{i}]") for i, item in enumerate(items))
-        for i, item in enumerate(made):
-            check_item(item, f"items[{i}]", self.config)
-        with self._lock:
-            table = self._replica.items
-            table.check(made)
-            policy = self._replica.learners.policy
-            for i, item in enumerate(made):
-                check_prior(f"items[{i}].prior", item, table.prior(item.id), policy)
-                check_score(f"items[{i}].score", item.score, policy)
-            columns, priors = table.columns_with(item.id for item in made), table.prior_scores_with(made)
-            self._require_room("items", f"{columns} items in all, with which the ranker", columns, priors=priors)
-        self._submit(ItemsPut(self._clock(), made)).result()
-
-    def remove_items(self, ids: Sequence[str]) -> None:
-        """Stop listing items; their late feedback still settles, and an id that is put again is a new item."""
-        with self._lock:
-            self._replica.items.columns("ids", ids)
-        self._submit(ItemsRemoved(self._clock(), tuple(ids))).result()
-
     # Decisions
 
     def submit_rank(
@@ -163,6 +139,8 @@ class Ranker(CallableRanker):
             request: what to rank.
             patience: seconds to wait while other work holds the ranker; then `Busy` is raised and nothing is logged.
         """
+        if request.open:
+            self.open_items(request)
         id = request.decision
         if id is None:
             return self._rank(request, None, None, patience)
@@ -180,7 +158,7 @@ class Ranker(CallableRanker):
         """Return about how many numbers are computed for one list; this takes no lock."""
         replica = self._replica
         named = request.items if request.candidates is None else request.candidates
-        row = (1 + (replica.config.dim or 0)) * (1 + (replica.config.context or 0))  # features, context, and products
+        row = 1 + replica.config.row_width  # features, context, and products
         return ((replica.learners.items if named is None else len(named)) + row) * row
 
     def _rank(
