@@ -65,8 +65,10 @@ class RankAnswer(Struct, frozen=True):
 class Receipt(Struct, frozen=True, gc=False):
     """Status of a feedback event.
 
-    `learned`; `ignored` (a decision of the control group from which the policy does not learn); `pending` (until the
-    feedback window closes); `late`; `duplicate`; or `withdrawn`.
+    `learned`; `amended` (added to what was learned from the list before); `counted` (it changes nothing that is
+    learned); `ignored` (the policy does not learn from the control group, or cannot add this event to what it has
+    learned); `pending` (until the feedback window closes); `activated` (an impression); `late`; `duplicate`; or
+    `withdrawn`.
     """
 
     decision: str

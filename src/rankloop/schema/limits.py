@@ -15,6 +15,8 @@ MAX_PRIOR_STRENGTH = 1e6
 MAX_PRIOR_WEIGHT = 1e6
 """Strength of a prior times the squared length of the item's features. A stronger prior could not be
 subtracted again without losing digits of what was learned."""
+MAX_KINDS = 16
+"""Kinds of feedback of one ranker: an open decision keeps a number for each kind and slot."""
 MAX_ID_LENGTH = 200
 """Characters of an id, a segment and a visitor."""
 MAX_SLOTS = 1000

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from rankloop.schema.ranker_settings import Aggregate, Commit, Guardrail, Mode, Objective, OnClose, RankerSettings
+from rankloop.schema.ranker_settings import (
+    Aggregate,
+    Commit,
+    Guardrail,
+    Mode,
+    Objective,
+    OnClose,
+    RankerSettings,
+)
+from rankloop.schema.reward import Activation, RewardSettings
 
 
 class RankerFields(TypedDict, total=False):
@@ -22,6 +31,8 @@ class RankerFields(TypedDict, total=False):
     objective: Objective
     window: float
     aggregate: Aggregate
+    reward: RewardSettings | Mapping[str, object] | None
+    activation: Activation
     on_close: OnClose
     discount: float
     seed: int
@@ -36,7 +47,7 @@ class RankerFields(TypedDict, total=False):
     traffic: float
     explore_from: int
     explore_daily: int | None
-    guardrail: Guardrail | bool | None
+    guardrail: Guardrail | Mapping[str, object] | bool | None
 
 
 def merge_settings(
