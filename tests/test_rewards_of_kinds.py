@@ -358,7 +358,7 @@ def test_a_list_that_was_never_shown_counts_and_teaches_nothing() -> None:
     clock.now += 101.0
     ranker.tick()
     counts = ranker.overview()
-    assert (counts.closed, counts.withdrawn, counts.open_decisions) == (1, 2, 0)
+    assert (counts.closed, counts.withdrawn, counts.unshown, counts.open_decisions) == (1, 2, 2, 0)
     assert ranker.feedback(made[1], clicked=[0]).status == "late"
     assert ranker.feedback(made[2], kind="impression").status == "late"
     other = shop(Clock())

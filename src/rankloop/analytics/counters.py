@@ -60,6 +60,7 @@ class Counters:
         self._explored_days: dict[int, int] = {}  # explored lists by day; the day counted last is last
         self.feedback_delays, self.feedback_delay_seconds = [0] * (len(FEEDBACK_DELAY_BOUNDS) + 1), 0.0
         self.late = self.closed = self.withdrawn = 0
+        self.unshown = 0  # lists, among the withdrawn, that were never counted as shown
         self.own_rewards = 0  # settled lists whose request brought rewards or losses of its own
         self._tracked = np.minimum(np.arange(slots), MAX_TRACKED_SLOTS - 1)
         self._shown = np.zeros((len(GROUPS), capacity, min(slots, MAX_TRACKED_SLOTS)), dtype=COUNT)
@@ -227,6 +228,7 @@ class Counters:
             "shown": self.shown.copy(),
             **{f"clicks.{name}": array for name, array in self.clicks.arrays().items()},
             **self.kinds.arrays(),
+            **({"unshown": np.array(self.unshown)} if self.unshown else {}),
         }
         for name, periods in (("minutes", self.minutes), ("hours", self.hours)):
             arrays[f"{name}.at"] = np.array(list(periods), dtype=np.int64)
@@ -244,6 +246,7 @@ class Counters:
         self.since = None if math.isnan(since) else since
         self._shown, self._deferred_outcomes, self._deferred_former = arrays["shown"].astype(COUNT), [], []
         self.kinds.restore(arrays)
+        self.unshown = int(arrays["unshown"]) if "unshown" in arrays else 0
         self._deferred_lists, self._deferred_unseen = ([], []), ([], [])
         self._clicks.restore({name.removeprefix("clicks."): array for name, array in arrays.items()})
         for name, periods in (("minutes", self.minutes), ("hours", self.hours)):

@@ -69,6 +69,7 @@ class HostedRanker:
             "lift": overview.lift,
             "objective": overview.objective,
             "unit": overview.unit,
+            "kinds": overview.kinds,
         }
         return RankerAnswer(
             self.name, ranker.config.as_mapping(), **results, version=ranker.version, state_bytes=ranker.state_bytes

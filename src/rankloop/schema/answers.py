@@ -122,6 +122,30 @@ class Lift:
 
 
 @dataclass(frozen=True, slots=True)
+class KindGroup:
+    """Feedback of one kind for the lists of one A/B group."""
+
+    events: int  # that came in time
+    lists: int  # with such an event
+    value: float  # summed over all lists, as the kind combines the values of one list
+    value_per_list: float | None  # value / lists that were shown
+    low: float | None  # 95 % interval of the value per list
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class KindSummary:
+    """Feedback of one kind, such as purchases; it is counted as it comes, also for lists that are still open."""
+
+    kind: str
+    treatment: KindGroup
+    control: KindGroup
+    lift: Lift | None  # of the value per list
+    late: int  # events that came too late to count
+    late_value: float  # their summed values
+
+
+@dataclass(frozen=True, slots=True)
 class Quarantine:
     """Position and reason for which a ranker is quarantined: it refuses all requests; other rankers keep serving."""
 
@@ -151,6 +175,7 @@ class RankerAnswer(Struct, frozen=True):
     state_bytes: int = 0  # memory of the state, that of a challenger included
     objective: str = ""  # in which lists are valued: that of the settings, or net-reward
     unit: str = ""  # of the values
+    kinds: list[KindSummary] = []  # of feedback, if the ranker declares some
 
 
 class RankersAnswer(Struct, frozen=True):

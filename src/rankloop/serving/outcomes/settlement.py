@@ -101,6 +101,7 @@ class Settlement(EventFollower[Receipt]):
             return Receipt(event.decision, "late")
         del self.open_decisions[event.decision]
         self.counters.withdrawn += 1
+        self.counters.unshown += not decision.active
         return Receipt(event.decision, "withdrawn")
 
     # Feedback
@@ -203,6 +204,7 @@ class Settlement(EventFollower[Receipt]):
         if not decision.active:
             del self.open_decisions[id]
             self.counters.withdrawn += 1
+            self.counters.unshown += 1
             return
         outcome = decision.outcome
         if rule is not None and not decision.learned_at and decision.combined is not None:
