@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,9 +38,17 @@ class SettledDecision:
     feedback_order: int | None = None
     reported: FloatArray | None = None  # [k], the outcome so far
     combined: FloatArray | None = None  # [kinds, k], the values by kind so far
+    values: Mapping[str, FloatArray] | None = None  # [k] combined values of each kind that had an event
     shown_at: float | None = None  # when its window started; None before an impression that it needs
     regret: float | None = None  # against the best list, where it was reported
     visible: BoolArray | None = None  # [k], None if no feedback has said which slots were
+
+    def values_of_slots(self) -> list[str | None]:
+        """Return the values of every slot by kind, as JSON; None where the settings declare no kinds."""
+        of_kind = self.values
+        if of_kind is None:
+            return [None] * len(self.ids)
+        return [json.dumps({kind: one[slot] for kind, one in of_kind.items()}) for slot in range(len(self.ids))]
 
     @property
     def seen(self) -> BoolArray | None:
@@ -129,8 +138,12 @@ class SettledDecisions(EventFollower[SettledDecision]):
             settled.visible = event.combined_visible(settled.visible, None, "sum")
         settled.combined = rule.added(settled.combined, kind, event.outcome)
         settled.reported = rule.outcome(settled.combined)
+        reported = settled.combined[:, :1] == settled.combined[:, :1]
+        settled.values = {name: settled.combined[n] for n, name in enumerate(rule.kinds) if reported[n].any()}
         settled.regret = event.regret if settled.regret is None else settled.regret
         settled.feedback_time = event.time
+        if rule.at_once and settled.reported is not None and settled.feedback_order is None:
+            settled.feedback_order = self._next()  # when it was learned, for later events only amend it
         if event.final:
             settled.reported = np.zeros(len(settled.ids)) if settled.reported is None else settled.reported
             self._settle(event.decision, "learned", event.time)
@@ -148,13 +161,16 @@ class SettledDecisions(EventFollower[SettledDecision]):
     def on_withdrawn(self, event: Withdrawn) -> None:
         """Drop the outcome of a list that was never shown."""
         settled = self._open.get(event.decision)
-        if settled is not None:
-            settled.reported = None
+        learned = self._rule is not None and self._rule.at_once and settled is not None and settled.reported is not None
+        if settled is not None and not learned:
+            settled.reported = settled.values = None
             self._settle(event.decision, "withdrawn", event.time)
 
     def _settle(self, id: str, status: str, time: float) -> None:
         settled = self._open.pop(id)
-        settled.status, settled.feedback_time, settled.feedback_order = status, time, self._next()
+        settled.status, settled.feedback_time = status, time
+        if settled.feedback_order is None or status == "withdrawn":
+            settled.feedback_order = self._next()
 
     def _next(self) -> int:
         self._order += 1

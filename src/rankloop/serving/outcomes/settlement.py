@@ -112,13 +112,13 @@ class Settlement(EventFollower[Receipt]):
         kind = 0 if rule is None else rule.number(event.of_kind)
         if kind is None or (rule is None and event.of_kind != CLICK):
             return Receipt(event.decision, "ignored")  # of a kind that this policy's settings do not declare
+        if decision is not None and not decision.active:
+            self._activate(event.decision, decision, event.time, event.decided)
         if decision is None or (rule is not None and not rule.in_time(kind, event.time - decision.since)):
             self.counters.late += 1
             if rule is not None:
                 self.counters.kinds.count_late(kind, float(event.outcome.sum()))
             return Receipt(event.decision, "late")
-        if not decision.active:
-            self._activate(event.decision, decision, event.time, event.decided)
         if decision.outcome is None and decision.combined is None:
             self.counters.count_feedback(decision.time, event.time)
         status = self._combine(event, decision) if rule is None else self._add(event, decision, rule, kind)
