@@ -20,6 +20,7 @@ from rankloop.eventlog.events import (
     FeedbackReceived,
     GuardrailReset,
     GuardrailTripped,
+    Impression,
     ItemsPut,
     ItemsRemoved,
     LogEvent,
@@ -119,10 +120,20 @@ things = st.builds(
     default_position=maybe(st.floats(-MAX_POSITION, MAX_POSITION)),
     score=maybe(st.floats(-1e6, 1e6)),
 )
-happenings = st.builds(FeedbackReceived, times, names, names, arrays(3), st.booleans(), maybe(numbers))
+happenings = st.builds(
+    FeedbackReceived,
+    times,
+    names,
+    names,
+    arrays(3),
+    st.booleans(),
+    maybe(numbers),
+    of_kind=st.sampled_from(["click", "purchase"]),
+)
 others: st.SearchStrategy[LogEvent] = st.one_of(
     st.builds(WindowClosed, times, st.lists(names, max_size=3).map(tuple)),
     st.builds(Withdrawn, times, names),
+    st.builds(Impression, times, names),
     st.builds(GuardrailTripped, times, names),
     st.builds(GuardrailReset, times, names),
     st.builds(ItemsRemoved, times, st.lists(names, max_size=3).map(tuple)),

@@ -77,7 +77,9 @@ def request(rng: np.random.Generator, features: FloatArray) -> Request:
 @pytest.mark.parametrize("rows", ["fixed", "changing", "mixed"])
 @pytest.mark.parametrize("learns_bias", [False, True])
 @pytest.mark.parametrize("rounds", [5, 10_000])
-def test_posterior_equals_a_dense_regression(rows: str, learns_bias: bool, rounds: int) -> None:
+@pytest.mark.parametrize("amended", [False, True])
+def test_posterior_equals_a_dense_regression(rows: str, learns_bias: bool, rounds: int, amended: bool) -> None:
+    """Also where outcomes are learned as 0 first, and amended some lists later."""
     rng = np.random.default_rng(3)
     design, belief = HybridRows(D), Hybrid(L, K, Q, learns_bias=learns_bias, adapt=None)
     state = belief.init(1)
@@ -85,7 +87,7 @@ def test_posterior_equals_a_dense_regression(rows: str, learns_bias: bool, round
     if learns_bias:
         state.bias[...] = bias
     dense = DenseRegression(belief.tau2, belief.s2, prior_mean(state)[0])
-    fixed = rng.standard_normal((L, D))
+    fixed, later = rng.standard_normal((L, D)), list[tuple[Decision, Evidence]]()
     for _ in range(rounds):
         features = fixed.copy()
         changed = {"fixed": 0, "changing": L, "mixed": L // 2}[rows]
@@ -94,12 +96,21 @@ def test_posterior_equals_a_dense_regression(rows: str, learns_bias: bool, round
         picked = design.pick(request(rng, features), lists)
         y = (rng.random((1, K)) < 0.3).astype(float)
         exposure = np.ones((1, K)) if learns_bias else bias * (rng.random((1, K)) < 0.8)
-        belief.update(state, Decision(lists, picked, request(rng, features)), Evidence(y * (exposure > 0), exposure))
+        decision, evidence = Decision(lists, picked, request(rng, features)), Evidence(y * (exposure > 0), exposure)
+        if amended:
+            belief.update(state, decision, Evidence(np.zeros((1, K)), exposure))
+            later.append((decision, evidence))
+        else:
+            belief.update(state, decision, evidence)
+        if len(later) == 4:
+            belief.amend(state, later[0][0], np.zeros((1, K)), later.pop(0)[1])
         assert picked.x is not None
         for k in range(K):
             lam = (bias if learns_bias else exposure)[0, k]
             if exposure[0, k] > 0.0:
                 dense.add(lists[0, k], picked.x[0, k], y[0, k], lam)
+    for decision, evidence in later:
+        belief.amend(state, decision, np.zeros((1, K)), evidence)
     for got in (state, _refreshed(state)):
         for ours, theirs in zip(joint(got), dense.posterior(), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)

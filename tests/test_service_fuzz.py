@@ -38,7 +38,7 @@ EXAMPLES = max(12, round(SECONDS / 2))
 """Of one kind, for each operation; where there is no time for all of them, for as many as there is."""
 log = logging.getLogger("rankloop.tests")
 NAME = "0"
-CONFIG = {"policy": "cascade-lin-ts", "slots": 3, "dim": 2}
+CONFIG = {"policy": "cascade-lin-ts", "slots": 3, "dim": 2, "reward": {"kinds": {"click": {}, "purchase": {}}}}
 ITEMS = [{"id": id, "features": [0.1, 0.2]} for id in ("a", "b", "c", "0")]
 EXCLUDED = [positive_data_acceptance]  # a body that the schema allows may still name an item that is not there
 

@@ -26,7 +26,6 @@ from rankloop.state import State
 from rankloop.types import (
     EMPTY,
     Decision,
-    Evidence,
     FloatArray,
     IntArray,
     Read,
@@ -79,7 +78,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.overridden = overridden(cls, Policy, ("check",))
+        cls.overridden = overridden(cls, Policy, ("check", "update", "amend"))
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit."""
@@ -168,12 +167,15 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
             state.t += len(decisions.items)
         return done
 
-    def amend(self, state: PolicyState[S], decision: Decision, before: FloatArray, after: FloatArray) -> bool:
-        """Add the change of the outcomes, where the same slots are observed with the same exposure."""
-        old, new = (self.feedback.read(decision.items, clicks) for clicks in (before, after))
-        if not np.array_equal(old.exposure, new.exposure):
-            return False
-        return self.belief.amend(state.belief, decision, Evidence(new.y - old.y, new.exposure))
+    def amendable(self, items: IntArray, before: FloatArray, after: FloatArray) -> bool:
+        """Return whether the belief amends, and the same slots are observed with the same exposure."""
+        old, new = (self.feedback.read(items, clicks).exposure for clicks in (before, after))
+        return self.amends and np.array_equal(old, new)
+
+    def amend(self, state: PolicyState[S], decision: Decision, before: FloatArray, after: FloatArray) -> None:
+        """Replace the outcomes in what the belief has learned."""
+        items = decision.items
+        self.belief.amend(state.belief, decision, self.feedback.read(items, before).y, self.feedback.read(items, after))
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
         """Return the decision that shows these lists [B, k], made elsewhere, so that the policy can learn from it."""
@@ -191,6 +193,11 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         return Decision(lists, self.design.pick(request, lists), request)
 
     # Capabilities, as the parts have them
+
+    @property
+    def amends(self) -> bool:
+        """Whether the belief can amend; False for a subclass with its own `update`, unless it has its own `amend`."""
+        return self.belief.amends and ("update" not in self.overridden or "amend" in self.overridden)
 
     @property
     def binary(self) -> bool:

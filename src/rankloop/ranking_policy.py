@@ -250,13 +250,24 @@ class RankingPolicy(ABC, Generic[T]):
         """
         return False
 
-    def amend(self, state: T, decision: Decision, before: FloatArray, after: FloatArray) -> bool:
-        """Replace the clicks [B, K] with which a list was learned, in place, as if the new ones had been learned.
+    @property
+    def amends(self) -> bool:
+        """Whether the outcome of a list can be replaced after it was learned (`amend`)."""
+        return False
 
-        Returns False, with nothing changed, where that is impossible: the belief depends on the order of its updates,
-        or the new clicks change which slots were observed.
+    def amendable(self, items: IntArray, before: FloatArray, after: FloatArray) -> bool:
+        """Return whether these clicks [B, K] on lists [B, K] can be replaced; the state does not matter.
+
+        They cannot where the new clicks change which slots were observed: nothing learned can be unlearned.
         """
         return False
+
+    def amend(self, state: T, decision: Decision, before: FloatArray, after: FloatArray) -> None:
+        """Replace `amendable` clicks [B, K] with which a list was learned, in place.
+
+        The state is the one that learning the new clicks in their place gives, up to rounding.
+        """
+        raise Unsupported("this policy cannot amend what it has learned.")
 
     def rows_of_lists(self, request: Request, lists: IntArray) -> Rows:
         """Return the rows of lists [B, K], as this policy scores them."""

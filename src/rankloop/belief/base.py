@@ -62,7 +62,7 @@ class Belief(Protocol[S]):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         drop_stale(cls, Belief, follows="update", capabilities=("catch_up", "believe", "disbelieve", "amend"))
-        cls.overridden = overridden(cls, Belief, ("check", "forget", "believe", "disbelieve"))
+        cls.overridden = overridden(cls, Belief, ("check", "forget", "believe", "disbelieve", "amend"))
 
     # Capabilities
 
@@ -126,17 +126,21 @@ class Belief(Protocol[S]):
         """Undo `believe` with the same arguments; what was learned since then stays."""
         raise Unsupported(f"{type(self).__name__} cannot remove the prior of an item.")
 
-    def amend(self, state: S, decision: Decision, change: Evidence) -> bool:
-        """Add to outcomes that were learned before, in place, after a later event for the same list.
+    @property
+    def amends(self) -> bool:
+        """Whether `amend` is defined: what an outcome adds to the state does not depend on later updates."""
+        return "amend" in self.overridden
+
+    def amend(self, state: S, decision: Decision, before: FloatArray, evidence: Evidence) -> None:
+        """Replace outcomes that were learned before, in place, after a later event for the same list.
 
         Args:
             state: of B learners.
             decision: the list, with its rows as they were scored.
-            change: what is added to the outcome of each slot, and the exposure with which the slot was learned.
-
-        Returns False, with nothing changed, where the result depends on the order of the updates.
+            before: the outcomes [B, K] with which the list was learned.
+            evidence: the outcomes now, and the exposures, with which the list was learned.
         """
-        return False
+        raise Unsupported(f"{type(self).__name__} cannot amend what it has learned.")
 
     def estimates(self, state: S) -> HasMean | None:
         """Return the state as one that has estimates, or None."""

@@ -119,6 +119,13 @@ def refuse_unable(settings: RankerSettings, policy: RankingPolicy[LearnerState])
             f"{name} cannot learn amounts (ranker.objective is 'amount'): its belief must be about numbers, and every "
             "slot observed; choose gts or lin-ts-ltr with params.feedback 'semi-bandit' or 'position-based'."
         )
+    reward = settings.reward
+    if reward is not None and reward.learn == "at-once" and not policy.amends:
+        discounted = " with ranker.discount" if settings.discount != 1.0 else ""
+        raise Unsupported(
+            f"{name}{discounted} cannot add a later event to what it has learned from a list (ranker.reward.learn is"
+            " 'at-once'); set ranker.reward.learn to 'at-close', which learns each list once, when its window closes."
+        )
     if settings.explore_from or settings.explore_daily is not None:
         limit = "explore_from" if settings.explore_from else "explore_daily"
         if not policy.explores:

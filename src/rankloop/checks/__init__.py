@@ -47,6 +47,7 @@ def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
         candidates.candidates_are_ranked_as_by_a_policy_of_these_items,
         candidates.learning_from_candidates_equals_learning_from_all_items,
         serving.accepted_feedback_replays_to_the_same_state,
+        serving.several_kinds_of_feedback_replay_to_the_same_state,
         serving.catching_up_equals_single_updates,
         serving.growing_preserves_what_was_learned,
         serving.every_logged_list_is_reproduced,

@@ -35,6 +35,8 @@ VALUES: dict[str, tuple[object, object]] = {
     "objective": ("any-click", "revenue"),
     "window": (60.0, 5.0),
     "aggregate": ("earliest", "sum"),
+    "reward": (None, {"kinds": {"click": {}}, "learn": "at-close"}),
+    "activation": ("decision", "impression"),
     "on_close": ("nothing", "ignore"),
     "discount": (1.0, 0.6),
     "seed": (7, 8),

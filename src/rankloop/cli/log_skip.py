@@ -14,7 +14,10 @@ from rankloop.errors import InvalidInput
 if TYPE_CHECKING:
     from rankloop.eventlog import LogEntry, Store
 
-SKIPPABLE_KINDS = ("decision", "feedback", "window-closed", "withdrawn", "guardrail-tripped", "guardrail-reset")
+SKIPPABLE_KINDS = (
+    *("decision", "impression", "feedback", "window-closed", "withdrawn"),
+    *("guardrail-tripped", "guardrail-reset"),
+)
 """Kinds of events that may be excluded. Without an event of items or settings, later events would change their
 meaning."""
 

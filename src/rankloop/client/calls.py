@@ -152,9 +152,11 @@ class Calls:
         final: bool = False,
         regret: float | None = None,
         seen: int | Sequence[int] | None = None,
+        kind: str = "click",
+        value: float | None = None,
     ) -> Call[Receipt]:
         """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
-        feedback = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret, seen)
+        feedback = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret, seen, kind, value)
         return Call("POST", _path(ranker, "feedback"), _receipt, feedback.non_default_fields())
 
     @staticmethod

@@ -99,6 +99,8 @@ class Connection(Protocol):
         final: bool = False,
         regret: float | None = None,
         seen: int | Sequence[int] | None = None,
+        kind: str = "click",
+        value: float | None = None,
     ) -> Receipt:
         """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
 

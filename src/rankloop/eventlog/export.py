@@ -45,6 +45,7 @@ COLUMNS = {
     "action": "int64",  # number of the item, null for an empty slot
     "reward": "float64",  # null while it is unknown
     "seen": "bool",  # whether the slot was visible, null if the feedback does not say it
+    "kinds": "string",  # values of the slot by kind of feedback as JSON, null if there are no kinds
     "pscore": "float64",
     "pscore_cascade": "float64",
     "pscore_item_position": "float64",
@@ -90,6 +91,7 @@ class Row(RequestRow):
     action: int | None
     reward: float | None
     seen: bool | None
+    kinds: str | None
     pscore: float | None
     pscore_cascade: float | None
     pscore_item_position: float | None
@@ -176,6 +178,7 @@ def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
         "action": [None if item == EMPTY else item for item in slots([one.items for one in decisions])],
         "reward": slots([slate.outcome for slate in slates]),
         "seen": slots([slate.seen for slate in slates]),
+        "kinds": [one for slate in slates for one in slate.values_of_slots()],
         "pscore": each([one.list for one in propensities]),
         "pscore_cascade": slots([one.prefix for one in propensities]),
         "pscore_item_position": slots([one.slot for one in propensities]),
@@ -271,12 +274,12 @@ def _in_order(slates: Iterator[list[Row]], changes: list[tuple[int, LogEvent]]) 
         while later and later[0][0] <= first["decision_order"]:
             yield heapq.heappop(later)[2]
         yield _decision(slots)
-        outcome = _outcome(slots)
         feedback_order = first["feedback_order"]
-        if outcome is not None and feedback_order is None:
-            unordered.append(outcome)
-        elif outcome is not None and feedback_order is not None:
-            heapq.heappush(later, (feedback_order, 0, outcome))
+        for n, outcome in enumerate(_outcomes(slots)):
+            if feedback_order is None:
+                unordered.append(outcome)
+            else:
+                heapq.heappush(later, (feedback_order, n, outcome))
     while later:
         yield heapq.heappop(later)[2]
     yield from unordered
@@ -332,20 +335,30 @@ def _explanation(slots: list[Row]) -> FloatArray | None:
     return None if missing else np.array(values, dtype=np.float64)
 
 
-def _outcome(slots: list[Row]) -> LogEvent | None:
-    """Return the event that settled a decision; for an open one, its feedback so far."""
+def _outcomes(slots: list[Row]) -> list[LogEvent]:
+    """Return the event that settled a decision, one for each kind of feedback; for an open one, its feedback so far."""
     id, status, time = slots[0]["decision"], slots[0]["status"], slots[0]["feedback_time"]
     if status not in STATUSES:
         raise ValueError(status)
     if status == "withdrawn":
-        return Withdrawn(time, id)
-    if status in ("nothing", "ignored"):
-        return WindowClosed(time, (id,))
-    if slots[0]["reward"] is None:
-        return None
-    outcome = np.array([slot["reward"] for slot in slots], dtype=np.float64)
+        return [Withdrawn(time, id)]
     seen = None if slots[0]["seen"] is None else [slot["position"] for slot in slots if slot["seen"]]
-    return FeedbackReceived(time, f"imported {id}", id, outcome, status == "learned", slots[0]["regret"], seen)
+    more = slots[0]["regret"], seen
+    if slots[0]["kinds"] is not None and status in ("learned", "open"):
+        values = [json.loads(slot["kinds"] or "{}") for slot in slots]
+        events: list[LogEvent] = []
+        for n, kind in enumerate(values[0], 1):
+            outcome = np.array([one[kind] for one in values], dtype=np.float64)
+            final, key = status == "learned" and n == len(values[0]), f"imported {id} {kind}"
+            # At the time of the decision, which is within the window of every kind.
+            events.append(FeedbackReceived(slots[0]["time"], key, id, outcome, final, *more, of_kind=kind))
+        return events
+    if status in ("nothing", "ignored"):
+        return [WindowClosed(time, (id,))]
+    if slots[0]["reward"] is None:
+        return []
+    outcome = np.array([slot["reward"] for slot in slots], dtype=np.float64)
+    return [FeedbackReceived(time, f"imported {id}", id, outcome, status == "learned", *more)]
 
 
 def _change(kind: str, time: float, body: str) -> LogEvent:

@@ -77,6 +77,7 @@ class HostedRanker:
             "objective": overview.objective,
             "unit": overview.unit,
             "features": features,
+            "kinds": overview.kinds,
         }
         return RankerAnswer(
             self.name, ranker.config.as_mapping(), **results, version=ranker.version, state_bytes=ranker.state_bytes

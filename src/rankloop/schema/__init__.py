@@ -16,6 +16,7 @@ from rankloop.schema.feedback_event import FeedbackEvent
 from rankloop.schema.item import Item, ItemBody, ItemFields, Prior, SegmentPrior
 from rankloop.schema.rank_request import RankRequest, RequestItem, RequestItems
 from rankloop.schema.ranker_settings import Guardrail, RankerSettings
+from rankloop.schema.reward import KindSettings, RewardSettings
 
 __all__ = [
     "Decoder",
@@ -27,6 +28,7 @@ __all__ = [
     "Item",
     "ItemBody",
     "ItemFields",
+    "KindSettings",
     "Lift",
     "Payload",
     "Prior",
@@ -40,5 +42,6 @@ __all__ = [
     "Receipt",
     "RequestItem",
     "RequestItems",
+    "RewardSettings",
     "SegmentPrior",
 ]

@@ -81,8 +81,10 @@ class BatchAnswers(Struct, frozen=True):
 class Receipt(Struct, frozen=True, gc=False):
     """Status of a feedback event.
 
-    `learned`; `ignored` (a decision of the control group from which the policy does not learn); `pending` (until the
-    feedback window closes); `late`; `duplicate`; or `withdrawn`.
+    `learned`; `amended` (added to what was learned from the list before); `counted` (it changes nothing that is
+    learned); `ignored` (the policy does not learn from the control group, or cannot add this event to what it has
+    learned); `pending` (until the feedback window closes); `activated` (an impression); `late`; `duplicate`; or
+    `withdrawn`.
     """
 
     decision: str
@@ -136,6 +138,30 @@ class Lift:
 
 
 @dataclass(frozen=True, slots=True)
+class KindGroup:
+    """Feedback of one kind for the lists of one A/B group."""
+
+    events: int  # that came in time
+    lists: int  # with such an event
+    value: float  # summed over all lists, as the kind combines the values of one list
+    value_per_list: float | None  # value / lists that were shown
+    low: float | None  # 95 % interval of the value per list
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class KindSummary:
+    """Feedback of one kind, such as purchases; it is counted as it comes, also for lists that are still open."""
+
+    kind: str
+    treatment: KindGroup
+    control: KindGroup
+    lift: Lift | None  # of the value per list
+    late: int  # events that came too late to count
+    late_value: float  # their summed values
+
+
+@dataclass(frozen=True, slots=True)
 class Quarantine:
     """Position and reason for which a ranker is quarantined: it refuses all requests; other rankers keep serving."""
 
@@ -178,6 +204,7 @@ class RankerAnswer(Struct, frozen=True):
     objective: str = ""  # in which lists are valued: that of the settings, or net-reward
     unit: str = ""  # of the values
     features: FeaturesAnswer | None = None  # None without the setting `features`
+    kinds: list[KindSummary] = []  # of feedback, if the ranker declares some
 
 
 class RankersAnswer(Struct, frozen=True):

@@ -21,6 +21,8 @@ MAX_RAW_TEXT = 1_000
 """Characters of a text in a field."""
 MAX_RAW_ENTRIES = 1_000
 """Entries of a list in a field."""
+MAX_KINDS = 16
+"""Kinds of feedback of one ranker: an open decision keeps a number for each kind and slot."""
 MAX_ID_LENGTH = 200
 """Characters of an id, a segment and a visitor."""
 MAX_SLOTS = 1000

@@ -7,6 +7,7 @@ from typing import Literal, TypedDict
 
 from rankloop.schema.feature_settings import FeatureSettings
 from rankloop.schema.ranker_settings import Aggregate, Commit, Guardrail, Mode, Objective, OnClose, RankerSettings
+from rankloop.schema.reward import Activation, RewardSettings
 
 
 class RankerFields(TypedDict, total=False):
@@ -24,6 +25,8 @@ class RankerFields(TypedDict, total=False):
     objective: Objective
     window: float
     aggregate: Aggregate
+    reward: RewardSettings | Mapping[str, object] | None
+    activation: Activation
     on_close: OnClose
     discount: float
     seed: int
@@ -38,7 +41,7 @@ class RankerFields(TypedDict, total=False):
     traffic: float
     explore_from: int
     explore_daily: int | None
-    guardrail: Guardrail | bool | None
+    guardrail: Guardrail | Mapping[str, object] | bool | None
 
 
 def merge_settings(

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-import msgspec
-from msgspec import Meta, field
+from msgspec import Meta, field, to_builtins
 from msgspec.structs import asdict
 
-from rankloop.errors import InvalidInput, Words
+from rankloop.errors import InvalidInput, Words, closest
 from rankloop.schema.base import Payload
 from rankloop.schema.feature_settings import FeatureSettings
+from rankloop.schema.identifiers import Id
 from rankloop.schema.limits import (
     MAX_FEATURES,
     MAX_FLOAT,
@@ -22,6 +22,7 @@ from rankloop.schema.limits import (
     MAX_SLOTS,
     MIN_PARAMETER,
 )
+from rankloop.schema.reward import Activation, RewardSettings
 from rankloop.schema.slot_values import check_by_slot
 
 Size = Annotated[int, Meta(ge=1, le=MAX_FEATURES)]
@@ -37,6 +38,7 @@ OnClose = Literal["nothing", "ignore"]
 Commit = Literal["feedback", "all"]
 Mode = Literal["live", "shadow"]
 Features = FeatureSettings | Literal["auto"]
+Drop = Annotated[float, Meta(ge=0.0, le=0.99)]
 
 
 class Guardrail(Payload, frozen=True):
@@ -54,6 +56,18 @@ class Guardrail(Payload, frozen=True):
     min_lists: Annotated[
         int, Meta(ge=1, description="Number of settled decisions of each group before the guardrail can trip.")
     ] = 200
+    constraints: Annotated[
+        dict[Id, Drop],
+        Meta(
+            description="Kinds of feedback whose value per list may not fall either, each with the fraction of"
+            " control's that may be lost. All tests share `error` equally."
+        ),
+    ] = field(default_factory=dict)
+
+    def as_mapping(self) -> dict[str, object]:
+        """Return the fields in the form that `of` accepts, constraints only if there are any."""
+        fields = asdict(self)
+        return fields if self.constraints else {name: fields[name] for name in fields if name != "constraints"}
 
 
 class RankerSettings(Payload, kw_only=True, frozen=True):
@@ -112,6 +126,20 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             " (when the window closes; the default if the objective is amount)."
         ),
     ] = "earliest"
+    reward: Annotated[
+        RewardSettings | None,
+        Meta(
+            description="Kinds of feedback such as click and purchase, with their weights, aggregations and windows"
+            " (default: one kind, click)."
+        ),
+    ] = None
+    activation: Annotated[
+        Activation,
+        Meta(
+            description="What makes a list count and starts its window: the decision, or an impression event, without"
+            " which it is withdrawn when the window ends (for callers who prefetch lists)."
+        ),
+    ] = "decision"
     on_close: Annotated[
         OnClose,
         Meta(
@@ -187,7 +215,7 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             fields = dict(given)
             if "guardrail" in fields and isinstance(fields["guardrail"], bool):
                 fields["guardrail"] = Guardrail() if fields["guardrail"] else None
-            if fields.get("objective") == "amount":
+            if fields.get("objective") == "amount" and fields.get("reward") is None:
                 fields.setdefault("aggregate", "sum")
             given = fields
         return super().of(given, where)
@@ -230,13 +258,35 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
                 accepted = f"no {name} together with ranker.features, from which it follows"
                 raise InvalidInput(f"ranker.{name}", getattr(self, name), accepted)
         check_by_slot("ranker.", self.slots, self.rewards, self.losses)
+        self._check_reward()
         if self.explore_from > self.slots:
             accepted = f"a whole number from 0 to {self.slots}"
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)
 
+    def _check_reward(self) -> None:
+        """Refuse kinds of feedback that do not fit to the other settings, and constraints on kinds that are missing."""
+        kinds: list[str] = []
+        if self.reward is not None:
+            self.reward.check_within("ranker.reward", self.window, self.objective)
+            kinds = list(self.reward.kinds)
+            if self.aggregate != "earliest":
+                accepted = "nothing beside ranker.reward, in which every kind has its own"
+                raise InvalidInput("ranker.aggregate", self.aggregate, accepted)
+        for name in self.guardrail.constraints if self.guardrail is not None else ():
+            if name not in kinds:
+                accepted = f"kinds of ranker.reward: {', '.join(kinds) or 'there are none'}"
+                raise InvalidInput("ranker.guardrail.constraints", name, accepted, closest(name, kinds))
+
     def as_mapping(self) -> dict[str, object]:
-        """Return the settings that are neither None nor False as plain values, in the form that `of` accepts."""
+        """Return the settings that are neither None nor False as plain values, in the form that `of` accepts.
+
+        The activation is left out where it is the default: the logs of older versions do not have it.
+        """
         fields = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
         if self.features is not None:
-            fields["features"] = msgspec.to_builtins(self.features)
-        return fields if self.guardrail is None else fields | {"guardrail": asdict(self.guardrail)}
+            fields["features"] = to_builtins(self.features)
+        if self.activation == "decision":
+            del fields["activation"]
+        if self.reward is not None:
+            fields["reward"] = to_builtins(self.reward)
+        return fields if self.guardrail is None else fields | {"guardrail": self.guardrail.as_mapping()}

@@ -117,9 +117,11 @@ class CallableRanker(ItemsRanker):
         final: bool = False,
         regret: float | None = None,
         seen: int | Sequence[int] | None = None,
+        kind: str = "click",
+        value: float | None = None,
     ) -> Receipt:
         """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
-        given = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret, seen)
+        given = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret, seen, kind, value)
         return self.submit_feedback(given, self.find_decision(decision)).result()
 
 

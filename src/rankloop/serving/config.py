@@ -24,7 +24,7 @@ Plain = dict[str, object]
 
 ADJUSTABLE = (
     *("commit", "mode", "traffic", "explore_from", "explore_daily", "guardrail"),
-    *("window", "aggregate", "on_close", "seed"),
+    *("window", "aggregate", "activation", "on_close", "seed"),
 )
 """Settings that may change while a ranker runs: they affect who sees its lists and when feedback settles, from now on.
 All others affect what was learned: changing one of them requires learning again, from scratch or from the log."""
@@ -191,7 +191,12 @@ class RankerConfig(RankerSettings, frozen=True):
         guardrail: Any = settings.get("guardrail")
         return replace(
             self,
-            **{"explore_daily": None, **plain, "guardrail": None if guardrail is None else Guardrail.of(guardrail)},
+            **{
+                "explore_daily": None,
+                "activation": "decision",
+                **plain,
+                "guardrail": None if guardrail is None else Guardrail.of(guardrail),
+            },
         )
 
     def _objective(self, prices: FloatArray) -> Objective:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from rankloop.schema.item import SegmentPrior
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.items.item_table import ItemTable
 from rankloop.serving.items.named_items import NamedItems, candidates_request, in_own_features, ranks_in
+from rankloop.serving.lesson import Lesson
 from rankloop.serving.memory.budget import MemoryBudget, Room, StateSize
 from rankloop.serving.memory.state_size import Extent, state_size
 from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request, Rows
@@ -27,14 +28,6 @@ NO_SEGMENT = -1
 """The row of a segment without observations, for a learner that pools segments."""
 ChangePrior = Callable[[LearnerState, Request, int, float, float], None]
 G = TypeVar("G", bound=np.generic)
-
-
-class Lesson(NamedTuple):
-    """A settled decision to learn from."""
-
-    event: DecisionMade
-    outcome: FloatArray  # [k]
-    position: int  # log position of the event that settled it
 
 
 class Learners:
@@ -244,21 +237,28 @@ class Learners:
 
     def learn(self, lessons: Sequence[Lesson]) -> None:
         """Learn from decisions of one learner in their order."""
-        for (segment, _), group in groupby(lessons, key=lambda one: (one.event.segment, len(one.event.items))):
+        for (segment, _, amends), group in groupby(lessons, _alike):
             alike, view = list(group), self.view(self.row(segment))
-            if len(alike) > 1 and self._learn_batch(view, alike):
+            if len(alike) > 1 and not amends and self._learn_batch(view, alike):
                 continue
-            for event, outcome, _ in alike:
-                self.policy.update(view, self.decision([event]), self._logged_clicks(outcome[None, :]))
+            for event, outcome, _, before in alike:
+                lists, clicks = self.decision([event]), self._logged_clicks(outcome[None, :])
+                if before is None:
+                    self.policy.update(view, lists, clicks)
+                else:
+                    self.policy.amend(view, lists, self._logged_clicks(before[None, :]), clicks)
 
     def _learn_batch(self, view: LearnerState, lessons: Sequence[Lesson]) -> bool:
         """Learn from lists of one length in one step, if the policy can."""
         if not self._batches:
             return False
-        events, outcomes, _ = zip(*lessons, strict=True)
-        clicks = self.policy.feedback.keep(_stacked(outcomes))
-        self._batches = self.policy.catch_up(view, self.decision(events), clicks)
+        clicks = self.policy.feedback.keep(_stacked([one.outcome for one in lessons]))
+        self._batches = self.policy.catch_up(view, self.decision([one.event for one in lessons]), clicks)
         return self._batches
+
+    def amendable(self, event: DecisionMade, before: FloatArray, after: FloatArray) -> bool:
+        """Return whether an outcome [k] that was learned can be replaced by another one."""
+        return self.policy.amendable(event.items[None], *map(self._logged_clicks, (before[None], after[None])))
 
     def _logged_clicks(self, clicks: FloatArray) -> FloatArray:
         """Return the clicks [1, k] that a log of the policy's kind would have: all, if there is at most one."""
@@ -284,11 +284,11 @@ class Learners:
     def decision(self, events: Sequence[DecisionMade]) -> Decision:
         """Return logged decisions as a batch, one list [k] for each, with their rows as they were scored."""
         lists = _stacked([one.items for one in events])
-        k, T, context, x = lists.shape[1], len(events), None, None
+        k, T, context = lists.shape[1], len(events), None
         if events[0].context is not None:
             context = _stacked([one.context for one in events if one.context is not None])
-        if events[0].x is not None:
-            x = _stacked([self._current_layout(one.x) for one in events if one.x is not None])
+        rows_made = [self._current_layout(one.x) for one in events if one.x is not None]
+        x = _stacked(rows_made) if rows_made else None
         # Items that were listed then may be disabled now.
         request = self._any_request(k) if context is None and T == 1 else self.request(k, context, learners=T)
         rows = self._rows_of(request, lists, x)
@@ -376,9 +376,8 @@ class Learners:
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Restore what `arrays` returned; the item table is restored before."""
         self.follow()
-        names: Sequence[str] = [str(name) for name in arrays["segments"]]
-        self.segments = {name: i for i, name in enumerate(names)}
-        while self._rows < len(names):
+        self.segments = {str(name): i for i, name in enumerate(arrays["segments"])}
+        while self._rows < len(self.segments):
             self._rows *= 2
         self._build()
         self.state = self.policy.init(1 if self._pools else self._rows)
@@ -390,6 +389,10 @@ class Learners:
     def _used(self) -> LearnerState:
         """Return the learners in use, which share memory with the whole state."""
         return self.state.view(slice(0, max(1, 0 if self._pools else len(self.segments))))
+
+
+def _alike(lesson: Lesson) -> tuple[str, int, bool]:
+    return lesson.event.segment, len(lesson.event.items), lesson.before is not None
 
 
 def _stacked(arrays: Sequence[NDArray[G]]) -> NDArray[G]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time as clocks
 from collections.abc import Callable, Sequence
@@ -10,20 +9,20 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, cast
 
-import numpy as np
-
 from rankloop.errors import Busy, InvalidInput, RankloopError, UnknownDecision
 from rankloop.eventlog import MemoryStore, SqliteStore, Store, Writer
 from rankloop.eventlog.events import (
     CannotReplay,
     DecisionMade,
     FeedbackReceived,
+    Impression,
     LogEvent,
     Withdrawn,
     decode_as,
 )
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import FeedbackEvent, RankRequest, Receipt
+from rankloop.schema.reward import IMPRESSION
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import idempotency, rank_request, snapshots
 from rankloop.serving.calls import FOR_EVER, CallableRanker
@@ -32,9 +31,8 @@ from rankloop.serving.decide import DecisionRng, Stamp, decide
 from rankloop.serving.feature_changes import with_features_of_log
 from rankloop.serving.log_shape import check_shape
 from rankloop.serving.memory.budget import Room
-from rankloop.serving.ranking import Ranking
+from rankloop.serving.ranking import Ranking, new_id
 from rankloop.serving.windows.window_ages import Clock
-from rankloop.types import EMPTY, FloatArray
 
 
 class Ranker(CallableRanker):
@@ -166,7 +164,7 @@ class Ranker(CallableRanker):
     ) -> tuple[Ranking, Commit[Receipt | None] | None]:
         now = self._clock()
         # Reading entropy from the operating system can block, so it is done before the lock is taken.
-        id = _new_id(now) if id is None else id
+        id = new_id(now) if id is None else id
         _acquire(self._lock, patience)
         try:
             self._require_serving()
@@ -248,17 +246,19 @@ class Ranker(CallableRanker):
             decision: its decision, from `recent_decision` or `find_decision`.
             patience: seconds to wait while other work holds the ranker, if need be; then `Busy` is raised.
         """
-        ids = self._replica.items.ids
-        listed = [None if column == EMPTY else ids[column] for column in decision.items.tolist()]
-        by_slot = given.by_slot(listed)
-        given.check_seen(by_slot)
-        now, name, outcome = self._clock(), given.event or "", np.array(by_slot, dtype=np.float64)
-        event = FeedbackReceived(now, name, decision.id, outcome, given.final, given.regret, given.seen, decision)
-        self._check(decision if (visible := event.visible()) is None else decision.as_seen(visible), outcome, patience)
+        replica, rule = self._replica, self._replica.rule
+        given.check_kind(() if rule is None else rule.kinds, replica.config.activation)
+        if given.kind == IMPRESSION:
+            shown = Impression(self._clock(), decision.id, decision)
+            return cast("Commit[Receipt]", self._submit(shown, lambda: Receipt(decision.id, "duplicate")))
+        event = FeedbackReceived.of(given, decision, replica.items.ids, self._clock())
+        if rule is not None:
+            rule.check(given.kind, event.outcome)
+        self._check(event, decision, patience)
         commit = self._submit(event, lambda: self._duplicate_of(event.event, decision.id))
         return cast("Commit[Receipt]", commit)  # applying feedback always gives a receipt
 
-    def _check(self, decision: DecisionMade, outcome: FloatArray, patience: float) -> None:
+    def _check(self, event: FeedbackReceived, decision: DecisionMade, patience: float) -> None:
         """Refuse, before anything is committed, an outcome that the policy which decided could not learn from.
 
         Other policies convert outcomes. If the policy that decided is gone, nothing is refused.
@@ -268,12 +268,16 @@ class Ranker(CallableRanker):
             if challenger is None or challenger.is_foreign(decision):
                 return
             decider = challenger
+        visible, outcome = event.visible(), event.taught(decider.rule)
+        if outcome is None:
+            return
+        seen = decision if visible is None else decision.as_seen(visible)
         try:
-            decider.learners.check(decision, outcome)
+            decider.learners.check(seen, outcome)
         except RankloopError:
             _acquire(self._lock, patience)  # items may have been added meanwhile; a second refusal is final
             try:
-                decider.learners.check(decision, outcome)
+                decider.learners.check(seen, outcome)
             finally:
                 self._lock.release()
 
@@ -354,6 +358,8 @@ class Ranker(CallableRanker):
                 for position, event in events:
                     if event.opens is not None:
                         self._note_opened(event.opens, position)
+            if self._replica.config.activation == "impression":
+                self._note_activated()
             return receipts
 
     def flush(self) -> None:
@@ -370,8 +376,3 @@ class Ranker(CallableRanker):
 def _acquire(lock: threading.Lock | threading.RLock, patience: float) -> None:
     if not lock.acquire(timeout=patience):
         raise Busy("the ranker is busy with other work; try again later.")
-
-
-def _new_id(now: float) -> str:
-    """Return an id that cannot be guessed; it starts with the time, so that an index stays compact."""
-    return f"{int(1000 * now):011x}{secrets.token_urlsafe(9)}"

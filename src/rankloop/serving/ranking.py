@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Sequence
 
 from rankloop.eventlog.events import DecisionMade
@@ -131,3 +132,8 @@ def exploration_shares(
             whole = added + abs(estimate)
             shares.append(added / whole if whole > 0 else 0.0)
     return shares
+
+
+def new_id(now: float) -> str:
+    """Return an id that cannot be guessed; it starts with the time, so that an index stays compact."""
+    return f"{int(1000 * now):011x}{secrets.token_urlsafe(9)}"

@@ -60,13 +60,14 @@ def take(replica: Replica) -> StateCopy:
         "history": replica.feature_history.arrays(_oldest_foreign(replica)),
     }
     arrays: dict[str, Array] = {f"{part}.{name}": array for part, own in parts.items() for name, array in own.items()}
-    arrays["guardrail_counts"] = np.array(replica.guardrail_counts)
+    arrays |= replica.guardrail.arrays()
     header = {
         **_valid_for(replica),
         "numerics": numerics.version(mixed=replica.mixed_numerics),
         "decided": replica.decided,
         "contexts": replica.contexts,
         "guardrail_tripped": replica.guardrail_tripped,
+        "guardrail_since": replica.guardrail.since,
         "version": replica.version,
         "own_versions": sorted(replica.own_versions),
         "settings": dict(replica.settings),
@@ -120,7 +121,7 @@ def _restore(replica: Replica, snapshot: Snapshot) -> None:
     replica.learners.make_room(priors=replica.items.prior_scores)
     replica.learners.restore(_part("learners.", arrays))
     replica.counters.restore(_part("counters.", arrays))
-    replica.guardrail_counts = arrays["guardrail_counts"].tolist()
+    replica.guardrail.restore(header.get("guardrail_since", 0), arrays)
     replica.guardrail_tripped = header["guardrail_tripped"]
     replica.decided, replica.position = header["decided"], snapshot.position
     replica.contexts = header.get("contexts", 0)
@@ -132,7 +133,9 @@ def _restore(replica: Replica, snapshot: Snapshot) -> None:
     replica.open_decisions.window = replica.config.window
     replica.open_decisions.restore(_part("open.", arrays))
     replica.feature_history.restore(_part("history.", arrays))
-    replica.last_foreign = max((one.position for one in replica.open_decisions.values() if one.foreign), default=0)
+    replica.last_foreign = max(
+        (one.since_position for one in replica.open_decisions.values() if one.foreign), default=0
+    )
 
 
 def start(

@@ -22,6 +22,7 @@ from rankloop.eventlog.erasure.rewriting import RewritableStore, Rewriting
 from rankloop.eventlog.events import (
     CannotReplay,
     DecisionMade,
+    Impression,
     VisitorsErased,
     WindowClosed,
     Withdrawn,
@@ -191,7 +192,7 @@ class Tombstones:
         """Replace the ids of a decision and of a feedback event."""
         new_id = self._new_ids.get(entry.subject, entry.subject)
         key = entry.key
-        if entry.kind == Withdrawn.kind:
+        if entry.kind in (Withdrawn.kind, Impression.kind):  # whose keys are those of their decisions
             key = new_id
         elif any(visitor in key for visitor in self._visitors_of[entry.subject]):
             key = _new_id()

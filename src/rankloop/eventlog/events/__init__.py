@@ -21,7 +21,7 @@ from rankloop.eventlog.events.decoding import (
     skipped_positions,
 )
 from rankloop.eventlog.events.event import LogEvent
-from rankloop.eventlog.events.feedback import NOT_STORED, FeedbackReceived, WindowClosed, Withdrawn
+from rankloop.eventlog.events.feedback import NOT_STORED, FeedbackReceived, Impression, WindowClosed, Withdrawn
 from rankloop.eventlog.events.items import ItemsPut, ItemsRemoved
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "GuardrailEvent",
     "GuardrailReset",
     "GuardrailTripped",
+    "Impression",
     "ItemsPut",
     "ItemsRemoved",
     "LogEvent",

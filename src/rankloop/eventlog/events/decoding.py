@@ -16,7 +16,7 @@ from rankloop.eventlog.events.changes import (
 )
 from rankloop.eventlog.events.decision import DecisionMade
 from rankloop.eventlog.events.event import LogEvent
-from rankloop.eventlog.events.feedback import FeedbackReceived, WindowClosed, Withdrawn
+from rankloop.eventlog.events.feedback import FeedbackReceived, Impression, WindowClosed, Withdrawn
 from rankloop.eventlog.events.items import ItemsPut, ItemsRemoved
 from rankloop.eventlog.format_history import upgraded_kind
 from rankloop.eventlog.store import LogEntry, Store
@@ -29,6 +29,7 @@ EVENTS: tuple[type[LogEvent], ...] = (
     ItemsPut,
     ItemsRemoved,
     DecisionMade,
+    Impression,
     FeedbackReceived,
     WindowClosed,
     Withdrawn,
@@ -53,6 +54,10 @@ class EventFollower(Generic[R]):
 
     def on_decision(self, event: DecisionMade) -> R | None:
         """A list was decided."""
+        return None
+
+    def on_impression(self, event: Impression) -> R | None:
+        """A list that was decided before was shown."""
         return None
 
     def on_feedback(self, event: FeedbackReceived) -> R | None:

@@ -2,19 +2,82 @@
 
 The test is in the ranker's objective. A group is given by its settled lists, their summed values and the summed
 squares. For any-click the value of a list is 0 or 1, and the test is one of proportions.
+
+Constraints are tests of the same form on the value per list of single kinds of feedback. All tests share the error
+equally (Bonferroni), so that the probability of ever falling back although nothing is lost is at most `error`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from msgspec.structs import replace
 
 from rankloop.analytics.list_value import UNITS, is_binary
 from rankloop.analytics.mean_intervals import Moments
+from rankloop.arrays import Array
+from rankloop.eventlog.open_decisions import OpenDecision
+from rankloop.eventlog.outcome_rule import OutcomeRule
 from rankloop.schema import Guardrail
 
 TIGHTEST_AT_LISTS = 2000.0
 """Number of lists of the smaller group at which the confidence sequence is tightest."""
+
+
+class GuardrailCounts:
+    """What the guardrail compares: settled lists, summed values and summed squares of both groups since the reset.
+
+    Values in the objective count with the event that settles a list, values by kind when nothing more can come for it.
+    """
+
+    def __init__(self, kinds: Sequence[str] = ()) -> None:
+        self.names = tuple(kinds)
+        self.restart(0)
+
+    def restart(self, position: int) -> None:
+        """Begin again after a position of the log."""
+        self.since = position
+        self.objective = [[0.0] * 3, [0.0] * 3]  # of treatment and control; added to with each list that is settled
+        self.kinds = np.zeros((2, len(self.names), 3))
+
+    def amend(self, decision: OpenDecision, before: float, after: float) -> None:
+        """Replace the value of a list, if it was counted since the reset."""
+        if decision.learned_at > self.since:
+            counts = self.objective[int(decision.control)]
+            counts[1] += after - before
+            counts[2] += after * after - before * before
+
+    def count_kinds(self, decision: OpenDecision, rule: OutcomeRule) -> None:
+        """Count the values by kind of a list for which nothing more can come, if it was decided since the reset."""
+        if decision.position > self.since:
+            for kind in range(len(self.names)):
+                value = rule.value(decision.combined, kind)
+                self.kinds[int(decision.control), kind] += (1.0, value, value * value)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return copies of the counts by name, for a snapshot."""
+        by_kind: dict[str, Array] = {"guardrail_kinds": self.kinds.copy()} if self.names else {}
+        return {"guardrail_counts": np.array(self.objective), **by_kind}
+
+    def restore(self, since: int, arrays: Mapping[str, Array]) -> None:
+        """Restore the counts that `arrays` returned."""
+        self.restart(since)
+        self.objective = arrays["guardrail_counts"].tolist()
+        if self.names:
+            self.kinds = arrays["guardrail_kinds"].astype(np.float64)
+
+    def reason(self, guardrail: Guardrail, objective: str) -> str | None:
+        """Return in one sentence why to fall back to the control ranking; None if there is no reason."""
+        tests = 1 + len(guardrail.constraints)
+        shared = replace(guardrail, error=guardrail.error / tests)
+        found = reason_to_trip(shared, objective, *self.objective)
+        for name, drop in guardrail.constraints.items():
+            if found is None and name in self.names:
+                groups = self.kinds[:, self.names.index(name)].tolist()
+                found = reason_to_trip(replace(shared, drop=drop), name, *groups)
+        return found
 
 
 def reason_to_trip(
@@ -24,7 +87,7 @@ def reason_to_trip(
 
     Args:
         guardrail: the rule.
-        objective: in which lists are valued.
+        objective: in which lists are valued, or a kind of feedback.
         treatment: settled lists, summed values and summed squares.
         control: the same of the control group.
     """
@@ -35,7 +98,8 @@ def reason_to_trip(
     if not tripped:
         return None
     p, q = treatment[1] / treatment[0], control[1] / control[0]
-    name, digits = ("click-through", ".4f") if is_binary(objective) else (f"{UNITS[objective]} per list", ".4g")
+    unit = UNITS.get(objective, f"{objective} value")
+    name, digits = ("click-through", ".4f") if is_binary(objective) else (f"{unit} per list", ".4g")
     return (
         f"{name} {p:{digits}} of {treatment[0]:.0f} lists is credibly more than {guardrail.drop:.0%} below "
         f"control's {q:{digits}} of {control[0]:.0f}"
