@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from postgres_server import Server, database, server  # noqa: F401
 from rankloop import build
-from rankloop.analytics.counters import CLICKED, SETTLED
+from rankloop.analytics.counters import CLICKED, SETTLED, VALUE
 from rankloop.analytics.kind_counters import KIND_VALUE
 from rankloop.catalogue import entries
 from rankloop.catalogue.setting_use import EVERYTHING
 from rankloop.checks.serving import needed
 from rankloop.errors import InvalidInput, Unsupported
-from rankloop.eventlog import MemoryStore, open_decisions
+from rankloop.eventlog import MemoryStore, SqliteStore, Store, open_decisions
 from rankloop.eventlog.outcome_rule import OutcomeRule
+from rankloop.eventlog.postgres import PostgresStore
 from rankloop.schema import FeedbackEvent, RankerSettings
 from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving.config import ChallengerConfig
 from rankloop.serving.replica import Replica
 from rankloop.serving.snapshots import packed, restored, take
 from rankloop.serving.verification import compare_snapshot, decide_again
@@ -33,7 +37,7 @@ SHOP: dict[str, Any] = {"kinds": {"click": {"weight": 0.1}, "purchase": {}}}
 AT_CLOSE: dict[str, Any] = {**SHOP, "learn": "at-close"}
 
 
-def shop(clock: Clock | None = None, store: MemoryStore | None = None, **more: Any) -> Ranker:
+def shop(clock: Clock | None = None, store: Store | None = None, **more: Any) -> Ranker:
     """A ranker of four items that learns amounts from clicks and purchases."""
     fields = {"policy": "hybrid", "slots": 3, "objective": "amount", "reward": SHOP, "window": 100.0, **more}
     ranker = Ranker(RankerConfig.of(fields), clock=clock or Clock(), store=store)
@@ -342,6 +346,50 @@ def test_replay_snapshot_and_live_state_are_equal_bit_for_bit(
     for name, value in zip(sums, values.tolist(), strict=True):
         if name != "skip":  # of which the greatest counts
             np.testing.assert_allclose(value, sums[name] + more[name], rtol=1e-12)
+
+
+def replays(store: Store) -> None:
+    """Assert that the state of a stream of events is that of a new process."""
+    clock = Clock()
+    ranker = shop(clock, store, reward={**SHOP, "learn": "at-once"})
+    run(ranker, clock, 21, 80)
+    ranker.snapshot()
+    run(ranker, clock, 22, 40)
+    ranker.flush()
+    again = Ranker(ranker.config, store=store, clock=clock)
+    assert state(again._replica) == state(ranker._replica)
+    whole = Replica(ranker.config, recall=again._replica.open_decisions.recall)
+    whole.follow(store.read("ranker"))
+    assert state(whole) == state(ranker._replica)
+
+
+def test_replay_equals_live_in_sqlite(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "log.db")
+    replays(store)
+    store.close()
+
+
+def test_replay_equals_live_in_postgresql(database: str) -> None:  # noqa: F811
+    store = PostgresStore(database)
+    replays(store)
+    store.close()
+
+
+def test_a_challenger_with_other_weights_learns_from_the_same_events() -> None:
+    """Kinds that its own settings do not declare are ignored; it is rebuilt as it followed."""
+    clock, store = Clock(), MemoryStore()
+    ranker = shop(clock, store)
+    other = ChallengerConfig.of({**ranker.config.plain(), "reward": {"kinds": {"purchase": {"weight": 2.0}}}})
+    ranker.add_challenger(Replica(other))
+    run(ranker, clock, 23, 100)
+    ranker.flush()
+    follower, again = ranker._challenger, Replica(other)
+    assert follower is not None
+    again.follow(store.read("ranker"))
+    assert state(again) == state(follower)
+    values = ranker._replica.counters.kinds.total[0, 1, KIND_VALUE]
+    assert follower.counters.kinds.total[0, 0, KIND_VALUE] == values > 0.0
+    assert follower.counters.total[0][VALUE] == pytest.approx(2.0 * values)
 
 
 # Impressions
