@@ -284,9 +284,9 @@ class Learners:
     def decision(self, events: Sequence[DecisionMade]) -> Decision:
         """Return logged decisions as a batch, one list [k] for each, with their rows as they were scored."""
         lists = _stacked([one.items for one in events])
-        k, T, context = lists.shape[1], len(events), None
-        if events[0].context is not None:
-            context = _stacked([one.context for one in events if one.context is not None])
+        k, T = lists.shape[1], len(events)
+        contexts = [one.context for one in events if one.context is not None]
+        context = _stacked(contexts) if contexts else None
         rows_made = [self._current_layout(one.x) for one in events if one.x is not None]
         x = _stacked(rows_made) if rows_made else None
         # Items that were listed then may be disabled now.
