@@ -282,6 +282,19 @@ def test_inferred_settings() -> None:
         infer([{"title": None}])
 
 
+def test_inferred_rows_are_dense_as_long_as_they_fit() -> None:
+    draw = np.random.default_rng(2)
+    context = [{"device": str(draw.choice(["phone", "desk"])), "city": f"city {draw.integers(30)}"} for _ in range(90)]
+    items: list[dict[str, object]] = [
+        {"price": float(draw.normal()), "brand": f"brand {draw.integers(30)}"} for _ in range(90)
+    ]
+    found = infer(items, context)
+    assert found.cross == (("price", "device"), ("price", "city"), ("brand", "device"))
+    assert (found.row_columns <= 512, found.is_sparse) == (True, False)
+    wide = [{f"text {i}": f"{draw.integers(30)}" for i in range(20)} for _ in range(90)]
+    assert infer(wide, context).coefficients == 2**18
+
+
 @given(ITEMS)
 def test_inferred_settings_accept_the_examples(items) -> None:  # type: ignore[no-untyped-def]
     try:
