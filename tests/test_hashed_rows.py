@@ -136,11 +136,11 @@ def test_draws_have_the_mean_and_the_variance() -> None:
 
 
 def test_the_normal_of_a_coefficient_is_that_of_an_item() -> None:
-    wanted = item_normals(12345, 5000)
-    table = diagonal_kernels.TABLES
-    with np.errstate(over="ignore"):
-        found = [diagonal_kernels._normal_at(np.uint64(12345), j, *table) for j in range(5000)]
-    agree(np.array(found), wanted, 1e-12)
+    n = 4096
+    state = DiagonalRidge(1, n).init(1)
+    unit = np.concatenate([np.ones((n, 1)), np.arange(float(n))[:, None]], axis=1)
+    key = int(np.random.default_rng(5).integers(0, 2**64, dtype=np.uint64))
+    agree(state.draw(1.0, np.random.default_rng(5))(Rows(0, unit))[0], item_normals(key, n), 1e-12)
 
 
 def test_compiled_kernels_equal_their_plain_forms() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.math.hashing import mixed
-from rankloop.math.item_normals import CELLS, EDGE, TABLE, TAIL, tail_quantile
+from rankloop.math.item_normals import TABLE, TAIL, quantiles
 from rankloop.math.kernels import compiled, inlined
 from rankloop.types import FloatArray, IntArray
 
@@ -109,21 +109,16 @@ def _diagonal_widths(variance: FloatArray, model: IntArray, x: FloatArray, slots
 diagonal_widths = compiled(_diagonal_widths)
 
 
-def _normal_at(key: np.uint64, j: int, table: FloatArray, tail: FloatArray) -> float:
-    """Return the standard normal number of coefficient j under a key, as `rankloop.math.item_normals` does."""
+def _number_at(key: np.uint64, j: int) -> np.uint32:
+    """Return the random number of coefficient j under a key, as `rankloop.math.item_normals` gives it to item j."""
     z = key + np.uint64((j >> 1) + 1) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
-    number = np.uint32((z >> np.uint64(32 * (j & 1))) & np.uint64(0xFFFFFFFF))
-    cell = int(number >> np.uint32(23))
-    if cell < EDGE or cell >= CELLS - EDGE:
-        return float(tail_quantile(number, tail))
-    t = np.float64(np.int32(number & np.uint32(0x7FFFFF))) * 2.0**-23 + 2.0**-24
-    return float(table[cell, 0] + t * (table[cell, 1] + t * (table[cell, 2] + t * table[cell, 3])))
+    return np.uint32((z >> np.uint64(32 * (j & 1))) & np.uint64(0xFFFFFFFF))
 
 
-normal_at = inlined(_normal_at)
+number_at = inlined(_number_at)
 
 
 def _diagonal_draws(
@@ -142,15 +137,20 @@ def _diagonal_draws(
     that only the coefficients that occur are drawn, and all rows and calls see the same draw.
     """
     P, N = x.shape[2] // 2, theta.shape[2]
+    at, z, numbers = np.empty(P, dtype=np.int64), np.empty(P), np.empty(P, dtype=np.uint32)
+    edges = np.empty(P + 1, dtype=np.uint32)
     for b in range(out.shape[0]):
         for i in range(out.shape[1]):
             row, of_model, spread = x[b if len(x) > 1 else 0, i], theta[b, model[i]], variance[b, model[i]]
+            # Simple loops, one after the other, use the vector units.
+            for p in range(P):
+                at[p] = int(row[P + p]) & (N - 1)
+            for p in range(P):
+                numbers[p] = number_at(keys[b], model[i] * N + at[p])
+            quantiles(numbers, tables[0], tables[1], edges, z)
             total = 0.0
             for p in range(P):
-                if row[p] != 0.0:
-                    j = int(row[P + p]) & (N - 1)
-                    z = normal_at(keys[b], model[i] * N + j, tables[0], tables[1])
-                    total += row[p] * (of_model[j] + scale[b] * np.sqrt(spread[j]) * z)
+                total += row[p] * (of_model[at[p]] + scale[b] * np.sqrt(spread[at[p]]) * z[p])
             out[b, i] = total
 
 
