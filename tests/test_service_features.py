@@ -208,8 +208,9 @@ def test_the_command_line_changes_features(tmp_path: Path, capsys: pytest.Captur
 
 def test_simpler_features_are_tried_only_where_they_were_inferred() -> None:
     wide = FeatureSettings.of({"items": {"a": {"kind": "category", "categories": 30}}, "infer_items": True})
-    _, short, few = simplified(wide)
+    assert len(list(simplified(wide, None))) == 3
+    _, short, few = simplified(wide, wide)
     assert (short.cross, short.items) == ((), wide.items)
     assert few.items["a"].categories == 4
     declared = FeatureSettings.of({"items": {"a": "category"}, "cross": []})
-    assert list(simplified(declared)) == [declared]
+    assert list(simplified(declared, declared)) == [declared]

@@ -17,6 +17,7 @@ from rankloop.arrays import FloatArray as FloatArray
 from rankloop.arrays import IntArray as IntArray
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.objective import AnyClick, Objective
+from rankloop.products import Products as Products
 
 EMPTY = -1
 """The item index of an empty slot."""
@@ -28,31 +29,6 @@ class BetaPrior:
 
     a: FloatArray  # [L] or [B, L]
     b: FloatArray  # [L] or [B, L]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Products:
-    """A selection of products of a context and an item's features: those of all pairs would be every product."""
-
-    pairs: IntArray  # [n, 2], a column of the context and one of the features
-
-    def __post_init__(self) -> None:
-        """Refuse anything but pairs of columns: compiled loops rely on them."""
-        pairs = self.pairs
-        if not isinstance(pairs, np.ndarray) or pairs.dtype != np.int64 or pairs.ndim != 2 or pairs.shape[1] != 2:
-            raise InvalidInput("products.pairs", Words(_shape(pairs)), "an array of int64 of shape (n, 2)")
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def check(self, context: int, features: int) -> None:
-        """Refuse pairs of columns that a context or features of these lengths do not have."""
-        if len(self) and (self.pairs.min() < 0 or (self.pairs.max(axis=0) >= (context, features)).any()):
-            raise InvalidInput(
-                "products.pairs",
-                Words(f"columns up to {self.pairs.max(axis=0).tolist()}"),
-                f"columns of a context of {context} numbers and of {features} features",
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +60,9 @@ class Setting:
 
     segments: int | None = None  # number of segments that share what they learn; None: each has its own learner
     products: Products | None = None  # products of context and features that are features, too; None: all of them
+    # Number of coefficients, a power of two, of hashed sparse rows: `dim` and `context` are then twice the positions of
+    # an item and of a context, values and the coefficients that these belong to. None: rows are dense.
+    hashed: int | None = None
 
     @property
     def J(self) -> int:

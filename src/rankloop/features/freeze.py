@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rankloop.schema.feature_settings import FeatureSettings, FieldSettings
 from rankloop.schema.field_values import FieldReader, Mappings
+from rankloop.schema.limits import MAX_FIELD_NUMBER
 from rankloop.types import FloatArray
 
 QUARTILES_TO_DEVIATION = 1.349
@@ -54,4 +55,4 @@ def _number(settings: FieldSettings, values: FloatArray) -> FieldSettings:
 
 def _usable(scale: float) -> float:
     """Return a scale; 1 where all values are the same but for rounding."""
-    return scale if scale > 1e-9 else 1.0
+    return min(scale, MAX_FIELD_NUMBER) if scale > 1e-9 else 1.0

@@ -25,14 +25,35 @@ def infer(items: Mappings, contexts: Mappings = ()) -> FeatureSettings:
     A field whose values are all numbers is a number, on the scale of logarithms if none is negative and the largest
     are far from the middle; the kinds of other values follow likewise. Texts get room for twice as many categories as
     were seen, at most 32. A field is left out if its values are of several kinds, are invalid, or are texts that
-    hardly ever repeat. All fields of items are crossed with all of the context; if that makes long rows, they are
-    hashed.
+    hardly ever repeat.
+
+    All fields of items are crossed with all of the context. If that makes long rows, those pairs of fields are crossed
+    that make the fewest columns, as many as there is room for; rows that are long without any cross are hashed.
     """
     fields = _fields(items)
     if not fields:
         raise InvalidInput("features", Words("auto"), "items with fields of which at least one has a kind")
     settings = FeatureSettings(items=fields, context=_fields(contexts))
-    return replace(settings, hashed=DEFAULT_HASHED) if settings.row_columns > MAX_CROSSED_FEATURES else settings
+    if settings.row_columns <= MAX_CROSSED_FEATURES:
+        return settings
+    plain = replace(settings, cross=())
+    room = MAX_CROSSED_FEATURES - plain.row_columns
+    return replace(settings, hashed=DEFAULT_HASHED) if room < 0 else replace(plain, cross=_fitting(settings, room))
+
+
+def _fitting(settings: FeatureSettings, room: int) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of fields that make the fewest columns, as many as fit into this number of columns."""
+
+    def columns(pair: tuple[str, str]) -> int:
+        return settings.items[pair[0]].own_columns * settings.context[pair[1]].own_columns
+
+    kept = []
+    for pair in sorted(settings.context_crosses, key=columns):
+        room -= columns(pair)
+        if room < 0:
+            break
+        kept.append(pair)
+    return tuple(kept)
 
 
 def _fields(mappings: Mappings) -> dict[str, FieldSettings]:

@@ -101,7 +101,7 @@ class FeatureChangingRanker(ConfigurableRanker):
             first = items.raw_fields.first(enough)
         contexts = first_contexts(self.store, self.name, max(enough, FIRST_CONTEXTS)) if seen[1] else []
         next = due(features, first, contexts)
-        for simpler in () if next is None else simplified(next):
+        for simpler in () if next is None else simplified(next, features):
             if simpler == features:
                 return None
             try:

@@ -31,26 +31,30 @@ def due(
         items: fields of the first items.
         contexts: fields of the first contexts.
     """
+    known = contexts if len(contexts) >= FIRST_CONTEXTS else ()
     next = features
-    if next is None or next.infer_items:
+    if next is None or next.infer_items or (next.infer_context and known):
         try:
-            inferred = replace(infer(items), infer_context=True)
+            inferred = infer(items, known)
         except InvalidInput:  # no item has a field that can be used
             return None
         if next is not None:
-            inferred = replace(inferred, context=next.context, infer_context=next.infer_context)
-        next = replace(inferred, infer_items=len(items) < inferred.freeze_after)
-    if next.infer_context and len(contexts) >= FIRST_CONTEXTS:
-        next = replace(next, context=_context_of(contexts), infer_context=False)
+            inferred = replace(carried_over(inferred, next), freeze_after=next.freeze_after)
+        next = replace(inferred, infer_items=len(items) < inferred.freeze_after, infer_context=not known)
     enough = next.freeze_after
     frozen = freeze(next, items if len(items) >= enough else (), contexts if len(contexts) >= enough else ())
     return None if frozen == features else frozen
 
 
-def simplified(features: FeatureSettings) -> Iterator[FeatureSettings]:
-    """Yield features, then simpler ones for policies whose rows cannot be as long: without products, few categories."""
+def simplified(features: FeatureSettings, before: FeatureSettings | None) -> Iterator[FeatureSettings]:
+    """Yield features and, for policies whose rows cannot be as long, simpler ones: no products, then few categories.
+
+    Args:
+        features: that are due.
+        before: those that the ranker has; what a user has declared stays as it is.
+    """
     yield features
-    if features.infer_items or features.infer_context or features.cross is None:
+    if before is None or before.infer_items or before.infer_context:
         short = replace(features, hashed=None, cross=())
         yield short
         yield replace(short, items=_few_categories(short.items), context=_few_categories(short.context))
@@ -61,14 +65,6 @@ def _few_categories(fields: Mapping[str, FieldSettings]) -> dict[str, FieldSetti
         name: one if one.categories is None else replace(one, categories=min(one.categories, FEW_CATEGORIES))
         for name, one in fields.items()
     }
-
-
-def _context_of(contexts: Sequence[Fields]) -> dict[str, FieldSettings]:
-    """Return the settings of the fields that contexts have; none if no field can be used."""
-    try:
-        return infer(contexts).items
-    except InvalidInput:
-        return {}
 
 
 def carried_over(given: FeatureSettings, before: FeatureSettings) -> FeatureSettings:
