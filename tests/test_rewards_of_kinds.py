@@ -262,7 +262,7 @@ def test_without_a_reward_section_there_is_one_kind() -> None:
         ({"reward": {"kinds": {"a": {"window": 101.0}}}}, "ranker.reward.kinds.a.window is 101.0; accepted: at most"),
         ({"reward": {"kinds": {"a": {"weight": 0.0}}}}, "ranker.reward.kinds is without a weight; accepted: at least"),
         ({"reward": {"kinds": {"a": {"weight": 0.5}}}, "objective": "clicks"}, "ranker.reward.kinds.a.weight is 0.5"),
-        ({"aggregate": "sum"}, "ranker.aggregate is 'sum'; accepted: nothing beside ranker.reward"),
+        ({"aggregate": "earliest"}, "ranker.aggregate is 'earliest'; accepted: nothing beside ranker.reward"),
         (
             {"guardrail": {"constraints": {"purchse": 0.01}}, "traffic": 0.5},
             "ranker.guardrail.constraints is 'purchse'; accepted: kinds of ranker.reward: click, purchase.",

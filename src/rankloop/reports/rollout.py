@@ -65,7 +65,8 @@ def _feedback(data: ReportData) -> list[str]:
     lines += [f"Other decisions: {', '.join(parts)}."] if parts else []
     if overview.late:
         late = f"{count(overview.late, 'feedback event')} arrived too late to be learned"
-        if overview.late > MAX_LATE_SHARE * max(received, 1) and data.config.get("aggregate") == "earliest":
+        first_counts = data.config.get("aggregate") == "earliest" and not data.config.get("reward")
+        if overview.late > MAX_LATE_SHARE * max(received, 1) and first_counts:
             late += " (if you send one event per click, set aggregate: sum)"
         lines.append(f"{late}.")
     return lines

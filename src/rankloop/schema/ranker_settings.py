@@ -215,7 +215,7 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             fields = dict(given)
             if "guardrail" in fields and isinstance(fields["guardrail"], bool):
                 fields["guardrail"] = Guardrail() if fields["guardrail"] else None
-            if fields.get("objective") == "amount" and fields.get("reward") is None:
+            if fields.get("objective") == "amount":
                 fields.setdefault("aggregate", "sum")
             given = fields
         return super().of(given, where)
@@ -269,7 +269,7 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
         if self.reward is not None:
             self.reward.check_within("ranker.reward", self.window, self.objective)
             kinds = list(self.reward.kinds)
-            if self.aggregate != "earliest":
+            if self.aggregate != ("sum" if self.objective == "amount" else "earliest"):  # not the default
                 accepted = "nothing beside ranker.reward, in which every kind has its own"
                 raise InvalidInput("ranker.aggregate", self.aggregate, accepted)
         for name in self.guardrail.constraints if self.guardrail is not None else ():
