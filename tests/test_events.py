@@ -35,7 +35,7 @@ from rankloop.eventlog.store import LogEntry
 from rankloop.propensity import Propensity
 from rankloop.schema import Item
 from rankloop.schema.limits import MAX_POSITION
-from rankloop.serving.item_table import ItemTable
+from rankloop.serving.items.item_table import ItemTable
 
 numbers = st.floats(allow_nan=False, width=64)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -23,8 +23,9 @@ from rankloop.schema import (
     RequestItems,
 )
 from rankloop.schema.answers import BulkAnswer, BulkAnswers, RankersAnswer
+from rankloop.schema.fields import Fields
 from rankloop.schema.ranker_fields import RankerFields, merge_settings
-from rankloop.schema.request_bodies import ItemPage, TokenAnswer, TokenRequest
+from rankloop.schema.request_bodies import ItemPage, ItemsAnswer, TokenAnswer, TokenRequest
 
 T = TypeVar("T")
 
@@ -64,6 +65,10 @@ def _nothing(body: bytes) -> None:
     return None
 
 
+def _ignored(body: bytes) -> ItemsAnswer | None:
+    return msgspec.json.decode(body, type=ItemsAnswer) if body else None
+
+
 _list, _receipt = msgspec.json.Decoder(RankAnswer).decode, msgspec.json.Decoder(Receipt).decode
 _item, _page = msgspec.json.Decoder(Item).decode, msgspec.json.Decoder(ItemPage).decode
 _rankers, _ranker = msgspec.json.Decoder(RankersAnswer).decode, msgspec.json.Decoder(RankerAnswer).decode
@@ -80,7 +85,7 @@ class Calls:
         *,
         k: int | None = None,
         budget: int | None = None,
-        context: Sequence[float] | None = None,
+        context: Sequence[float] | Fields | None = None,
         candidates: Sequence[str] | None = None,
         items: RequestItems | None = None,
         exclude: Sequence[str] = (),
@@ -205,10 +210,10 @@ class Calls:
         return Call("GET", _path(ranker, "items", id), _item)
 
     @staticmethod
-    def put_items(ranker: str, items: Sequence[Item | ItemFields]) -> Call[None]:
-        """Add or change items, all of them or none."""
+    def put_items(ranker: str, items: Sequence[Item | ItemFields]) -> Call[ItemsAnswer | None]:
+        """Add or change items, all of them or none; return what had no effect, if anything."""
         mappings = [Item.of(item, f"items[{i}]").as_mapping() for i, item in enumerate(items)]
-        return Call("PUT", _path(ranker, "items"), _nothing, {"items": mappings})
+        return Call("PUT", _path(ranker, "items"), _ignored, {"items": mappings})
 
     @staticmethod
     def remove_item(ranker: str, id: str) -> Call[None]:

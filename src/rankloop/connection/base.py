@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, Self, Unpack
 
 from rankloop.schema import Item, ItemFields, RankAnswer, RankerAnswer, RankerSettings, Receipt, RequestItems
+from rankloop.schema.fields import Fields
 from rankloop.schema.ranker_fields import RankerFields
+from rankloop.schema.request_bodies import ItemsAnswer
 
 
 class Connection(Protocol):
@@ -36,8 +38,8 @@ class Connection(Protocol):
     def delete_ranker(self, ranker: str) -> None:
         """Delete a ranker; its log is kept."""
 
-    def put_items(self, ranker: str, items: Sequence[Item | ItemFields]) -> None:
-        """Add or change items, all of them or none."""
+    def put_items(self, ranker: str, items: Sequence[Item | ItemFields]) -> ItemsAnswer | None:
+        """Add or change items, all of them or none; return what had no effect, if anything."""
 
     def items(self, ranker: str, *, limit: int = 1000, offset: int = 0) -> list[Item]:
         """Return items in the order in which they were added."""
@@ -54,7 +56,7 @@ class Connection(Protocol):
         *,
         k: int | None = None,
         budget: int | None = None,
-        context: Sequence[float] | None = None,
+        context: Sequence[float] | Fields | None = None,
         candidates: Sequence[str] | None = None,
         items: RequestItems | None = None,
         exclude: Sequence[str] = (),

@@ -22,6 +22,7 @@ from rankloop.schema import (
 )
 from rankloop.schema.accepted_values import integer_range
 from rankloop.schema.ranker_fields import RankerFields, merge_settings
+from rankloop.schema.request_bodies import ItemsAnswer
 from rankloop.schema.service_settings import ServiceSettings
 
 MEMORY = ":memory:"
@@ -91,9 +92,9 @@ class LocalConnection:
         """Delete a ranker; its log is kept."""
         self._rankers.delete(ranker)
 
-    def put_items(self, ranker: str, items: Sequence[Item | ItemFields]) -> None:
-        """Add or change items, all of them or none."""
-        self._rankers.put_items(ranker, items)
+    def put_items(self, ranker: str, items: Sequence[Item | ItemFields]) -> ItemsAnswer | None:
+        """Add or change items, all of them or none; return what had no effect, if anything."""
+        return self._rankers.put_items(ranker, items)
 
     def items(self, ranker: str, *, limit: int = 1000, offset: int = 0) -> list[Item]:
         """Return items in the order in which they were added."""

@@ -162,4 +162,5 @@ class OpenCopy:
 def _size(event: DecisionMade) -> int:
     """Return about how many bytes an event needs in memory."""
     large: int = sum(array.nbytes for name in LARGE_ARRAYS if (array := getattr(event, name)) is not None)
+    large += len(event.context_fields or "") + len(event.item_fields or "")
     return EVENT_BYTES + ARRAYS_OF_SLOTS * event.items.nbytes + large

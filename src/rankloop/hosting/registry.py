@@ -24,11 +24,11 @@ from rankloop.hosting.ranker_start import open_ranker, settings_in_log
 from rankloop.hosting.registry_log import RESERVED, deleted_entry, put_entry, registered_rankers
 from rankloop.schema import Item, ItemFields, Quarantine, RankerSettings
 from rankloop.schema.identifiers import ranker_name
-from rankloop.schema.request_bodies import ResetBody
+from rankloop.schema.request_bodies import ItemsAnswer, ResetBody
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import ADJUSTABLE, ChallengerConfig, LoggedConfig, changes
-from rankloop.serving.item_table import prior_scores
+from rankloop.serving.items.item_table import prior_scores
 from rankloop.serving.log_shape import fits
 from rankloop.serving.memory.budget import MemoryBudget, Room
 from rankloop.serving.memory.state_size import Extent, state_size
@@ -332,14 +332,14 @@ class RankerRegistry:
 
     # Items
 
-    def put_items(self, name: str, items: Sequence[Item | ItemFields]) -> None:
-        """Add or change items of a ranker, all of them or none."""
+    def put_items(self, name: str, items: Sequence[Item | ItemFields]) -> ItemsAnswer | None:
+        """Add or change items of a ranker, all of them or none; return what had no effect, if anything."""
         checked = [Item.of(item, f"items[{i}]") for i, item in enumerate(items)]
         with self._locked_items(name) as hosted:
             total = hosted.ranker.columns_with([item.id for item in checked])
             if total > self.limits.items:
                 raise InvalidInput("items", Words(f"{total} items in all"), f"at most {self.limits.items}")
-            hosted.ranker.put_items(checked)
+            return hosted.ranker.put_items(checked)
 
     def remove_item(self, name: str, id: str) -> None:
         """Remove an item; raise `NotFound` if it does not exist."""

@@ -11,6 +11,7 @@ from rankloop.schema.answers import (
     Receipt,
 )
 from rankloop.schema.base import Decoder, Payload
+from rankloop.schema.feature_settings import FeatureSettings, FieldSettings
 from rankloop.schema.feedback_event import FeedbackEvent
 from rankloop.schema.item import Item, ItemBody, ItemFields, Prior, SegmentPrior
 from rankloop.schema.rank_request import RankRequest, RequestItem, RequestItems
@@ -18,7 +19,9 @@ from rankloop.schema.ranker_settings import Guardrail, RankerSettings
 
 __all__ = [
     "Decoder",
+    "FeatureSettings",
     "FeedbackEvent",
+    "FieldSettings",
     "GroupSummary",
     "Guardrail",
     "Item",

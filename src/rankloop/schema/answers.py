@@ -55,6 +55,7 @@ class RankAnswer(Struct, frozen=True):
     items: tuple[RankedItem, ...]
     propensity: PropensityAnswer | None = None
     ignored: tuple[str, ...] = ()  # ids of the request without an item that may be listed
+    unknown_fields: tuple[str, ...] = ()  # context.name or items.name: fields that the ranker does not use
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -30,6 +30,12 @@ class ItemsBody(Payload, frozen=True):
     items: Annotated[list[Item], Meta(description="Items to add, or to replace where the id exists.")]
 
 
+class ItemsAnswer(Struct, frozen=True):
+    """What had no effect when items were put: the names of fields that the ranker does not use."""
+
+    unknown_fields: tuple[str, ...]
+
+
 class TokenRequest(Payload, frozen=True):
     """A token for the browsers of a ranker's visitors."""
 

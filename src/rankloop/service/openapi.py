@@ -17,7 +17,15 @@ from rankloop.hosting.challenger_rebuild import ChallengerStatus
 from rankloop.hosting.change_history import ChangeHistory
 from rankloop.schema import FeedbackEvent, ItemBody, RankAnswer, RankerSettings, RankRequest, Receipt
 from rankloop.schema.answers import BulkAnswers, Problem, RankersAnswer
-from rankloop.schema.request_bodies import BulkFeedback, ItemPage, ItemsBody, TokenAnswer, TokenRequest, Withdrawal
+from rankloop.schema.request_bodies import (
+    BulkFeedback,
+    ItemPage,
+    ItemsAnswer,
+    ItemsBody,
+    TokenAnswer,
+    TokenRequest,
+    Withdrawal,
+)
 from rankloop.service import answers, problems
 from rankloop.service.cross_site import CHANGING_METHODS, MARK
 from rankloop.version import __version__
@@ -25,7 +33,7 @@ from rankloop.version import __version__
 SCHEMA_PREFIX = "#/components/schemas/"
 BODIES = (RankRequest, FeedbackEvent, BulkFeedback, Withdrawal, ItemsBody, ItemBody, RankerSettings, TokenRequest)
 ANSWERS = (
-    RankAnswer, Receipt, BulkAnswers, ItemPage, RankersAnswer,
+    RankAnswer, Receipt, BulkAnswers, ItemPage, ItemsAnswer, RankersAnswer,
     DecisionHistory, answers.ReportAnswer, answers.OverviewAnswer, answers.SegmentsAnswer, answers.SlotCountsAnswer,
     answers.HealthAnswer, answers.ReadinessAnswer, Problem, ChangeHistory, ChallengerStatus, Diagnosis, TokenAnswer,
 )  # fmt: skip
@@ -72,6 +80,7 @@ def describe_route(
     body: type | None = None,
     answer: type | None = None,
     status: int = 200,
+    else_answer: type | None = None,
     authenticated: bool = True,
     text: bool = False,
 ) -> RouteDescription:
@@ -82,6 +91,7 @@ def describe_route(
         body: structure of the request body.
         answer: structure of the response body.
         status: status code of a success.
+        else_answer: structure of the body of a success with status 200, where `status` is another.
         authenticated: whether the route requires an API key.
         text: whether the response is plain text.
     """
@@ -89,6 +99,8 @@ def describe_route(
     content = {"text/plain": {"schema": {"type": "string"}}} if text else None if answer is None else _json(answer)
     for code in (status, *(code for code in statuses if code < 300)):
         responses[code] = {"description": "Success."} | ({} if content is None else {"content": content})
+    if else_answer is not None:
+        responses[200] = {"description": "Success.", "content": _json(else_answer)}
     errors = (AUTHENTICATION_ERRORS if authenticated else {}) | {
         code: ROUTE_ERRORS[code] for code in statuses if code >= 300
     }

@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from rankloop.eventlog.events import DecisionMade
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import FeedbackEvent, RankRequest, Receipt, RequestItems
-from rankloop.serving.maintenance import MaintainedRanker
+from rankloop.schema.fields import Fields
+from rankloop.serving.changing_items import ItemsRanker
 from rankloop.serving.ranking import Ranking
 
 FOR_EVER = -1.0
 """Patience without a limit."""
 
 
-class CallableRanker(MaintainedRanker):
+class CallableRanker(ItemsRanker):
     """A ranker whose methods take the fields of a request as arguments."""
 
     @abstractmethod
@@ -35,7 +36,7 @@ class CallableRanker(MaintainedRanker):
         *,
         k: int | None = None,
         budget: int | None = None,
-        context: Sequence[float] | None = None,
+        context: Sequence[float] | Fields | None = None,
         candidates: Sequence[str] | None = None,
         items: RequestItems | None = None,
         exclude: Sequence[str] = (),

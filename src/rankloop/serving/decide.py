@@ -16,7 +16,7 @@ from rankloop.math import numerics
 from rankloop.propensity import Propensity
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.item_table import ItemTable
+from rankloop.serving.items.item_table import ItemTable
 from rankloop.serving.learners import Learners
 from rankloop.serving.rank_request import PolicyRequest
 from rankloop.serving.ranking import Ranking, exploration_shares
@@ -140,8 +140,14 @@ def decide(
         numerics=numerics.version(mixed=replica.mixed_numerics),
         withheld=withheld and made is not None,
         asked=request.fingerprint,
+        context_fields=request.context_fields,
+        item_fields=request.item_fields,
     )
-    return event, Ranking(event, replica.items.ids, shares, request.ignored), draws
+    return (
+        event,
+        Ranking(event, replica.items.ids, shares, request.ignored, unknown_fields=request.unknown_fields),
+        draws,
+    )
 
 
 def in_control_group(config: RankerConfig, log: str, visitor: str, *, tripped: bool) -> bool:

@@ -17,10 +17,10 @@ from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Prior
 from rankloop.schema.item import SegmentPrior
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.item_table import ItemTable
+from rankloop.serving.items.item_table import ItemTable
+from rankloop.serving.items.named_items import NamedItems, candidates_request, ranks_in
 from rankloop.serving.memory.budget import MemoryBudget, Room, StateSize
 from rankloop.serving.memory.state_size import Extent, state_size
-from rankloop.serving.named_items import NamedItems, candidates_request, ranks_in
 from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request, Rows
 
 NO_SEGMENT = -1

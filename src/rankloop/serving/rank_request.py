@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from rankloop.schema.identifiers import printable
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.schema.slot_values import check_by_slot
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.item_table import ItemTable, check_score
+from rankloop.serving.items.item_table import ItemTable, check_score
+from rankloop.serving.items.named_items import NOTHING_NAMED, NamedItems
+from rankloop.serving.items.raw_fields import encoded
 from rankloop.serving.learners import Learners
-from rankloop.serving.named_items import NOTHING_NAMED, NamedItems
 from rankloop.types import EMPTY, FloatArray, IntArray, Request
 
 CandidateOf = Callable[[int], int | None]
@@ -36,6 +37,9 @@ class PolicyRequest:
     ignored: tuple[str, ...] = ()  # ids without effect, each once
     fingerprint: str | None = None  # of an idempotent request, then the ignored ids, one per line
     named: NamedItems = NOTHING_NAMED  # what the request says about items
+    context_fields: str | None = None  # as JSON
+    item_fields: str | None = None  # of each candidate or null, as a JSON list
+    unknown_fields: tuple[str, ...] = ()  # without effect, since the ranker has no such features
 
 
 def read(
@@ -49,8 +53,9 @@ def read(
         k = min(k, given.budget)
     named = (given.candidates, given.items, given.order, given.rewards, given.losses)
     if named == NOTHING_GIVEN and not given.exclude and not given.pin:
-        request = learners.enabled_request(k, _context(config, given.context))
-        return PolicyRequest(request, given.segment, given.visitor, (), given.propensity, None, (), fingerprint)
+        request = learners.enabled_request(k, _context(config, given))
+        made = PolicyRequest(request, given.segment, given.visitor, (), given.propensity, None, (), fingerprint)
+        return made if given.context_fields is None else with_fields(made, given, ())
     return _read_lists(config, items, learners, given, k, fingerprint)
 
 
@@ -77,7 +82,7 @@ def _read_lists(
     config: RankerConfig, items: ItemTable, learners: Learners, given: RankRequest, k: int, fingerprint: str | None
 ) -> PolicyRequest:
     """Read a request that names items, or brings values of its own."""
-    ids, context = _IdReader(items, given.strict), _context(config, given.context)
+    ids, context = _IdReader(items, given.strict), _context(config, given)
     rewards, losses = _by_slot(config, learners, given)
     if given.candidates is None and given.items is None:
         excluded = ids.columns("exclude", given.exclude)
@@ -102,7 +107,7 @@ def _read_lists(
     else:
         request = learners.candidates_request(k, context, named, pinned)
     ignored = tuple(ids.ignored)
-    return PolicyRequest(
+    made = PolicyRequest(
         request,
         given.segment,
         given.visitor,
@@ -112,6 +117,20 @@ def _read_lists(
         ignored,
         None if fingerprint is None else "\n".join([fingerprint, *ignored]),
         named,
+    )
+    return with_fields(made, given, ids.brought)
+
+
+def with_fields(made: PolicyRequest, given: RankRequest, brought: Sequence[RequestItem]) -> PolicyRequest:
+    """Return a request with the fields that it brings, which are logged, and the names of those without effect."""
+    context, of_items = given.context_fields, [item.fields for item in brought]
+    unknown = [f"context.{name}" for name in context or ()]
+    unknown += [f"items.{name}" for name in {name: None for fields in of_items for name in fields or ()}]
+    return replace(
+        made,
+        context_fields=None if context is None else encoded("context", context).decode(),
+        item_fields=encoded("items", of_items).decode() if any(of_items) else None,
+        unknown_fields=tuple(unknown),
     )
 
 
@@ -126,6 +145,7 @@ class _IdReader:
     def __init__(self, items: ItemTable, strict: bool) -> None:
         self.items, self.strict = items, strict
         self.ignored: dict[str, None] = {}  # each once, in the order given
+        self.brought: list[RequestItem] = []  # the candidates of a request that brings items
 
     def columns(self, field: str, ids: Sequence[str], candidate_of: CandidateOf | None = None) -> IntArray:
         """Return the columns of the known items, of those that may be listed if `candidate_of` is given."""
@@ -164,7 +184,7 @@ def _candidates(config: RankerConfig, learners: Learners, ids: _IdReader, given:
         else:
             brought[at] = item
     columns = _enabled(ids.items, brought.keys() - ids.known("exclude", given.exclude))
-    ranked = [brought[at] for at in columns.tolist()]
+    ranked = ids.brought = [brought[at] for at in columns.tolist()]
     scores, prices = (_given_numbers([getattr(item, name) for item in ranked]) for name in ("score", "price"))
     return NamedItems(columns, None, _given_rows(ids.items, columns, ranked), scores, prices)
 
@@ -228,14 +248,16 @@ def _by_slot(
     return rewards, losses
 
 
-def _context(config: RankerConfig, context: Sequence[float] | None) -> FloatArray | None:
-    length = config.context
+def _context(config: RankerConfig, given: RankRequest) -> FloatArray | None:
+    length, context = config.context, given.context_numbers
     if length is None:
         if context is not None:
             raise InvalidInput("context", context, "no context, since the ranker has none (ranker.context)")
         return None
     if context is None:
-        raise InvalidInput("context", MISSING, f"{length} numbers, as ranker.context says")
+        raise InvalidInput(
+            "context", MISSING if given.context is None else given.context, f"{length} numbers, as ranker.context says"
+        )
     if len(context) != length:
         raise InvalidInput("context", Words(f"a list of {len(context)}"), f"a list of {length}")
     return np.array([context], dtype=np.float64)

@@ -18,20 +18,17 @@ from rankloop.eventlog.events import (
     CannotReplay,
     DecisionMade,
     FeedbackReceived,
-    ItemsPut,
-    ItemsRemoved,
     LogEvent,
     Withdrawn,
     decode_as,
 )
 from rankloop.eventlog.writer import Commit
-from rankloop.schema import FeedbackEvent, Item, ItemFields, RankRequest, Receipt
+from rankloop.schema import FeedbackEvent, RankRequest, Receipt
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import idempotency, rank_request, snapshots
 from rankloop.serving.calls import FOR_EVER, CallableRanker
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.decide import DecisionRng, Stamp, decide
-from rankloop.serving.item_table import check_item, check_prior, check_score
 from rankloop.serving.log_shape import check_shape
 from rankloop.serving.memory.budget import Room
 from rankloop.serving.ranking import Ranking
@@ -124,30 +121,6 @@ class Ranker(CallableRanker):
             ranker = cls(config, name=name, store=store, clock=clock, monotonic=monotonic)
             on_error.pop_all()
         return ranker
-
-    # Items
-
-    def put_items(self, items: Sequence[Item | ItemFields]) -> None:
-        """Add items, or change existing ones: all of them, or none."""
-        made = tuple(Item.of(item, f"items[{i}]") for i, item in enumerate(items))
-        for i, item in enumerate(made):
-            check_item(item, f"items[{i}]", self.config)
-        with self._lock:
-            table = self._replica.items
-            table.check(made)
-            policy = self._replica.learners.policy
-            for i, item in enumerate(made):
-                check_prior(f"items[{i}].prior", item, table.prior(item.id), policy)
-                check_score(f"items[{i}].score", item.score, policy)
-            columns, priors = table.columns_with(item.id for item in made), table.prior_scores_with(made)
-            self._require_room("items", f"{columns} items in all, with which the ranker", columns, priors=priors)
-        self._submit(ItemsPut(self._clock(), made)).result()
-
-    def remove_items(self, ids: Sequence[str]) -> None:
-        """Stop listing items; their late feedback still settles, and an id that is put again is a new item."""
-        with self._lock:
-            self._replica.items.columns("ids", ids)
-        self._submit(ItemsRemoved(self._clock(), tuple(ids))).result()
 
     # Decisions
 

@@ -14,7 +14,7 @@ from rankloop.types import EMPTY, FloatArray, IntArray
 class Ranking:
     """The answer to a rank request."""
 
-    __slots__ = ("_ids", "_items", "_shares", "event", "ignored", "repeated")
+    __slots__ = ("_ids", "_items", "_shares", "event", "ignored", "repeated", "unknown_fields")
 
     def __init__(
         self,
@@ -23,9 +23,11 @@ class Ranking:
         shares: Sequence[float | None] | None = None,
         ignored: tuple[str, ...] = (),
         repeated: bool = False,
+        unknown_fields: tuple[str, ...] = (),
     ) -> None:
         self.event, self._ids, self._shares = event, ids, shares
         self.ignored = ignored  # ids of the request that had no effect: unknown items, or items that may not be listed
+        self.unknown_fields = unknown_fields  # names of fields that had no effect, as context.name or items.name
         self.repeated = repeated  # an idempotent retry: the decision was made before
         self._items: tuple[RankedItem, ...] | None = None
 
@@ -73,7 +75,9 @@ class Ranking:
         """Return the list as it is sent to a client."""
         event, likely = self.event, self.event.propensity
         sent = None if likely is None else likely.answer()
-        return RankAnswer(event.id, event.segment, event.policy, event.group, self.items, sent, self.ignored)
+        return RankAnswer(
+            event.id, event.segment, event.policy, event.group, self.items, sent, self.ignored, self.unknown_fields
+        )
 
 
 def _ranked_items(event: DecisionMade, ids: Sequence[str], shares: Sequence[float | None]) -> tuple[RankedItem, ...]:

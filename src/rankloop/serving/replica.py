@@ -34,8 +34,8 @@ from rankloop.eventlog.open_decisions import OpenDecision, OpenDecisions, Recall
 from rankloop.eventlog.store import LogEntry, StoreUnavailable
 from rankloop.schema import Item, Prior, Receipt
 from rankloop.serving.config import ChallengerConfig, RankerConfig, learning_of
-from rankloop.serving.feature_history import FeatureHistory
-from rankloop.serving.item_table import ItemTable
+from rankloop.serving.items.feature_history import FeatureHistory
+from rankloop.serving.items.item_table import ItemTable
 from rankloop.serving.learners import Learners, Lesson
 from rankloop.serving.memory.budget import Room
 from rankloop.types import BoolArray, FloatArray

@@ -30,9 +30,9 @@ from rankloop.eventlog.events import skipped_positions
 from rankloop.eventlog.open_decisions import OpenCopy, Recall, recall_from
 from rankloop.eventlog.store import Snapshot, Store, StoreUnavailable
 from rankloop.math import numerics
-from rankloop.serving import feature_history
 from rankloop.serving.config import LoggedConfig, Plain, RankerConfig
-from rankloop.serving.item_table import PER_COLUMN
+from rankloop.serving.items import feature_history
+from rankloop.serving.items.item_table import PER_COLUMN
 from rankloop.serving.memory.budget import Room, StateTooLarge
 from rankloop.serving.replay_progress import ReplayProgress
 from rankloop.serving.replica import Replica

@@ -2,7 +2,8 @@
 
 A decision of an erased visitor keeps its list, features and context, since the state was learned from them and the
 verification decides the list from them again. It loses the visitor and the fingerprint of the request, which is a hash
-of the visitor among other things. Ids of decisions and of feedback events that callers made from the visitor's id
+of the visitor among other things; of the fields that the request brought, only texts stay that other visitors have too
+(`context_fields`). Ids of decisions and of feedback events that callers made from the visitor's id
 are replaced wherever they occur.
 """
 
@@ -11,10 +12,12 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from rankloop.errors import RankloopError
 from rankloop.eventlog.codec import header
+from rankloop.eventlog.erasure.context_fields import ContextErasure
 from rankloop.eventlog.erasure.rewriting import RewritableStore, Rewriting
 from rankloop.eventlog.events import (
     CannotReplay,
@@ -74,7 +77,13 @@ def _erase_in_log(
     snapshots: list[str],
     done: Erasure,
 ) -> None:
-    tombstones = Tombstones(log, visitors, skipped_positions(store, log))
+    contexts = ContextErasure(visitors)
+    for entry in store.read(log):
+        if entry.kind == DecisionMade.kind and b'"context_fields"' in entry.body:
+            with suppress(CannotReplay):  # handled below
+                event = decode_as(DecisionMade, entry)
+                contexts.note(event.visitor, event.context_fields)
+    tombstones = Tombstones(log, visitors, skipped_positions(store, log), contexts)
     for entry in store.read(log):
         replaced = tombstones.of(entry)
         if replaced is not None:
@@ -100,9 +109,11 @@ class Tombstones:
         log: name of the log.
         visitors: whom to erase.
         skipped: positions of the events that an operator has excluded.
+        contexts: erases the fields of contexts; it has seen those of the whole log.
     """
 
-    def __init__(self, log: str, visitors: frozenset[str], skipped: Collection[int]) -> None:
+    def __init__(self, log: str, visitors: frozenset[str], skipped: Collection[int], contexts: ContextErasure) -> None:
+        self._contexts = contexts
         self._log, self._visitors, self._skipped = log, visitors, skipped
         self._visitors_of: dict[str, set[str]] = {}  # of the erased decisions, by the decision's old id
         self._new_ids: dict[str, str] = {}  # of the decisions whose ids were replaced, by the old id
@@ -121,7 +132,7 @@ class Tombstones:
 
     def left_traces_in(self, snapshot: bytes) -> bool:
         """Return whether a snapshot may contain what was erased."""
-        traces = self.found | self._fingerprints
+        traces = self.found | self._fingerprints | self._contexts.replaced
         if self._new_ids or len(traces) > MAX_TRACES:
             return True
         return any(form in snapshot for trace in traces for form in _stored_forms(trace))
@@ -140,7 +151,10 @@ class Tombstones:
         if event.asked is not None:
             self._fingerprints.add(event.asked.partition("\n")[0])
         id = self._renamed(event.id, id_without(visitor, event.id, event.time))
-        tombstone = replace(event, id=id, visitor=None, asked=None, erased=True)
+        context = self._contexts.erased(event.context_fields)
+        tombstone = replace(
+            event, id=id, visitor=None, asked=None, context_fields=context, item_fields=None, erased=True
+        )
         return tombstone.entry()._replace(position=entry.position)
 
     def _damaged(self, entry: LogEntry) -> LogEntry | None:

@@ -21,7 +21,7 @@ OF_REQUEST = ("rows", "given_scores", "given_prices", "rewards", "losses", "cand
 """Fields that are arrays which the request determined."""
 ARRAYS = ("items", "x", "context", "scores", "why", "proposed", "prices", *OF_REQUEST, "allowed")
 """Fields that are arrays; those with numbers of less than eight bytes come last, so that the others stay aligned."""
-TEXTS = ("visitor", "asked")
+TEXTS = ("visitor", "asked", "context_fields", "item_fields")
 """Fields that are optional texts."""
 NUMBERS = (
     ("number", "q"),
@@ -78,7 +78,9 @@ class DecisionMade(LogEvent):
     numerics: str = ""  # everything that can change a last bit, see `math.numerics`
     withheld: bool = False  # today's exploration was spent, so the list is the one estimated to be best
     asked: str | None = None  # of an idempotent request: its fingerprint, then the ignored ids, one per line
-    erased: bool = False  # the visitor, to whom the group was assigned, and `asked` were erased
+    context_fields: str | None = None  # fields of the request's context, as JSON
+    item_fields: str | None = None  # fields that the request brought for each candidate or null, as a JSON list
+    erased: bool = False  # the visitor, to whom the group was assigned, `asked` and fields were erased
     partly_seen: bool = False  # not stored: slots that nobody saw are empty here, see `as_seen`
 
     @property

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from starlette.responses import Response
 
 from rankloop.schema import Decoder, Item, ItemBody
-from rankloop.schema.request_bodies import ItemPage, ItemsBody
+from rankloop.schema.request_bodies import ItemPage, ItemsAnswer, ItemsBody
 from rankloop.service import endpoints
 from rankloop.service.openapi import describe_route
 from rankloop.service.routes.audited import AuditedRoute
@@ -31,14 +31,14 @@ def router(service: Service) -> APIRouter:
     @router.put(
         "/v1/rankers/{name}/items",
         dependencies=[administers],
-        **describe_route(404, body=ItemsBody, status=204),
+        **describe_route(404, body=ItemsBody, status=204, else_answer=ItemsAnswer),
     )
     def put_items(name: str, body: ItemsBody = items_body) -> Response:
-        """Add or change items, all of them or none."""
+        """Add or change items, all of them or none; an answer with status 200 names fields that had no effect."""
         endpoints.at_most("items", body.items, service.limits.list)
         rankers.ranker(name).priors_cost(body.items).require(service.settings.admission.admin_cost)
-        rankers.put_items(name, body.items)
-        return Response(status_code=204)
+        answer = rankers.put_items(name, body.items)
+        return Response(status_code=204) if answer is None else endpoints.json_response(answer)
 
     @router.get("/v1/rankers/{name}/items/{id:path}", dependencies=[reads], **describe_route(404, answer=Item))
     def show_item(name: str, id: str) -> Response:

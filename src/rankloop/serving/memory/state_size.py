@@ -9,7 +9,7 @@ import numpy as np
 from rankloop.analytics.counters import Counters
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.item_table import ItemTable, doubled
+from rankloop.serving.items.item_table import ItemTable, doubled
 from rankloop.serving.memory.budget import StateSize
 
 SNAPSHOT_COPIES = 4

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankloop.arrays import Array
 from rankloop.schema import Item
-from rankloop.serving.item_table import ItemTable
+from rankloop.serving.items.item_table import ItemTable
 from rankloop.types import FloatArray, IntArray
 
 SAVED = ("columns", "positions", "features", "coverage")

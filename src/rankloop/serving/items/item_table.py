@@ -13,6 +13,7 @@ from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Item, Prior, RankerSettings, SegmentPrior
 from rankloop.schema.item import logged_prior
 from rankloop.schema.limits import MAX_PRIOR_WEIGHT
+from rankloop.serving.items.raw_fields import RawFields, encoded
 from rankloop.types import BoolArray, FloatArray, IntArray
 
 INITIAL_COLUMNS = 16
@@ -26,6 +27,8 @@ def check_item(item: Item, field: str, config: RankerSettings) -> None:
     _check_length(f"{field}.features", item.features, config.dim, "features, since the ranker has none", "ranker.dim")
     none = "coverage, since the ranker has no topics"
     _check_length(f"{field}.coverage", item.coverage, config.coverage, none, "ranker.coverage")
+    if item.fields is not None:
+        encoded(f"{field}.fields", item.fields)
     amounts = config.objective == "amount"  # a score has the unit of the objective: an amount, or a click-through rate
     for name, prior in _priors(f"{field}.prior", item.prior):
         if not amounts and not 0.0 <= prior.score <= 1.0:
@@ -134,6 +137,7 @@ class ItemTable:
         self._has_scores: bool | None = None
         self.priors: dict[int, Prior] = {}  # of the columns that have one
         self.prior_scores = 0  # of all priors, those of segments included
+        self.raw_fields = RawFields()
 
     @staticmethod
     def capacity_for(columns: int) -> int:
@@ -258,6 +262,8 @@ class ItemTable:
             if item.prior is not None:
                 self.prior_scores += _scores(item.prior) - _scores(self.priors.get(at))
                 self.priors[at] = item.prior
+            if item.fields is not None:
+                self.raw_fields.put(at, item.fields)
             self._prices[at], self._enabled[at] = item.price, item.enabled
             self._positions[at] = np.nan if item.default_position is None else item.default_position
             self._scores[at] = np.nan if item.score is None else item.score
@@ -274,6 +280,7 @@ class ItemTable:
             if at is not None:
                 self._enabled[at], self._removed[at] = False, True
                 self.prior_scores -= _scores(self.priors.pop(at, None))
+                self.raw_fields.remove(at)
 
     def prior(self, id: str) -> Prior | None:
         """Return the prior of an item, or None."""
@@ -307,7 +314,8 @@ class ItemTable:
         topics = None if self.topics is None else tuple(self._coverage[at].tolist())
         position, score = (None if np.isnan(v) else float(v) for v in (self._positions[at], self._scores[at]))
         price, enabled, prior = float(self._prices[at]), bool(self._enabled[at]), self.priors.get(at)
-        return Item.logged(self.ids[at], x, price, enabled, prior, topics, position, score)
+        fields = self.raw_fields.get(at)
+        return Item.logged(self.ids[at], x, price, enabled, prior, topics, position, score, fields)
 
     def arrays(self) -> dict[str, Array]:
         """Return the whole table as arrays, for a snapshot."""
@@ -319,6 +327,7 @@ class ItemTable:
             "segment_priors": np.frombuffer(
                 msgspec.json.encode({at: one.segments for at, one in self.priors.items() if one.segments}), np.uint8
             ),
+            **self.raw_fields.arrays(),
         }
 
     def _columns(self) -> dict[str, Array]:
@@ -335,6 +344,7 @@ class ItemTable:
             for at, score, strength in arrays["priors"].tolist()
         }
         self.prior_scores = sum(_scores(prior) for prior in self.priors.values())
+        self.raw_fields.restore(arrays)
         self._forget_order()
         while self.capacity < len(ids):
             self._grow()

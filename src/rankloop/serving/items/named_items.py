@@ -9,7 +9,7 @@ import numpy as np
 from rankloop.arrays import Array
 from rankloop.eventlog.events import DecisionMade
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.item_table import ItemTable
+from rankloop.serving.items.item_table import ItemTable
 from rankloop.types import EMPTY, FloatArray, IntArray, Request
 
 

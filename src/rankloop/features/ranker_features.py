@@ -1,0 +1,58 @@
+"""`RankerFeatures`: the encoders of a ranker's items and contexts, and what a policy must know of their rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.features.encoder import Encoder
+from rankloop.schema.feature_settings import FeatureSettings
+from rankloop.types import IntArray
+
+
+class RankerFeatures:
+    """Both encoders of some settings, and which of their columns are crossed.
+
+    Attributes:
+        items: encoder of items; its first column is 1, so that a model has an intercept.
+        context: encoder of contexts, None where the settings declare no field of the context.
+        hashed: number of coefficients of sparse rows, None where rows are dense.
+        products: [n, 2], pairs of a column of the context and one of the items whose product is a feature.
+    """
+
+    def __init__(self, settings: FeatureSettings) -> None:
+        self.settings = settings
+        self.hashed = settings.coefficients
+        self.items = Encoder(settings.items, self.hashed, constant=True, cross=settings.item_crosses, role="item")
+        self.context = Encoder(settings.context, self.hashed, role="context") if settings.context else None
+        self.products = _products(settings, self.items, self.context)
+
+    @property
+    def dim(self) -> int:
+        """Numbers of an item's row: the `dim` of the policy's setting."""
+        return self.items.width
+
+    @property
+    def context_width(self) -> int | None:
+        """Numbers of a context's row: the `context` of the policy's setting; None without fields of the context."""
+        return None if self.context is None else self.context.width
+
+    @property
+    def note(self) -> str | None:
+        """A sentence about rows that are hashed, for the answer to a configuration; None where rows are dense."""
+        if self.hashed is None:
+            return None
+        why = f" of {self.settings.row_columns} columns" if self.settings.hashed is None else ""
+        return f"rows{why} are sparse, hashed into {self.hashed} coefficients, and their covariance is diagonal"
+
+
+def _products(settings: FeatureSettings, items: Encoder, context: Encoder | None) -> IntArray:
+    """Return the pairs of columns that the settings cross, [n, 2]."""
+    if context is None:
+        return np.empty((0, 2), dtype=np.int64)
+    pairs = [
+        (x, y)
+        for item, other in settings.context_crosses
+        for x in context.columns_of(other)
+        for y in items.columns_of(item)
+    ]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
