@@ -193,6 +193,11 @@ class Request:
                 check_values(f"request.{name}", values, [(n,)])
         check_caps(self.groups, self.caps, self.counted, B, L)
 
+    def under(self, groups: IntArray, caps: IntArray) -> Request:
+        """Return the request with these caps, which were checked before."""
+        fields = {name: getattr(self, name) for name in Request.__slots__ if name not in ("groups", "caps")}
+        return Request.trusted(**fields, groups=groups, caps=caps)
+
     def active_caps(self) -> Caps | None:
         """Return the caps that this list could break; None if there are none, so that it is planned as without caps."""
         if self.caps is None or self.groups is None:

@@ -116,6 +116,8 @@ def refuse_unable(settings: RankerSettings, policy: RankingPolicy[LearnerState])
             f"{name} cannot learn amounts (ranker.objective is 'amount'): its belief must be about numbers, and every "
             "slot observed; choose gts or lin-ts-ltr with params.feedback 'semi-bandit' or 'position-based'."
         )
+    if settings.caps is not None and not policy.keeps_caps:
+        raise Unsupported(f"{name} has a planner that keeps no caps; leave out ranker.caps.")
     if settings.explore_from or settings.explore_daily is not None:
         limit = "explore_from" if settings.explore_from else "explore_daily"
         if not policy.explores:

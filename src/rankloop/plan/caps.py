@@ -41,6 +41,24 @@ def best_under(caps: Caps, scores: FloatArray, request: Request, rng: np.random.
     return Plan(order, values, rivals)
 
 
+def first_under(caps: Caps, order: IntArray, allowed: BoolArray, held: IntArray, n: int) -> IntArray:
+    """Return the first items of an order that may be listed under caps, at most n.
+
+    Args:
+        caps: they are kept.
+        order: all items that may be listed, and perhaps others.
+        allowed: [L].
+        held: items that are in the list anyway.
+        n: number of slots.
+    """
+    falling = np.full((1, len(allowed)), -np.inf)
+    falling[0, order] = -np.arange(float(len(order)))
+    chosen, values, rivals = np.empty((1, n), dtype=np.int64), np.empty((1, n)), np.empty((1, n), dtype=np.int64)
+    may, groups = allowed[None] & (falling > -np.inf), np.ascontiguousarray(caps.groups)
+    best_under_caps(falling, may, groups, caps.at_most, held, np.zeros((1, n)), chosen, values, rivals)
+    return np.asarray(chosen[0][chosen[0] != EMPTY])
+
+
 def matching_under(
     caps: Caps, gains: FloatArray, candidates: IntArray, rng: np.random.Generator
 ) -> tuple[IntArray, BoolArray]:

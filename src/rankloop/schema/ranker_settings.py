@@ -11,7 +11,9 @@ from msgspec.structs import asdict
 
 from rankloop.errors import InvalidInput, Words
 from rankloop.schema.base import Payload
+from rankloop.schema.fields import FieldName
 from rankloop.schema.limits import (
+    MAX_CAPPED_FIELDS,
     MAX_FEATURES,
     MAX_FLOAT,
     MAX_PARAMETER,
@@ -28,6 +30,7 @@ Finite = Annotated[float, Meta(ge=-MAX_FLOAT, le=MAX_FLOAT)]
 Weight = Annotated[float, Meta(ge=0.0, le=MAX_PARAMETER)]
 Shape = Annotated[float, Meta(ge=MIN_PARAMETER, le=MAX_PARAMETER)]
 Params = Annotated[dict[str, Any], Meta(extra={"accepted": "a mapping of parameters of the policy"})]
+Caps = Annotated[dict[FieldName, Annotated[int, Meta(ge=1, le=MAX_SLOTS)]], Meta(max_length=MAX_CAPPED_FIELDS)]
 DEFAULT_POLICY = "hybrid"
 Objective = Literal["any-click", "clicks", "satisfied", "revenue", "amount"]
 Aggregate = Literal["earliest", "sum"]
@@ -166,6 +169,10 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
         Annotated[int, Meta(ge=0)] | None,
         Meta(description="Maximum number of lists per day (UTC) that differ from the best known list."),
     ] = None
+    caps: Annotated[
+        Caps | None,
+        Meta(description="Most items of a list that may have the same value of a field, by the field's name."),
+    ] = None
     guardrail: Annotated[
         Guardrail | None, Meta(description="Automatic fallback to the control order; true uses the defaults.")
     ] = None
@@ -209,6 +216,8 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             if values is not None and len(values) != self.slots:
                 raise InvalidInput(f"ranker.{name}", Words(f"a list of {len(values)}"), f"a list of {self.slots}")
         check_by_slot("ranker.", self.slots, self.rewards, self.losses)
+        if self.caps is not None and not self.caps:
+            raise InvalidInput("ranker.caps", self.caps, "a mapping with at least one field, or null")
         if self.explore_from > self.slots:
             accepted = f"a whole number from 0 to {self.slots}"
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)

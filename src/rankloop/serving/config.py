@@ -22,7 +22,7 @@ Plain = dict[str, object]
 """Settings as JSON values."""
 
 ADJUSTABLE = (
-    *("commit", "mode", "traffic", "explore_from", "explore_daily", "guardrail"),
+    *("commit", "mode", "traffic", "explore_from", "explore_daily", "caps", "guardrail"),
     *("window", "aggregate", "on_close", "seed"),
 )
 """Settings that may change while a ranker runs: they affect who sees its lists and when feedback settles, from now on.
@@ -177,7 +177,12 @@ class RankerConfig(RankerSettings, frozen=True):
         guardrail: Any = settings.get("guardrail")
         return replace(
             self,
-            **{"explore_daily": None, **plain, "guardrail": None if guardrail is None else Guardrail.of(guardrail)},
+            **{
+                "explore_daily": None,
+                "caps": None,
+                **plain,
+                "guardrail": None if guardrail is None else Guardrail.of(guardrail),
+            },
         )
 
     def _objective(self, prices: FloatArray) -> Objective:
