@@ -14,9 +14,9 @@ from rankloop.eventlog.events import skipped_positions
 from rankloop.eventlog.open_decisions import recall_from
 from rankloop.schema.answers import FeaturesAnswer
 from rankloop.schema.feature_settings import FREEZE_AFTER, FeatureSettings
-from rankloop.serving.config import LoggedConfig, RankerConfig, changes
+from rankloop.serving.config import RankerConfig, changes
 from rankloop.serving.configuration import ConfigurableRanker
-from rankloop.serving.feature_settings import FIRST_CONTEXTS, carried_over, due, first_contexts
+from rankloop.serving.feature_settings import FIRST_CONTEXTS, carried_over, due, first_contexts, simplified
 from rankloop.serving.memory.state_size import state_size
 from rankloop.serving.replica import MAX_PAGE_ENTRIES, Replica
 
@@ -101,11 +101,12 @@ class FeatureChangingRanker(ConfigurableRanker):
             first = items.raw_fields.first(enough)
         contexts = first_contexts(self.store, self.name, max(enough, FIRST_CONTEXTS)) if seen[1] else []
         next = due(features, first, contexts)
-        try:
-            return None if next is None else LoggedConfig.of({**config.as_mapping(), "features": next})
-        except RankloopError as error:
-            log.warning("the features of ranker %s cannot be inferred: %s", self.name, error)
-            return None
+        for simpler in () if next is None else simplified(next):
+            try:
+                return RankerConfig.of({**config.as_mapping(), "features": simpler})
+            except RankloopError as error:
+                log.warning("ranker %s cannot have the features %s: %s", self.name, simpler, error)
+        return None
 
     def _may_be_due(self, seen: tuple[int, int]) -> bool:
         """Return whether there are twice as many items or contexts as at the last look, or the first enough ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -15,6 +15,8 @@ from rankloop.schema.feature_settings import FeatureSettings, FieldSettings
 from rankloop.schema.fields import Fields
 from rankloop.serving.items.field_encoding import decode_fields
 
+FEW_CATEGORIES = 4
+"""Categories of a field with coefficients of their own, where rows would otherwise be too long."""
 FIRST_CONTEXTS = 50
 """Requests with fields of a context from which `features: auto` infers those of the context."""
 
@@ -43,6 +45,22 @@ def due(
     enough = next.freeze_after
     frozen = freeze(next, items if len(items) >= enough else (), contexts if len(contexts) >= enough else ())
     return None if frozen == features else frozen
+
+
+def simplified(features: FeatureSettings) -> Iterator[FeatureSettings]:
+    """Yield features, then simpler ones for policies whose rows cannot be as long: without products, few categories."""
+    yield features
+    if features.infer_items or features.infer_context or features.cross is None:
+        short = replace(features, hashed=None, cross=())
+        yield short
+        yield replace(short, items=_few_categories(short.items), context=_few_categories(short.context))
+
+
+def _few_categories(fields: Mapping[str, FieldSettings]) -> dict[str, FieldSettings]:
+    return {
+        name: one if one.categories is None else replace(one, categories=min(one.categories, FEW_CATEGORIES))
+        for name, one in fields.items()
+    }
 
 
 def _context_of(contexts: Sequence[Fields]) -> dict[str, FieldSettings]:
