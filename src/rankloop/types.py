@@ -29,6 +29,31 @@ class BetaPrior:
     b: FloatArray  # [L] or [B, L]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Products:
+    """A selection of products of a context and an item's features: those of all pairs would be every product."""
+
+    pairs: IntArray  # [n, 2], a column of the context and one of the features
+
+    def __post_init__(self) -> None:
+        """Refuse anything but pairs of columns: compiled loops rely on them."""
+        pairs = self.pairs
+        if not isinstance(pairs, np.ndarray) or pairs.dtype != np.int64 or pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise InvalidInput("products.pairs", Words(shape_of(pairs)), "an array of int64 of shape (n, 2)")
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def check(self, context: int, features: int) -> None:
+        """Refuse pairs of columns that a context or features of these lengths do not have."""
+        if len(self) and (self.pairs.min() < 0 or (self.pairs.max(axis=0) >= (context, features)).any()):
+            raise InvalidInput(
+                "products.pairs",
+                Words(f"columns up to {self.pairs.max(axis=0).tolist()}"),
+                f"columns of a context of {context} numbers and of {features} features",
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What is known when a policy is built, before the first round."""
@@ -57,6 +82,7 @@ class Setting:
     )
 
     segments: int | None = None  # number of segments that share what they learn; None: each has its own learner
+    products: Products | None = None  # products of context and features that are features, too; None: all of them
 
     @property
     def J(self) -> int:
@@ -253,6 +279,7 @@ class Rows:
     model: Model
     x: FloatArray | None = None  # scoring: [L, d] or [B, L, d]; a list: [B, K, d]
     context: FloatArray | None = None  # [B, dx], scoring: the features are (context, x, context⊗x), not x alone
+    products: Products | None = None  # scoring: of context⊗x, only these; None: all
     # Scoring: [1 or B, h, 1 or L], h leading columns that are kept apart, so that the features in x are not copied.
     head: FloatArray | None = None
     most: int | None = None  # scoring: only this number of largest scores matters; None: all of them

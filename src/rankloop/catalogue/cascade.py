@@ -117,5 +117,4 @@ def ranked_lin_ts(setting: Setting, *, sigma: Positive = 1.0) -> Policy[RidgeSta
     x = shared_rows(setting, "ranked-lin-ts")
     d = x.width
     belief = Ridge(d, weight=sigma**-2, models=setting.slots)
-    design = PerSlot(x.dim, setting.context)
-    return Policy(design, belief, Thompson(), ranked_plan("cascade", setting), Cascade())
+    return Policy(PerSlot(of=x), belief, Thompson(), ranked_plan("cascade", setting), Cascade())

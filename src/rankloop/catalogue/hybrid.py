@@ -66,7 +66,7 @@ def hybrid(setting: Setting, *, explore: NonNegative = 0.5) -> Policy[HybridStat
 
 def _rows(setting: Setting, *, largest_only: bool) -> HybridRows:
     try:
-        return HybridRows(setting.dim, setting.context, largest_only)
+        return HybridRows(setting.dim, setting.context, largest_only, setting.products)
     except Unsupported as error:
         raise Unsupported(f"hybrid {error}") from None
 

@@ -21,6 +21,7 @@ from rankloop.design import Design, Interaction, Positional
 from rankloop.errors import Unsupported
 from rankloop.explore import Ucb
 from rankloop.feedback import SemiBandit
+from rankloop.math.crossed import width_of
 from rankloop.math.links import IDENTITY, POISSON, Link
 from rankloop.plan import matching_plan
 from rankloop.policy import Policy, PolicyState
@@ -187,6 +188,7 @@ def feature_ucr(
     if one_hot is not None:
         setting.need_lasting("feature-ucr without item features")
     dy = one_hot or setting.need_dim("feature-ucr")
-    d = 1 + dx + dy + dx * dy
-    design = Interaction(dx, one_hot, setting.dim)
+    products = None if one_hot is not None else setting.products
+    d = 1 + width_of(dx, dy, products)
+    design = Interaction(dx, one_hot, setting.dim, products)
     return _select_rank(setting, "feature-ucr", design, d, 1, bonus * xi, fit, ridge, v_ridge, T0, link)

@@ -18,13 +18,13 @@ from rankloop.types import BetaPrior, Setting
 NAMES = frozenset(field.name for field in fields(Setting))
 OF_POLICY = (
     *("dim", "context", "bias", "prior", "rounds", "coverage"),
-    *("rewards", "losses", "termination", "slot_weights", "pooled"),
+    *("rewards", "losses", "termination", "slot_weights", "pooled", "features"),
 )
 """Settings of a ranker that only its policy can use; they are None or False unless given."""
-NAMED_OTHERWISE = {"pooled": "segments"}
+NAMED_OTHERWISE = {"pooled": "segments", "features": "dim"}
 """Fields of `Setting` that have another name than the setting of a ranker they follow from."""
 
-OF_LOG = ("dim", "context", "coverage")
+OF_LOG = ("dim", "context", "coverage", "features")
 """Settings that define the fields of items and requests: all policies of a log share them, read or not."""
 
 
@@ -102,6 +102,9 @@ def refuse_unread(settings: RankerSettings, read: frozenset[str], inherited: Col
         unused = NAMED_OTHERWISE.get(setting, setting) not in read and setting not in inherited
         if getattr(settings, setting) not in (None, False) and unused:
             raise Unsupported(f"{name} does not use ranker.{setting}; leave it out, or choose {_choose(setting)}.")
+    features = settings.feature_settings
+    if features is not None and features.context and "context" not in (*read, *inherited):
+        raise Unsupported(f"{name} does not use ranker.features.context; leave it out, or choose {_choose('context')}.")
     objective = settings.objective
     if objective not in ("any-click", "amount") and "objective" not in (*read, *inherited):
         instead = _choose("objective")

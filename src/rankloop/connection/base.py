@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, Self, Unpack
 
-from rankloop.schema import Item, ItemFields, RankAnswer, RankerAnswer, RankerSettings, Receipt, RequestItems
+from rankloop.schema import (
+    Item,
+    ItemFields,
+    RankAnswer,
+    RankerAnswer,
+    RankerSettings,
+    RankRequest,
+    Receipt,
+    RequestItems,
+)
+from rankloop.schema.answers import BatchAnswer
 from rankloop.schema.fields import Fields
 from rankloop.schema.ranker_fields import RankerFields
 from rankloop.schema.request_bodies import ItemsAnswer
@@ -59,6 +69,7 @@ class Connection(Protocol):
         context: Sequence[float] | Fields | None = None,
         candidates: Sequence[str] | None = None,
         items: RequestItems | None = None,
+        open: bool = False,
         exclude: Sequence[str] = (),
         pin: Mapping[int, str] | None = None,
         segment: str = "",
@@ -71,6 +82,9 @@ class Connection(Protocol):
         decision: str | None = None,
     ) -> RankAnswer:
         """Decide a list; `schema.RankRequest` describes the options."""
+
+    def rank_many(self, ranker: str, requests: Sequence[RankRequest | Mapping[str, object]]) -> list[BatchAnswer]:
+        """Decide a list for each request; each is answered or refused by itself."""
 
     def feedback(
         self,

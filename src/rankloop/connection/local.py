@@ -21,6 +21,7 @@ from rankloop.schema import (
     Receipt,
 )
 from rankloop.schema.accepted_values import integer_range
+from rankloop.schema.answers import BatchAnswer
 from rankloop.schema.ranker_fields import RankerFields, merge_settings
 from rankloop.schema.request_bodies import ItemsAnswer
 from rankloop.schema.service_settings import ServiceSettings
@@ -118,6 +119,10 @@ class LocalConnection:
         if commit is not None:
             commit.result()
         return ranking.answer()
+
+    def rank_many(self, ranker: str, requests: Sequence[RankRequest | Mapping[str, object]]) -> list[BatchAnswer]:
+        """Decide a list for each request; each is answered or refused by itself."""
+        return self._rankers.ranker(ranker).rank_many(requests)
 
     @_takes_fields_of(FeedbackEvent, FeedbackEvent.__struct_fields__)
     def feedback(self, ranker: str, event: FeedbackEvent) -> Receipt:

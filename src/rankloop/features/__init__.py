@@ -15,6 +15,6 @@ True
 from rankloop.features.encoder import Encoder
 from rankloop.features.freeze import freeze
 from rankloop.features.infer import infer
-from rankloop.features.ranker_features import RankerFeatures
+from rankloop.features.ranker_features import RankerFeatures, context_encoder, item_encoder
 
-__all__ = ["Encoder", "RankerFeatures", "freeze", "infer"]
+__all__ = ["Encoder", "RankerFeatures", "context_encoder", "freeze", "infer", "item_encoder"]

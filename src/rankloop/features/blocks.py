@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 
 import numpy as np
 
@@ -48,6 +49,10 @@ class Block(ABC):
     def know(self, f: int) -> None:
         """Let missing values of field f have their indicator from now on."""
         self.seen[f] = True
+
+    def size(self, f: int) -> int:
+        """Return the number of categories or tags of field f with columns of their own."""
+        return 0
 
     def learned(self, f: int) -> list[str]:
         """Return the categories or tags of field f with columns of their own, in their order."""
@@ -136,6 +141,10 @@ class Texts(Block):
         super().know(f)
         self.tables[f].know_missing()
 
+    def size(self, f: int) -> int:
+        """Return the number of texts of field f with columns of their own."""
+        return self.tables[f].size
+
     def learned(self, f: int) -> list[str]:
         """Return the texts of field f with columns of their own, in their order."""
         return self.tables[f].learned()
@@ -165,12 +174,11 @@ class Categories(Texts):
         """Write the values of each field into rows [n, width]."""
         if not columns:
             return
-        found = chain.from_iterable(
-            map(table.__getitem__, one) for table, one in zip(self.tables, columns, strict=True)
-        )
-        at = np.fromiter(found, np.int64, len(columns) * len(columns[0]))
+        at: list[int] = []
+        for table, values in zip(self.tables, columns, strict=True):
+            at += map(table.__getitem__, values)
         put = kernels.put_hashed_categories if self.hashed else kernels.put_categories
-        put(at, self.starts, out)
+        put(_packed(at), self.starts, out)
 
     def learn(self, columns: Sequence[Sequence[str | None]]) -> None:
         """Note new categories in their order."""
@@ -186,11 +194,10 @@ class Tags(Texts):
         """Write the values of each field into rows [n, width]."""
         for f, values in enumerate(columns):
             table, start = self.tables[f], self.fields[f].start
-            rows = [_MISSING if tags is None else tags if len(tags) < 2 else dict.fromkeys(tags) for tags in values]
-            at = np.fromiter(map(table.__getitem__, chain.from_iterable(rows)), np.int64)
-            ends = np.fromiter(accumulate(map(len, rows)), np.int64, len(rows))
+            rows = [_MISSING if tags is None else tags for tags in values]
+            at = list(map(table.__getitem__, chain.from_iterable(rows)))
             put = kernels.put_hashed_tags if self.hashed else kernels.put_tags
-            put(at, ends, start, out)
+            put(_packed(at), _packed(list(map(len, rows))), start, out)
 
     def learn(self, columns: Sequence[Sequence[Sequence[str] | None]]) -> None:
         """Note new tags in their order."""
@@ -208,10 +215,16 @@ def _vocabulary(field: Placed) -> Vocabulary:
     return HashedColumns(field.key, text_hash(field.key, "missing") & (field.hashed - 1), field.hashed)
 
 
+def _packed(numbers: Sequence[int]) -> IntArray:
+    """Return whole numbers as an array, in a third of the time that `np.array` takes."""
+    return np.frombuffer(struct.pack(f"{len(numbers)}q", *numbers), dtype=np.int64)
+
+
 def _numbers(columns: Sequence[Sequence[float | None]]) -> FloatArray:
     """Return columns of numbers as an array [F, n], NaN where one is missing."""
     shape = (len(columns), len(columns[0]))
     try:
-        return np.fromiter(chain.from_iterable(columns), np.float64, shape[0] * shape[1]).reshape(shape)
-    except TypeError:  # None among them
+        pack = struct.Struct(f"{shape[1]}d").pack  # in half the time that `np.array` takes
+        return np.frombuffer(b"".join([pack(*values) for values in columns])).reshape(shape)
+    except struct.error:  # None among them
         return np.array(columns, dtype=np.float64).reshape(shape)

@@ -130,6 +130,11 @@ class Encoder:
 
     # Learning
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How much was learned of each field: -1 before its first value, then its number of categories, which grows."""
+        return tuple(block.size(f) if block.seen[f] else -1 for block, f in self._blocks)
+
     def learn(self, mappings: Mappings) -> None:
         """Note which fields have values, and new categories in their order, of mappings that were checked before."""
         columns = self.values(mappings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankloop.math.hashing import mixed
-from rankloop.math.kernels import compiled
+from rankloop.math.kernels import compiled, inlined
 from rankloop.types import BoolArray, FloatArray, IntArray
 
 CLIP = 5.0
@@ -96,33 +96,53 @@ def _put_hashed_categories(at: IntArray, start: IntArray, out: FloatArray) -> No
 put_hashed_categories = compiled(_put_hashed_categories)
 
 
-def _put_tags(at: IntArray, ends: IntArray, start: int, out: FloatArray) -> None:
-    """Add 1/√n into column start + j of each of the n entries j of a row, for at [entries] and ends [rows].
+@inlined
+def _is_among(at: IntArray, first: int, e: int) -> bool:
+    """Return whether at[e] equals one of at[first:e]."""
+    found = False
+    for other in range(first, e):
+        found = found or at[other] == at[e]
+    return found
 
-    The entries of row i end before ends[i]; an entry of -1 writes nothing.
+
+def _put_tags(at: IntArray, lengths: IntArray, start: int, out: FloatArray) -> None:
+    """Write 1/√n into each of the n different columns start + at[e] of a row; an entry of -1 writes nothing.
+
+    Args:
+        at: [entries], those of the first row, then those of the next.
+        lengths: entries of each row, [rows].
+        start: first column of the field.
+        out: [rows, width].
     """
     first = 0
-    for i in range(len(ends)):
-        n = ends[i] - first
-        for e in range(first, ends[i]):
+    for i in range(len(lengths)):
+        last = first + lengths[i]
+        n = 0
+        for e in range(first, last):
+            if at[e] >= 0 and not _is_among(at, first, e):
+                n += 1
+        for e in range(first, last):
             if at[e] >= 0:
-                out[i, start + at[e]] += 1.0 / np.sqrt(float(n))
-        first = ends[i]
+                out[i, start + at[e]] = 1.0 / np.sqrt(float(n))
+        first = last
 
 
 put_tags = compiled(_put_tags)
 
 
-def _put_hashed_tags(at: IntArray, ends: IntArray, start: int, out: FloatArray) -> None:
-    """Write 1/√n with each of the n coefficients of a row into the positions from `start` on."""
+def _put_hashed_tags(at: IntArray, lengths: IntArray, start: int, out: FloatArray) -> None:
+    """Write 1/√n with each of the n different coefficients at[e] of a row into the positions from `start` on."""
     first, P = 0, out.shape[1] // 2
-    for i in range(len(ends)):
-        n = ends[i] - first
-        for e in range(first, ends[i]):
-            if at[e] >= 0:
-                p = start + e - first
-                out[i, p], out[i, P + p] = 1.0 / np.sqrt(float(n)), at[e]
-        first = ends[i]
+    for i in range(len(lengths)):
+        last = first + lengths[i]
+        n = 0
+        for e in range(first, last):
+            if at[e] >= 0 and not _is_among(at, first, e):
+                out[i, P + start + n] = at[e]
+                n += 1
+        for p in range(start, start + n):
+            out[i, p] = 1.0 / np.sqrt(float(n))
+        first = last
 
 
 put_hashed_tags = compiled(_put_hashed_tags)

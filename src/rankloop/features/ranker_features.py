@@ -22,8 +22,8 @@ class RankerFeatures:
     def __init__(self, settings: FeatureSettings) -> None:
         self.settings = settings
         self.hashed = settings.coefficients
-        self.items = Encoder(settings.items, self.hashed, constant=True, cross=settings.item_crosses, role="item")
-        self.context = Encoder(settings.context, self.hashed, role="context") if settings.context else None
+        self.items = item_encoder(settings)
+        self.context = context_encoder(settings) if settings.context else None
         self.products = _products(settings, self.items, self.context)
 
     @property
@@ -43,6 +43,16 @@ class RankerFeatures:
             return None
         why = f" of {self.settings.row_columns} columns" if self.settings.hashed is None else ""
         return f"rows{why} are sparse, hashed into {self.hashed} coefficients, and their covariance is diagonal"
+
+
+def item_encoder(settings: FeatureSettings) -> Encoder:
+    """Return the encoder of items, which has learned nothing."""
+    return Encoder(settings.items, settings.coefficients, constant=True, cross=settings.item_crosses, role="item")
+
+
+def context_encoder(settings: FeatureSettings) -> Encoder:
+    """Return the encoder of contexts, which has learned nothing."""
+    return Encoder(settings.context, settings.coefficients, role="context")
 
 
 def _products(settings: FeatureSettings, items: Encoder, context: Encoder | None) -> IntArray:

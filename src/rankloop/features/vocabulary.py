@@ -23,6 +23,10 @@ class Vocabulary(Protocol):
     def know_missing(self) -> None:
         """Let missing values have their own column or coefficient from now on."""
 
+    @property
+    def size(self) -> int:
+        """Number of texts with a column of their own."""
+
     def learned(self) -> list[str]:
         """Return the texts with a column of their own, in its order."""
 
@@ -55,6 +59,11 @@ class OwnColumns(dict[str | None, int]):
         """Give missing values the last column."""
         self[None] = self._own + self._shared
 
+    @property
+    def size(self) -> int:
+        """Number of texts with a column of their own."""
+        return len(self) - 1
+
     def learned(self) -> list[str]:
         """Return the texts with a column of their own, in its order."""
         return [text for text in self if text is not None]
@@ -81,6 +90,11 @@ class HashedColumns(dict[str | None, int]):
     def know_missing(self) -> None:
         """Give missing values their coefficient."""
         self[None] = self._missing
+
+    @property
+    def size(self) -> int:
+        """No text has a column of its own."""
+        return 0
 
     def learned(self) -> list[str]:
         """Return no text."""

@@ -19,6 +19,7 @@ from rankloop.eventlog.address import open_store
 from rankloop.eventlog.events import ConfigChanged
 from rankloop.eventlog.writer import positions
 from rankloop.hosting.challenger_rebuild import ChallengerRebuild, ChallengerStatus, RebuildMemory
+from rankloop.hosting.feature_change import FeatureChange
 from rankloop.hosting.hosted_ranker import HostedRanker
 from rankloop.hosting.ranker_start import open_ranker, settings_in_log
 from rankloop.hosting.registry_log import RESERVED, deleted_entry, put_entry, registered_rankers
@@ -28,6 +29,7 @@ from rankloop.schema.request_bodies import ItemsAnswer, ResetBody
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import ADJUSTABLE, ChallengerConfig, LoggedConfig, changes
+from rankloop.serving.feature_changes import with_features_of_log
 from rankloop.serving.items.item_table import prior_scores
 from rankloop.serving.log_shape import fits
 from rankloop.serving.memory.budget import MemoryBudget, Room
@@ -89,6 +91,8 @@ class RankerRegistry:
         for hosted in self.all():
             if hosted.rebuild is not None:
                 hosted.rebuild.stop()
+            if hosted.feature_change is not None:
+                hosted.feature_change.stop()
         for hosted in self:
             try:
                 hosted.ranker.snapshot()
@@ -192,14 +196,35 @@ class RankerRegistry:
 
     def _adjust(self, hosted: HostedRanker, config: RankerConfig, by: str | None) -> None:
         """Change settings of a running ranker; `Conflict` if one of them determines what was learned."""
-        fixed = changes(hosted.ranker.config.learning(), config.learning())
+        ranker = hosted.ranker
+        config = with_features_of_log(config, ranker.config.plain().get("features"))
+        fixed = changes(ranker.config.learning(), config.learning())
+        if fixed.keys() == {"features"}:
+            self.change_features(hosted, RankerConfig.of(config.as_mapping()), by)
+            return
         if fixed:
             raise Conflict(
                 f"{', '.join(fixed)}: {'this setting determines' if len(fixed) == 1 else 'these settings determine'} "
                 "what was learned, so nothing was changed. To keep what was learned, rebuild a challenger from the log "
                 f"(PUT /v1/rankers/{hosted.name}/challenger) and promote it; to discard it, PATCH with reset: true.",
             )
-        hosted.ranker.adjust(config, by)
+        ranker.adjust(config, by)
+
+    def change_features(self, hosted: HostedRanker, config: RankerConfig, by: str | None = None) -> None:
+        """Learn a ranker's log again under other features: a short log at once, a long one in the background."""
+        before = hosted.feature_change
+        if before is not None and before.running:
+            raise Conflict("the features are being changed already; try again later.")
+        hosted.feature_change = FeatureChange(hosted.ranker, config, by, lambda: self._register(hosted, by))
+        hosted.feature_change.wait()
+
+    def follow_features(self, hosted: HostedRanker) -> None:
+        """Change the features of a ranker in the background if others are due: inferred ones, or fixed scales."""
+        before, ranker = hosted.feature_change, hosted.ranker
+        if (before is None or not before.running) and ranker.config.features is not None and ranker.challenger is None:
+            config = ranker.due_features()
+            if config is not None:
+                hosted.feature_change = FeatureChange(ranker, config, None, lambda: self._register(hosted))
 
     def _create(self, name: str, config: RankerConfig, by: str | None, room: Room, after: int = 0) -> HostedRanker:
         """Return a new ranker with a log, not registered yet; its state takes its memory from this room.
@@ -313,6 +338,8 @@ class RankerRegistry:
             self._register(hosted, by)
 
     def _drop_challenger(self, hosted: HostedRanker) -> None:
+        if hosted.feature_change is not None:
+            hosted.feature_change.stop()
         if hosted.rebuild is not None:
             hosted.rebuild.stop()
             hosted.rebuild = None

@@ -66,6 +66,7 @@ class Scheduler:
                 closed = hosted.ranker.tick()
                 if closed:
                     self._on_windows_closed(hosted.name, closed)
+                self._rankers.follow_features(hosted)
                 self._store_snapshot_if_due(hosted)
             except RankloopError as error:
                 log.warning("ranker %s: %s", hosted.name, error)

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from rankloop.errors import Quarantined
+from rankloop.schema.feature_settings import FeatureSettings
 
 
 class RankedItem(Struct, frozen=True, gc=False):
@@ -62,6 +63,20 @@ class RankAnswer(Struct, frozen=True):
     def ids(self) -> tuple[str, ...]:
         """Return the ids of the items in order."""
         return tuple(listed.item for listed in self.items)
+
+
+class BatchAnswer(Struct, frozen=True):
+    """The list of one request of a batch, or the reason why it was refused."""
+
+    status: str  # ranked, refused, or unavailable: to be repeated later
+    list: RankAnswer | None = None
+    problem: str | None = None
+
+
+class BatchAnswers(Struct, frozen=True):
+    """Answers to a batch of requests, in their order."""
+
+    results: list[BatchAnswer]
 
 
 class Receipt(Struct, frozen=True, gc=False):
@@ -133,6 +148,18 @@ class Quarantine:
         return Quarantined(f"the ranker is quarantined at log position {self.position}: {self.reason}.")
 
 
+class FeaturesAnswer(Struct, frozen=True):
+    """What a ranker does with the fields of items and contexts."""
+
+    settings: FeatureSettings | None  # those in force, None before they were inferred
+    width: int  # numbers of an item's row
+    context_width: int | None  # numbers of a context's row, None if fields of contexts have no effect
+    covariance: str  # full, or diagonal where rows are sparse
+    note: str | None = None  # what else is to be known, in one sentence
+    rebuilding: bool = False  # the log is being learned again under other features
+    problem: str | None = None  # why the last change of features failed
+
+
 class RankerAnswer(Struct, frozen=True):
     """A ranker: its settings, counts and results."""
 
@@ -151,6 +178,7 @@ class RankerAnswer(Struct, frozen=True):
     state_bytes: int = 0  # memory of the state, that of a challenger included
     objective: str = ""  # in which lists are valued: that of the settings, or net-reward
     unit: str = ""  # of the values
+    features: FeaturesAnswer | None = None  # None without the setting `features`
 
 
 class RankersAnswer(Struct, frozen=True):

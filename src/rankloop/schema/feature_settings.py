@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta, field
@@ -22,12 +22,10 @@ from rankloop.schema.limits import (
     MIN_HASHED,
 )
 
-FieldValue = float | int | bool | str | Sequence[str | float] | None
-"""The value of a field: a number, true or false, a category, a list of tags or of numbers; None where it is missing."""
-Fields = Mapping[str, FieldValue]
-"""The fields of an item or of a context."""
 Kind = Literal["number", "boolean", "category", "tags", "vector"]
 Transform = Literal["none", "log"]
+FREEZE_AFTER = 100
+"""Items after which scales are frozen, where the settings do not say."""
 DEFAULT_CATEGORIES = 32
 """Categories of a field that have coefficients of their own, where the settings do not say."""
 SHARED_COLUMNS = 4
@@ -133,10 +131,16 @@ class FeatureSettings(Payload, kw_only=True, frozen=True, omit_defaults=True):
             f" diagonal (default: dense rows, or {DEFAULT_HASHED} if these were longer than {MAX_CROSSED_FEATURES})."
         ),
     ] = None
+    infer_items: Annotated[
+        bool, Meta(description="Whether the fields of items are inferred again until `freeze_after` items are known.")
+    ] = False
+    infer_context: Annotated[
+        bool, Meta(description="Whether the fields of the context are inferred from the first contexts.")
+    ] = False
     freeze_after: Annotated[
         int,
         Meta(ge=1, le=10**6, description="Number of items after which the scales of numbers are frozen."),
-    ] = 100
+    ] = FREEZE_AFTER
 
     def __post_init__(self) -> None:
         """Refuse unfit names, crosses of undeclared fields, and rows that are too long."""
@@ -186,6 +190,11 @@ class FeatureSettings(Payload, kw_only=True, frozen=True, omit_defaults=True):
     def row_columns(self) -> int:
         """Columns of a dense row: a constant, the fields, and the products of those that are crossed."""
         return 1 + self._width("item", "columns") + self._width("context", "columns") + self._products("columns")
+
+    @property
+    def row_width(self) -> int:
+        """Numbers of a row, as a policy has it: columns, or values and coefficients of sparse positions."""
+        return 2 * self.positions if self.is_sparse else self.row_columns
 
     @property
     def positions(self) -> int:

@@ -21,8 +21,6 @@ MAX_RAW_TEXT = 1_000
 """Characters of a text in a field."""
 MAX_RAW_ENTRIES = 1_000
 """Entries of a list in a field."""
-MAX_FIELD_NUMBER = 1e15
-"""Magnitude of a number in a field, before it is scaled: large enough for timestamps."""
 MAX_ID_LENGTH = 200
 """Characters of an id, a segment and a visitor."""
 MAX_CAPPED_FIELDS = 8

@@ -84,6 +84,13 @@ class RankRequest(Payload, kw_only=True, frozen=True):
             " and `price` of this request, as an alternative to `candidates`."
         ),
     ] = None
+    open: Annotated[
+        bool,
+        Meta(
+            description="Whether items that the ranker does not have are added with the values of this request, before"
+            " the list is decided; over HTTP this needs the role admin."
+        ),
+    ] = False
     exclude: Annotated[Ids, Meta(description="Ids of items that may not be listed.")] = ()
     pin: Annotated[Pins | None, Meta(description="Mapping from slots, counted from 0, to the items pinned there.")] = (
         None
@@ -133,6 +140,8 @@ class RankRequest(Payload, kw_only=True, frozen=True):
         """Refuse two kinds of candidates, and names that cannot be printed."""
         if self.items is not None and self.candidates is not None:
             raise InvalidInput("items", self.items, "only candidates")
+        if self.open and self.items is None:
+            raise InvalidInput("open", self.open, "false, since the request brings no items")
         if self.segment:
             printable("segment", self.segment)
         if self.visitor is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
+from rankloop.schema.feature_settings import FeatureSettings
 from rankloop.schema.ranker_settings import Aggregate, Commit, Guardrail, Mode, Objective, OnClose, RankerSettings
 
 
@@ -16,6 +17,7 @@ class RankerFields(TypedDict, total=False):
     params: Mapping[str, object]
     dim: int | None
     context: int | None
+    features: FeatureSettings | Mapping[str, object] | Literal["auto"] | None
     bias: Sequence[float] | None
     prior: Sequence[float] | None
     rounds: int | None

@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import msgspec
 from msgspec import Meta, field
 from msgspec.structs import asdict
 
-from rankloop.errors import InvalidInput, Words
+from rankloop.errors import InvalidInput, Words, closest
 from rankloop.schema.base import Payload
+from rankloop.schema.feature_settings import FeatureSettings
 from rankloop.schema.fields import FieldName
 from rankloop.schema.limits import (
     MAX_CAPPED_FIELDS,
@@ -37,6 +39,9 @@ Aggregate = Literal["earliest", "sum"]
 OnClose = Literal["nothing", "ignore"]
 Commit = Literal["feedback", "all"]
 Mode = Literal["live", "shadow"]
+Features = FeatureSettings | Literal["auto"]
+ONE_VALUE = ("category", "boolean", "number")
+"""Kinds of fields that an item has one value of, so that lists can be capped by it."""
 
 
 class Guardrail(Payload, frozen=True):
@@ -70,6 +75,13 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
     )
     context: Annotated[
         Size | None, Meta(description="Number of features of a visitor's context, if the policy uses a context.")
+    ] = None
+    features: Annotated[
+        Features | None,
+        Meta(
+            description="Fields of items and contexts from which features are computed, instead of `dim` and"
+            " `context`: a mapping, or auto, which infers it from the first items and contexts."
+        ),
     ] = None
     bias: Annotated[
         tuple[Probability, ...] | None,
@@ -201,8 +213,15 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
     @property
     def row_width(self) -> int:
         """Numbers of a row in which features, context and their products stand side by side; at least 1."""
+        if self.feature_settings is not None:
+            return self.feature_settings.row_width
         dx, dy = self.context or 0, self.dim or 0
         return max(1, dx + dy + dx * dy)
+
+    @property
+    def feature_settings(self) -> FeatureSettings | None:
+        """The features that are declared; None if there are none yet."""
+        return None if self.features is None or self.features == "auto" else self.features
 
     def non_default_fields(self) -> dict[str, object]:
         """Return the settings that differ from their defaults, and `aggregate` where its default is another."""
@@ -215,14 +234,31 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             values = getattr(self, name)
             if values is not None and len(values) != self.slots:
                 raise InvalidInput(f"ranker.{name}", Words(f"a list of {len(values)}"), f"a list of {self.slots}")
+        for name in ("dim", "context"):
+            if self.features is not None and getattr(self, name) is not None:
+                accepted = f"no {name} together with ranker.features, from which it follows"
+                raise InvalidInput(f"ranker.{name}", getattr(self, name), accepted)
         check_by_slot("ranker.", self.slots, self.rewards, self.losses)
-        if self.caps is not None and not self.caps:
-            raise InvalidInput("ranker.caps", self.caps, "a mapping with at least one field, or null")
+        self._check_caps()
         if self.explore_from > self.slots:
             accepted = f"a whole number from 0 to {self.slots}"
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)
 
+    def _check_caps(self) -> None:
+        """Refuse caps on nothing, and on fields of which the declared features of items do not have one value."""
+        if self.caps is not None and not self.caps:
+            raise InvalidInput("ranker.caps", self.caps, "a mapping with at least one field, or null")
+        if self.caps is not None and self.feature_settings is not None:
+            one = [name for name, field in self.feature_settings.items.items() if field.kind in ONE_VALUE]
+            for name in self.caps:
+                if name not in one:
+                    kinds, names = ", ".join(ONE_VALUE), ", ".join(one) or "none is declared"
+                    accepted = f"a field of items in ranker.features with one value ({kinds}): {names}"
+                    raise InvalidInput("ranker.caps", name, accepted, closest(name, one))
+
     def as_mapping(self) -> dict[str, object]:
         """Return the settings that are neither None nor False as plain values, in the form that `of` accepts."""
         fields = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
+        if self.features is not None:
+            fields["features"] = msgspec.to_builtins(self.features)
         return fields if self.guardrail is None else fields | {"guardrail": asdict(self.guardrail)}

@@ -5,13 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
+from rankloop.errors import RankloopError
 from rankloop.eventlog.events import DecisionMade
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import FeedbackEvent, RankRequest, Receipt, RequestItems
+from rankloop.schema.answers import BatchAnswer
 from rankloop.schema.fields import Fields
 from rankloop.serving.changing_items import ItemsRanker
 from rankloop.serving.ranking import Ranking
 
+Submitted = tuple[Ranking, Commit[Receipt | None] | None]
+"""A list, and the commit to wait for before it may be shown, if there is one."""
 FOR_EVER = -1.0
 """Patience without a limit."""
 
@@ -39,6 +43,7 @@ class CallableRanker(ItemsRanker):
         context: Sequence[float] | Fields | None = None,
         candidates: Sequence[str] | None = None,
         items: RequestItems | None = None,
+        open: bool = False,
         exclude: Sequence[str] = (),
         pin: Mapping[int, str] | None = None,
         segment: str = "",
@@ -57,6 +62,7 @@ class CallableRanker(ItemsRanker):
             context=context,
             candidates=candidates,
             items=items,
+            open=open,
             exclude=exclude,
             pin=pin,
             segment=segment,
@@ -72,7 +78,32 @@ class CallableRanker(ItemsRanker):
         if commit is not None:
             commit.result()
         self._close_if_too_many()
+        self.follow_features()
         return ranking
+
+    def rank_many(
+        self,
+        requests: Sequence[RankRequest | Mapping[str, object]],
+        uncomputable: tuple[type[Exception], ...] = (),
+    ) -> list[BatchAnswer]:
+        """Decide a list for each request, with one wait for all commits; each is answered or refused by itself.
+
+        Args:
+            requests: what to rank.
+            uncomputable: further errors for which a single request is refused.
+        """
+        submitted: list[tuple[Submitted | None, BatchAnswer]] = []
+        for i, one in enumerate(requests):
+            try:
+                submitted.append((self.submit_rank(RankRequest.of(one, f"requests[{i}]")), RANKED))
+            except RankloopError as error:
+                submitted.append((None, refusal(error)))
+            except uncomputable:
+                submitted.append((None, UNCOMPUTABLE_ANSWER))
+        answers = [refused if one is None else _answer(*one) for one, refused in submitted]
+        self._close_if_too_many()
+        self.follow_features()
+        return answers
 
     def feedback(
         self,
@@ -90,3 +121,24 @@ class CallableRanker(ItemsRanker):
         """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
         given = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret, seen)
         return self.submit_feedback(given, self.find_decision(decision)).result()
+
+
+RANKED = BatchAnswer("ranked")
+UNCOMPUTABLE_ANSWER = BatchAnswer(
+    "refused", problem="a number in the request is too large or too small to compute with."
+)
+
+
+def refusal(error: RankloopError) -> BatchAnswer:
+    """Return why a request of a batch was refused, and whether it may be repeated."""
+    return BatchAnswer("unavailable" if error.retry else "refused", problem=str(error))
+
+
+def _answer(ranking: Ranking, commit: Commit[Receipt | None] | None) -> BatchAnswer:
+    """Return a list after its commit, or why that failed."""
+    try:
+        if commit is not None:
+            commit.result()
+    except RankloopError as error:
+        return refusal(error)
+    return BatchAnswer("ranked", ranking.answer())

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
+from rankloop.errors import InvalidInput, Words
 from rankloop.eventlog.events import ItemsPut, ItemsRemoved
-from rankloop.schema import Item, ItemFields
+from rankloop.schema import Item, ItemFields, RankRequest
 from rankloop.schema.request_bodies import ItemsAnswer
-from rankloop.serving.items.item_table import check_item, check_prior, check_score
+from rankloop.serving.feature_changes import SHORT_LOG
+from rankloop.serving.items.item_table import check_item, check_prior, check_score, unknown_fields
 from rankloop.serving.maintenance import MaintainedRanker
+
+MAX_EVENT_ITEMS = 10_000
+"""Items of one event; more are put in several events, one after the other."""
 
 
 class ItemsRanker(MaintainedRanker):
@@ -28,9 +35,37 @@ class ItemsRanker(MaintainedRanker):
                 check_score(f"items[{i}].score", item.score, policy)
             columns, priors = table.columns_with(item.id for item in made), table.prior_scores_with(made)
             self._require_room("items", f"{columns} items in all, with which the ranker", columns, priors=priors)
-        unknown = tuple({name: None for item in made for name in item.fields or ()})
-        self._submit(ItemsPut(self._clock(), made)).result()
+            if table.encoding is not None:
+                for i, item in enumerate(made):
+                    table.encoding.check_item(f"items[{i}].fields", item.fields or {})
+            unused = unknown_fields(table, [item.fields for item in made])
+            unknown = tuple(name for name in unused if name not in (self.config.caps or ()))
+        now = self._clock()
+        commits = [
+            self._submit(ItemsPut(now, made[start : start + MAX_EVENT_ITEMS]))
+            for start in range(0, max(1, len(made)), MAX_EVENT_ITEMS)
+        ]
+        for commit in commits:
+            commit.result()
+        self.follow_features(SHORT_LOG)
         return ItemsAnswer(unknown) if unknown else None
+
+    def open_items(self, request: RankRequest) -> None:
+        """Add the items of a request that the ranker does not have, with their values in the request."""
+        with self._lock:
+            known = self._replica.items.column
+            new = {one.id: one for one in request.given_items if one.id not in known}
+        if not new:
+            return
+        total = self.columns_with(list(new))
+        if self._limits is not None and total > self._limits.items:
+            raise InvalidInput("items", Words(f"{total} items in all"), f"at most {self._limits.items}")
+        items = [(i, one) for i, one in enumerate(request.given_items) if new.get(one.id) is one]
+        made = []
+        for i, one in items:
+            values = {name: value for name, value in asdict(one).items() if value is not None}
+            made.append(Item.of(values, f"items[{i}]"))
+        self.put_items(made)
 
     def remove_items(self, ids: Sequence[str]) -> None:
         """Stop listing items; their late feedback still settles, and an id that is put again is a new item."""

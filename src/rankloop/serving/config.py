@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from rankloop import catalogue
 from rankloop.catalogue.setting_use import OF_LOG, OF_POLICY, composed, refuse_unable, refuse_unread
-from rankloop.errors import InvalidInput, Unsupported
+from rankloop.errors import InvalidInput, Unsupported, Words
+from rankloop.features import RankerFeatures
 from rankloop.objective import Objective, objective_of
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Guardrail, RankerSettings
 from rankloop.schema.limits import MAX_CROSSED_FEATURES, MAX_PARAMETER, MIN_PARAMETER
-from rankloop.types import EMPTY, BetaPrior, FloatArray, Request, Setting
+from rankloop.types import EMPTY, BetaPrior, FloatArray, Products, Request, Setting
 
 Plain = dict[str, object]
 """Settings as JSON values."""
@@ -59,6 +60,10 @@ class RankerConfig(RankerSettings, frozen=True):
             policy, read = composed(self.compose, self.setting(2, np.zeros(2)))
         except ArithmeticError as error:
             raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
+        if self.feature_settings is not None and self.feature_settings.is_sparse:
+            columns = self.feature_settings.row_columns
+            accepted = f"features of at most {MAX_CROSSED_FEATURES} columns: fewer fields, categories or crosses"
+            raise InvalidInput("ranker.features", Words(f"rows of {columns} columns"), accepted)
         refuse_unread(self, read, self.inherited)
         refuse_unable(self, policy)
         self._refuse_wide_rows(policy)
@@ -68,6 +73,8 @@ class RankerConfig(RankerSettings, frozen=True):
 
     def _refuse_wide_rows(self, policy: RankingPolicy[LearnerState]) -> None:
         """Refuse more features and context than a dense model of their products can have."""
+        if self.features is not None:  # its own settings limit the width
+            return
         crosses = self.dim is not None and self.context is not None and policy.reads >= {"features", "context"}
         if crosses and not self.logged and self.row_width > MAX_CROSSED_FEATURES:
             accepted = (
@@ -83,6 +90,8 @@ class RankerConfig(RankerSettings, frozen=True):
         by_slot: dict[str, Any] = {name: getattr(self, name) for name in names}
         small: dict[str, Any] = {name: value and value[: k + (name == "losses")] for name, value in by_slot.items()}
         small |= {name: getattr(self, name) and 1 for name in ("dim", "context", "coverage")}
+        fields = self.feature_settings
+        small |= {} if fields is None else {"features": None, "dim": 1, "context": 1 if fields.context else None}
         trial = replace(self, slots=k, **small)
         policy = trial.build(2, np.ones(2))
         try:
@@ -141,7 +150,11 @@ class RankerConfig(RankerSettings, frozen=True):
             used: number of columns that an item has or had; these come first.
             segments: number of segments to make room for, where they are pooled.
         """
-        shape = (items,)
+        shape, dim, context, products = (items,), self.dim, self.context, None
+        if self.feature_settings is not None:
+            rows = RankerFeatures(self.feature_settings)
+            dim, context = rows.dim, rows.context_width
+            products = None if context is None else Products(rows.products)
         prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
         return Setting(
             items=items,
@@ -149,10 +162,11 @@ class RankerConfig(RankerSettings, frozen=True):
             used=used,
             slots=self.slots,
             rounds=self.rounds,
-            dim=self.dim,
+            dim=dim,
             prior=prior,
             bias=None if self.bias is None else np.array(self.bias),
-            context=self.context,
+            context=context,
+            products=products,
             coverage=self.coverage,
             rewards=None if self.rewards is None else np.array(self.rewards),
             losses=None if self.losses is None else np.array(self.losses),

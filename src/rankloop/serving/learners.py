@@ -18,7 +18,7 @@ from rankloop.schema import Prior
 from rankloop.schema.item import SegmentPrior
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.items.item_table import ItemTable
-from rankloop.serving.items.named_items import NamedItems, candidates_request, ranks_in
+from rankloop.serving.items.named_items import NamedItems, candidates_request, in_own_features, ranks_in
 from rankloop.serving.memory.budget import MemoryBudget, Room, StateSize
 from rankloop.serving.memory.state_size import Extent, state_size
 from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request, Rows
@@ -105,7 +105,7 @@ class Learners:
         request = None
         for column, prior in self._table.priors.items():
             if segment in prior.segments and self.policy.takes_priors:
-                request = self.request(self._config.slots, self._no_context()) if request is None else request
+                request = self.request(self._config.slots, self.no_context()) if request is None else request
                 one = prior.segments[segment]
                 if prior.strength and self.policy.replaces_priors and self._is_outcome(prior.score):
                     self.policy.disbelieve(state, request, column, prior.score, prior.strength)
@@ -271,10 +271,11 @@ class Learners:
             event: the decision.
             former: `features` and `coverage` of all items where they are not those that the items have now.
         """
+        event = in_own_features(event, self._config, self._table, former.get("features"))
         context, lists = None if event.context is None else event.context[None, :], event.items
         if event.rows is None:
             request = self.request(len(lists), context, 1, **former)
-        else:  # the request has brought features, and the event has those of all its candidates
+        else:  # those of all its candidates
             named = NamedItems.of(event)
             request, lists = self.candidates_request(len(lists), context, named), named.candidate_of(lists)
         decision = self.policy.adopt(request, lists[None, :])
@@ -283,15 +284,11 @@ class Learners:
     def decision(self, events: Sequence[DecisionMade]) -> Decision:
         """Return logged decisions as a batch, one list [k] for each, with their rows as they were scored."""
         lists = _stacked([one.items for one in events])
-        context = (
-            None if events[0].context is None else _stacked([one.context for one in events if one.context is not None])
-        )
-        k, T = lists.shape[1], len(events)
-        x = (
-            None
-            if events[0].x is None
-            else _stacked([self._current_layout(one.x) for one in events if one.x is not None])
-        )
+        k, T, context, x = lists.shape[1], len(events), None, None
+        if events[0].context is not None:
+            context = _stacked([one.context for one in events if one.context is not None])
+        if events[0].x is not None:
+            x = _stacked([self._current_layout(one.x) for one in events if one.x is not None])
         # Items that were listed then may be disabled now.
         request = self._any_request(k) if context is None and T == 1 else self.request(k, context, learners=T)
         rows = self._rows_of(request, lists, x)
@@ -342,7 +339,7 @@ class Learners:
 
     def _in_all_segments(self, change: ChangePrior, column: int, prior: Prior) -> None:
         """Change the learners of all segments, those with the same prior in one step."""
-        request = self.request(self._config.slots, self._no_context())
+        request = self.request(self._config.slots, self.no_context())
         for one, state in self._all(prior):
             if self._is_outcome(one.score):
                 change(state, request, column, one.score, one.strength)
@@ -364,8 +361,9 @@ class Learners:
                 rows = [self.segments[segment] for segment in alike]
                 yield one, self.state.view(slice(rows[0], rows[-1] + 1))
 
-    def _no_context(self) -> FloatArray | None:
-        return None if self._config.context is None else np.zeros((1, self._config.context))
+    def no_context(self) -> FloatArray | None:
+        """Return a context of zeros, [1, dx], or None where requests have no context."""
+        return None if self._table.context_width is None else np.zeros((1, self._table.context_width))
 
     # Snapshots
 

@@ -29,6 +29,7 @@ from rankloop.serving import idempotency, rank_request, snapshots
 from rankloop.serving.calls import FOR_EVER, CallableRanker
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.decide import DecisionRng, Stamp, decide
+from rankloop.serving.feature_changes import with_features_of_log
 from rankloop.serving.log_shape import check_shape
 from rankloop.serving.memory.budget import Room
 from rankloop.serving.ranking import Ranking
@@ -93,9 +94,11 @@ class Ranker(CallableRanker):
         with ExitStack() as on_error:
             if self._owns_writer:
                 on_error.callback(self._writer.close)
-            check_shape(self.store, name, config.plain())
+            logged = check_shape(self.store, name, config.plain())
+            config = with_features_of_log(config, logged.get("features"))
             self._replica = snapshots.start(config, self.store, name, room=room)
             self._replica.learners.room.replaying = False
+            self._follow_features()
             self._start_windows(clock, monotonic, limits)
             self._number = self._replica.decided  # of the last decision, which may be uncommitted
             self._configure(config, by, after)
@@ -136,6 +139,8 @@ class Ranker(CallableRanker):
             request: what to rank.
             patience: seconds to wait while other work holds the ranker; then `Busy` is raised and nothing is logged.
         """
+        if request.open:
+            self.open_items(request)
         id = request.decision
         if id is None:
             return self._rank(request, None, None, patience)
@@ -153,7 +158,7 @@ class Ranker(CallableRanker):
         """Return about how many numbers are computed for one list; this takes no lock."""
         replica = self._replica
         named = request.items if request.candidates is None else request.candidates
-        row = (1 + (replica.config.dim or 0)) * (1 + (replica.config.context or 0))  # features, context, and products
+        row = 1 + replica.config.row_width  # features, context, and products
         return ((replica.learners.items if named is None else len(named)) + row) * row
 
     def _rank(

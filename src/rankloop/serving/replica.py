@@ -74,10 +74,11 @@ class Replica(EventFollower[Receipt]):
         self.own_versions: set[int] = set()  # under which this policy decided with these settings of learning
         self.settings: Mapping[str, Any] = {}  # the last ones of the log, also where another policy decides
         self.changes: list[tuple[float, str]] = []  # when the settings or the guardrail changed, and how
-        self.items = ItemTable(config.dim, config.coverage)
+        self.items = ItemTable(config.dim, config.coverage, features=config.feature_settings, context=config.context)
         self.learners = Learners(config, self.items, room)
         self.open_decisions = OpenDecisions(config.window, recall)
         self.feature_history = FeatureHistory(self.items)
+        self.contexts = 0  # decisions whose context had fields
         self.last_foreign = 0  # position of the last decision of another policy
         self.counters = Counters(config.slots, self.items.capacity)
         self.list_value = ListValue.of_setting(config.setting(1, np.zeros(1)))
@@ -157,6 +158,9 @@ class Replica(EventFollower[Receipt]):
     def on_decision(self, event: DecisionMade) -> None:
         """Open the decision and count it."""
         self.decided = max(self.decided, event.number)
+        self.contexts += event.context_fields is not None
+        if self.items.encoding is not None:
+            self.items.encoding.learn_context(event.context_fields, self.position)
         self.learners.row(event.segment)
         foreign = self.is_foreign(event)
         if foreign:
@@ -268,7 +272,7 @@ class Replica(EventFollower[Receipt]):
         for item in changed:
             self._with_prior(item.id, self.learners.disbelieve)  # with the features that it was applied with
         self._keep_features(event)
-        self.items.put(event.items)
+        self.items.put(event.items, self.position)
         self.learners.follow()
         self.counters.grow(self.items.capacity)
         for item in changed:
@@ -305,7 +309,7 @@ class Replica(EventFollower[Receipt]):
                 return False
         if before is None or item.prior not in (None, before):
             return item.prior is not None
-        return item.features != self.items.get(item.id).features
+        return self.items.changes_row(item)
 
     def _with_prior(self, id: str, how: Callable[[int, Prior], None]) -> None:
         at = self.items.column.get(id)

@@ -65,6 +65,7 @@ def take(replica: Replica) -> StateCopy:
         **_valid_for(replica),
         "numerics": numerics.version(mixed=replica.mixed_numerics),
         "decided": replica.decided,
+        "contexts": replica.contexts,
         "guardrail_tripped": replica.guardrail_tripped,
         "version": replica.version,
         "own_versions": sorted(replica.own_versions),
@@ -122,6 +123,7 @@ def _restore(replica: Replica, snapshot: Snapshot) -> None:
     replica.guardrail_counts = arrays["guardrail_counts"].tolist()
     replica.guardrail_tripped = header["guardrail_tripped"]
     replica.decided, replica.position = header["decided"], snapshot.position
+    replica.contexts = header.get("contexts", 0)
     replica.version, replica.settings = header["version"], header["settings"]
     replica.own_versions = set(header["own_versions"])
     replica.changes = [(time, label) for time, label in header["changes"]]

@@ -44,6 +44,8 @@ class FeatureHistory:
 
     def _changes(self, item: Item, at: int) -> bool:
         """Return whether an item's features or coverage change, bit for bit."""
+        if self._table.encoding is not None and self._table.changes_row(item):
+            return True
         given = zip((item.features, item.coverage), self._now(at), strict=True)
         return any(new is not None and np.array(new, dtype=np.float64).tobytes() != old.tobytes() for new, old in given)
 

@@ -11,8 +11,11 @@ from rankloop.arrays import Array
 from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Item, Prior, RankerSettings, SegmentPrior
+from rankloop.schema.feature_settings import FeatureSettings
+from rankloop.schema.fields import Fields
 from rankloop.schema.item import logged_prior
 from rankloop.schema.limits import MAX_PRIOR_WEIGHT
+from rankloop.serving.items.field_encoding import FieldEncoding
 from rankloop.serving.items.raw_fields import RawFields, encoded
 from rankloop.types import BoolArray, FloatArray, IntArray
 
@@ -44,6 +47,13 @@ def _check_length(field: str, value: Sequence[float] | None, length: int | None,
         raise InvalidInput(field, MISSING, f"{length} numbers, as {setting} says")
     elif len(value) != length:
         raise InvalidInput(field, Words(f"a list of {len(value)}"), f"a list of {length}")
+
+
+def unknown_fields(table: ItemTable, given: Sequence[Fields | None]) -> list[str]:
+    """Return the names of fields of items that have no effect, each once."""
+    if table.encoding is not None:
+        return table.encoding.unknown_in_items(given)
+    return list({name: None for fields in given for name in fields or ()})
 
 
 def check_score(field: str, score: float | None, policy: RankingPolicy[LearnerState]) -> None:
@@ -120,8 +130,17 @@ class ItemTable:
     A removed id that is put again is a new item with a new column.
     """
 
-    def __init__(self, dim: int | None, topics: int | None = None, capacity: int = INITIAL_COLUMNS) -> None:
-        self.dim, self.topics = dim, topics
+    def __init__(
+        self,
+        dim: int | None,
+        topics: int | None = None,
+        capacity: int = INITIAL_COLUMNS,
+        features: FeatureSettings | None = None,
+        context: int | None = None,
+    ) -> None:
+        self.encoding = None if features is None else FieldEncoding(features)
+        self.dim = dim = dim if self.encoding is None else self.encoding.dim
+        self.topics, self.context_width = topics, context if self.encoding is None else self.encoding.context_width
         self.ids: list[str] = []  # of all columns; an id that was removed and put again is here twice
         self.column: dict[str, int] = {}  # of the items that were not removed
         self._x = np.zeros((capacity, dim or 0))
@@ -145,9 +164,9 @@ class ItemTable:
         return doubled(INITIAL_COLUMNS, columns)
 
     @classmethod
-    def column_bytes(cls, dim: int | None, topics: int | None) -> int:
+    def column_bytes(cls, dim: int | None, topics: int | None, features: FeatureSettings | None = None) -> int:
         """Return the bytes that the arrays take for each column."""
-        return cls(dim, topics, 1).nbytes
+        return cls(dim, topics, 1, features).nbytes
 
     @property
     def nbytes(self) -> int:
@@ -243,9 +262,17 @@ class ItemTable:
                 raise InvalidInput(f"items[{i}].id", item.id, "every id once")
             seen.add(item.id)
 
-    def put(self, items: Iterable[Item]) -> None:
-        """Add new items and update existing ones."""
+    def changes_row(self, item: Item) -> bool:
+        """Return whether an item changes the features that its id has now."""
+        at = self.column[item.id]
+        if self.encoding is None:
+            return item.features is not None and item.features != self.get(item.id).features
+        return item.fields is not None and item.fields != self.raw_fields.get(at)
+
+    def put(self, items: Iterable[Item], position: int = 0) -> None:
+        """Add new items and update existing ones, by the event at a position of the log."""
         self._forget_order()
+        encoded: list[tuple[int, Fields]] = []
         for item in items:
             at = self.column.get(item.id)
             if at is None:
@@ -253,7 +280,9 @@ class ItemTable:
                 self.ids.append(item.id)
                 if at >= self.capacity:
                     self._grow()
-            if item.features is not None:
+            if self.encoding is not None and (item.fields is not None or at == len(self.ids) - 1):
+                encoded.append((at, item.fields or {}))
+            elif item.features is not None:
                 _require_length(item.id, "features", len(item.features), self._x)
                 self._x[at] = item.features
             if item.coverage is not None:
@@ -267,6 +296,10 @@ class ItemTable:
             self._prices[at], self._enabled[at] = item.price, item.enabled
             self._positions[at] = np.nan if item.default_position is None else item.default_position
             self._scores[at] = np.nan if item.score is None else item.score
+        if self.encoding is not None and encoded:
+            columns, mappings = [list(one) for one in zip(*encoded, strict=True)]
+            self.encoding.items.learn(mappings, position)
+            self._x[columns] = self.encoding.items.rows(mappings)
 
     def __len__(self) -> int:
         """Return the number of items that were not removed."""
@@ -310,7 +343,7 @@ class ItemTable:
         return self._item(self.known("id", id))
 
     def _item(self, at: int) -> Item:
-        x = None if self.dim is None else tuple(self._x[at].tolist())
+        x = None if self.dim is None or self.encoding is not None else tuple(self._x[at].tolist())
         topics = None if self.topics is None else tuple(self._coverage[at].tolist())
         position, score = (None if np.isnan(v) else float(v) for v in (self._positions[at], self._scores[at]))
         price, enabled, prior = float(self._prices[at]), bool(self._enabled[at]), self.priors.get(at)
@@ -328,6 +361,7 @@ class ItemTable:
                 msgspec.json.encode({at: one.segments for at, one in self.priors.items() if one.segments}), np.uint8
             ),
             **self.raw_fields.arrays(),
+            **({} if self.encoding is None else self.encoding.arrays()),
         }
 
     def _columns(self) -> dict[str, Array]:
@@ -345,6 +379,8 @@ class ItemTable:
         }
         self.prior_scores = sum(_scores(prior) for prior in self.priors.values())
         self.raw_fields.restore(arrays)
+        if self.encoding is not None:
+            self.encoding.restore(arrays)
         self._forget_order()
         while self.capacity < len(ids):
             self._grow()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,25 @@ class NamedItems(NamedTuple):
         if self.candidates is None:
             return columns
         return np.where(columns == EMPTY, EMPTY, np.searchsorted(self.candidates, columns))
+
+
+def in_own_features(event: DecisionMade, config: RankerConfig, table: ItemTable, former: Array | None) -> DecisionMade:
+    """Return the decision of another configuration with the context and the rows that its fields have in this one.
+
+    Args:
+        event: the decision.
+        config: of the ranker.
+        table: its items.
+        former: features of all items where they are not those that the items have now.
+    """
+    encoding, stored = table.encoding, table.features if former is None else np.asarray(former, dtype=np.float64)
+    if encoding is None:  # both configurations have the same `dim` and `context`, or none
+        rows = None if config.dim is None else event.rows
+        return replace(event, context=None if config.context is None else event.context, rows=rows)
+    context, rows = encoding.logged_context(event.context_fields, event.position), None
+    if event.item_fields is not None and event.candidates is not None and stored is not None:
+        rows = encoding.logged_rows(stored[event.candidates], event.item_fields, event.position)
+    return replace(event, context=None if context is None else context[0], rows=rows)
 
 
 NOTHING_NAMED = NamedItems()

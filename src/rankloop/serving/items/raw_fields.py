@@ -36,6 +36,14 @@ class RawFields:
         self._used = 0  # bytes of texts that were not replaced
         self.groups = FieldGroups(self._all)  # of values of capped fields
 
+    def __len__(self) -> int:
+        """Return the number of items with fields."""
+        return int(np.count_nonzero(self._sizes))
+
+    def first(self, most: int) -> list[Fields]:
+        """Return the fields of the first items that have any, at most this number."""
+        return [fields for at in np.flatnonzero(self._sizes)[:most].tolist() if (fields := self.get(at)) is not None]
+
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""

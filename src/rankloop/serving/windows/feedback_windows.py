@@ -12,7 +12,7 @@ from rankloop.eventlog.open_decisions import recall_from
 from rankloop.schema import Quarantine
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import guardrail
-from rankloop.serving.configuration import ConfigurableRanker
+from rankloop.serving.feature_changes import FeatureChangingRanker
 from rankloop.serving.windows.window_ages import Clock, WindowAges, monotonic_of
 
 MAX_CLOSED_AT_ONCE = 1000
@@ -22,7 +22,7 @@ MAX_EXCESS = 100
 log = logging.getLogger("rankloop.serving")
 
 
-class FeedbackWindows(ConfigurableRanker):
+class FeedbackWindows(FeatureChangingRanker):
     """A ranker whose open decisions are closed: each when its window has ended, the oldest if there are too many.
 
     Windows follow a monotonic clock. A jump of the wall clock changes the stamps in the log and nothing else.
