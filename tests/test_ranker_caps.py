@@ -279,3 +279,34 @@ def test_codes_of_values_kept_while_items_are_put_are_those_of_all_items_at_once
 
 def _partition(codes: IntArray) -> set[frozenset[int]]:
     return {frozenset(np.flatnonzero(codes == code).tolist()) for code in set(codes.tolist()) - {-1}}
+
+
+FEATURES: dict[str, Any] = {"items": {"brand": "category", "tags": "tags", "price": "number"}}
+
+
+def test_a_cap_on_an_undeclared_field_is_refused() -> None:
+    given: dict[str, Any] = {"slots": 6, "features": FEATURES}
+    for name in ("bran", "tags", "colour"):
+        with pytest.raises(InvalidInput, match=r"a field of items in ranker\.features with one value") as error:
+            RankerConfig.of({**given, "caps": {name: 1}})
+        assert error.value.meant == ("brand" if name == "bran" else None)
+    made = Ranker(RankerConfig.of({**given, "caps": {"brand": 1, "price": 3}}))
+    made.put_items([{"id": f"item-{i}", "fields": {"brand": brand}} for i, brand in enumerate(BRANDS)])
+    assert most(made.rank()) == 1
+    assert most(made.rank(items=[{"id": f"item-{i}", "fields": {"price": 2.0}} for i in range(8)])) == 1
+
+
+def test_caps_stay_while_features_are_inferred() -> None:
+    """Nobody has declared fields: a cap may name one that the first items do not have."""
+    store = MemoryStore()
+    made = Ranker(RankerConfig.of({"slots": 6, "features": "auto", "caps": {"brand": 1}}), store=store)
+    made.put_items([{"id": f"other-{i}", "fields": {"price": float(i)}} for i in range(200)])
+    made.put_items([{"id": f"item-{i}", "fields": {"brand": b, "price": 1.0}} for i, b in enumerate(BRANDS)])
+    assert made.config.feature_settings is not None
+    assert made.config.caps == {"brand": 1}
+    for n in range(10):
+        ranking = made.rank(candidates=[f"item-{i}" for i in range(12)])
+        assert most(ranking) == 1
+        made.feedback(ranking.id, clicked=[n % 3])
+    made.flush()
+    assert decide_again(store, made.name).equal == 10

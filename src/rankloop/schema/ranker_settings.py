@@ -239,15 +239,19 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
                 accepted = f"no {name} together with ranker.features, from which it follows"
                 raise InvalidInput(f"ranker.{name}", getattr(self, name), accepted)
         check_by_slot("ranker.", self.slots, self.rewards, self.losses)
-        self._check_caps()
+        if self.caps is not None and not self.caps:
+            raise InvalidInput("ranker.caps", self.caps, "a mapping with at least one field, or null")
+        if not self.logged:
+            self.check_capped_fields()
         if self.explore_from > self.slots:
             accepted = f"a whole number from 0 to {self.slots}"
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)
 
-    def _check_caps(self) -> None:
-        """Refuse caps on nothing, and on fields of which the declared features of items do not have one value."""
-        if self.caps is not None and not self.caps:
-            raise InvalidInput("ranker.caps", self.caps, "a mapping with at least one field, or null")
+    def check_capped_fields(self) -> None:
+        """Refuse caps on fields that the features do not declare for items, or of which an item has several values.
+
+        Features that were inferred from items do not refuse the caps that the ranker has already.
+        """
         if self.caps is not None and self.feature_settings is not None:
             one = [name for name, field in self.feature_settings.items.items() if field.kind in ONE_VALUE]
             for name in self.caps:
