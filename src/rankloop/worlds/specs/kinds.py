@@ -53,7 +53,7 @@ def cascade(fields: Mapping[str, object]) -> World:
 def dependent_click(fields: Mapping[str, object]) -> World:
     """Dependent click model: clicks examined attractive items, leaves satisfied after slot k with P = termination_k.
 
-    attraction, context, features, prior, drift, caps: as in cascade
+    attraction, context, features, prior, caps, drift: as in cascade
     termination: a probability for each slot
     k: number of slots (optional, the length of termination)
     objective: satisfied (P(leaves satisfied), default) or any-click (1 - ∏(1-ν))
@@ -69,7 +69,7 @@ def dependent_click(fields: Mapping[str, object]) -> World:
 def position_based(fields: Mapping[str, object]) -> World:
     """Position-based model: examines slot k with P = bias_k, independently, and clicks what attracts; value Σ bias_k ν.
 
-    attraction, context, features, prior, drift, caps: as in cascade; caps also with revenue
+    attraction, context, features, prior, caps (also with revenue), drift: as in cascade
     bias: a probability for each slot
     k: number of slots (optional, the length of bias)
     objective: clicks (default), any-click (1 - ∏(1 - bias_k ν)) or revenue (Σ bias_k price ν)
