@@ -296,6 +296,7 @@ def test_the_settings_know_the_widths(hashed: int | None) -> None:
     found = features(hashed=hashed, items={**SHOP["items"]})  # type: ignore[dict-item]
     context = found.context
     assert context is not None
+    assert found.products is not None
     width = found.items.positions + context.positions + len(found.products)
     settings = found.settings
     assert width == (settings.row_columns if hashed is None else settings.positions)

@@ -115,6 +115,24 @@ def test_replay_equals_live_on_every_store_also_after_a_snapshot_and_a_change_of
     same_as_replayed(ranker)
 
 
+@pytest.mark.parametrize("policy", ["cascade-lin-ts", "lin-ts-ltr", "log-ts-newton", "ranked-lin-ts"])
+def test_hashed_rows_replay_and_change_as_dense_ones_do(policy: str) -> None:
+    hashed = {**SHOP, "hashed": 2**10}
+    ranker = Ranker(config(hashed, policy=policy))
+    answer = ranker.features_answer()
+    assert answer is not None
+    assert (answer.covariance, "1024 coefficients" in (answer.note or "")) == ("diagonal", True)
+    fill(ranker)
+    visits(ranker, 0, 30)
+    same_as_replayed(ranker)
+    ranker.adjust(config({**hashed, "items": {**SHOP["items"], "size": "category"}}, policy=policy))
+    visits(ranker, 30, 50)
+    same_as_replayed(ranker)
+    ranker.adjust(config(policy=policy))
+    visits(ranker, 50, 60)
+    same_as_replayed(ranker)
+
+
 def test_a_request_overrides_stored_fields_one_by_one() -> None:
     ranker = Ranker(config())
     fill(ranker)
@@ -156,6 +174,10 @@ def test_what_does_not_fit_the_features_is_refused_with_nothing_changed(call: An
 def test_a_policy_without_features_refuses_them() -> None:
     with pytest.raises(Unsupported, match=r"cascade-ucb1 does not use ranker\.features; leave it out"):
         config(policy="cascade-ucb1")
+    with pytest.raises(
+        Unsupported, match=r"with ranker\.features 'auto' there are no features at first .*choose hybrid"
+    ):
+        config("auto", policy="cascade-lin-ts")
 
 
 # Growing changes nothing

@@ -83,6 +83,9 @@ class Setting:
 
     segments: int | None = None  # number of segments that share what they learn; None: each has its own learner
     products: Products | None = None  # products of context and features that are features, too; None: all of them
+    # Number of coefficients, a power of two, of hashed sparse rows: `dim` and `context` are then twice the positions of
+    # an item and of a context, values and the coefficients that these belong to. None: rows are dense.
+    hashed: int | None = None
 
     @property
     def J(self) -> int:

@@ -9,6 +9,7 @@ from rankloop.belief.hybrid_state import HybridState
 from rankloop.belief.pooled import PooledHybrid
 from rankloop.catalogue.params import NonNegative
 from rankloop.catalogue.registry import PLAIN_FEEDBACKS, policy
+from rankloop.design import refuse_hashed
 from rankloop.design.hybrid_rows import HybridRows
 from rankloop.errors import Unsupported
 from rankloop.explore import Thompson
@@ -65,6 +66,7 @@ def hybrid(setting: Setting, *, explore: NonNegative = 0.5) -> Policy[HybridStat
 
 
 def _rows(setting: Setting, *, largest_only: bool) -> HybridRows:
+    refuse_hashed(setting, "hybrid")
     try:
         return HybridRows(setting.dim, setting.context, largest_only, setting.products)
     except Unsupported as error:

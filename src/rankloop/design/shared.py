@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.design.base import Design, context_of, features_at, item_features
+from rankloop.errors import Unsupported
 from rankloop.math.crossed import crossed, width_of
 from rankloop.types import IntArray, Model, Products, Read, Request, Rows, Setting
 
@@ -23,6 +24,11 @@ class Shared(Design):
         if self.row_features is None:
             raise TypeError("the design was built without its number of features")
         return self.row_features
+
+    @property
+    def unknowns(self) -> int:
+        """The number d of features in bounds that depend on it."""
+        return self.width
 
     @property
     def reads(self) -> frozenset[Read]:
@@ -83,8 +89,25 @@ class Crossed(Shared):
         return Rows(model=0, x=z)
 
 
+TAKE_HASHED = (
+    *("cascade-lin-ts", "cascade-lin-ucb", "ranked-lin-ts", "lin-ts-ltr", "lin-ts-cascade"),
+    *("log-ts-ltr", "log-ts-newton"),
+)
+"""Policies whose beliefs take hashed sparse rows."""
+
+
+def refuse_hashed(setting: Setting, policy: str) -> None:
+    """Refuse hashed sparse rows, for a policy whose model has a full covariance."""
+    if setting.hashed is not None:
+        raise Unsupported(
+            f"{policy} keeps a full covariance, and these rows are hashed into {setting.hashed} coefficients; choose "
+            f"one of {', '.join(TAKE_HASHED)}, or fewer fields and crosses without `hashed`."
+        )
+
+
 def shared_rows(setting: Setting, policy: str) -> Shared:
     """Return the design of a policy that has one model for all items: crossed with the context, where there is one."""
+    refuse_hashed(setting, policy)
     dim, context = setting.need_dim(policy), setting.context
     return Shared(dim) if context is None else Crossed(dim, context, setting.products)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from rankloop.features.encoder import Encoder
 from rankloop.schema.feature_settings import FeatureSettings
-from rankloop.types import IntArray
+from rankloop.types import Products
 
 
 class RankerFeatures:
@@ -16,7 +16,8 @@ class RankerFeatures:
         items: encoder of items; its first column is 1, so that a model has an intercept.
         context: encoder of contexts, None where the settings declare no field of the context.
         hashed: number of coefficients of sparse rows, None where rows are dense.
-        products: [n, 2], pairs of a column of the context and one of the items whose product is a feature.
+        products: pairs of a column of the context and one of the items whose product is a feature; None without a
+            context.
     """
 
     def __init__(self, settings: FeatureSettings) -> None:
@@ -55,14 +56,14 @@ def context_encoder(settings: FeatureSettings) -> Encoder:
     return Encoder(settings.context, settings.coefficients, role="context")
 
 
-def _products(settings: FeatureSettings, items: Encoder, context: Encoder | None) -> IntArray:
-    """Return the pairs of columns that the settings cross, [n, 2]."""
+def _products(settings: FeatureSettings, items: Encoder, context: Encoder | None) -> Products | None:
+    """Return the pairs of columns that the settings cross."""
     if context is None:
-        return np.empty((0, 2), dtype=np.int64)
+        return None
     pairs = [
         (x, y)
         for item, other in settings.context_crosses
         for x in context.columns_of(other)
         for y in items.columns_of(item)
     ]
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return Products(np.array(pairs, dtype=np.int64).reshape(-1, 2))

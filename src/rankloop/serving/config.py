@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from rankloop import catalogue
 from rankloop.catalogue.setting_use import OF_LOG, OF_POLICY, composed, refuse_unable, refuse_unread
-from rankloop.errors import InvalidInput, Unsupported, Words
+from rankloop.errors import InvalidInput, Unsupported
 from rankloop.features import RankerFeatures
 from rankloop.objective import Objective, objective_of
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Guardrail, RankerSettings
 from rankloop.schema.limits import MAX_CROSSED_FEATURES, MAX_PARAMETER, MIN_PARAMETER
-from rankloop.types import EMPTY, BetaPrior, FloatArray, Products, Request, Setting
+from rankloop.types import EMPTY, BetaPrior, FloatArray, Request, Setting
 
 Plain = dict[str, object]
 """Settings as JSON values."""
@@ -60,10 +60,13 @@ class RankerConfig(RankerSettings, frozen=True):
             policy, read = composed(self.compose, self.setting(2, np.zeros(2)))
         except ArithmeticError as error:
             raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
-        if self.feature_settings is not None and self.feature_settings.is_sparse:
-            columns = self.feature_settings.row_columns
-            accepted = f"features of at most {MAX_CROSSED_FEATURES} columns: fewer fields, categories or crosses"
-            raise InvalidInput("ranker.features", Words(f"rows of {columns} columns"), accepted)
+        except Unsupported as error:
+            if self.features != "auto":
+                raise
+            raise Unsupported(
+                f"with ranker.features 'auto' there are no features at first ({str(error).rstrip('.')}); declare"
+                " them, or choose hybrid."
+            ) from None
         refuse_unread(self, read, self.inherited)
         refuse_unable(self, policy)
         self._refuse_wide_rows(policy)
@@ -150,11 +153,10 @@ class RankerConfig(RankerSettings, frozen=True):
             used: number of columns that an item has or had; these come first.
             segments: number of segments to make room for, where they are pooled.
         """
-        shape, dim, context, products = (items,), self.dim, self.context, None
+        shape, dim, context, products, hashed = (items,), self.dim, self.context, None, None
         if self.feature_settings is not None:
             rows = RankerFeatures(self.feature_settings)
-            dim, context = rows.dim, rows.context_width
-            products = None if context is None else Products(rows.products)
+            dim, context, products, hashed = rows.dim, rows.context_width, rows.products, rows.hashed
         prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
         return Setting(
             items=items,
@@ -167,6 +169,7 @@ class RankerConfig(RankerSettings, frozen=True):
             bias=None if self.bias is None else np.array(self.bias),
             context=context,
             products=products,
+            hashed=hashed,
             coverage=self.coverage,
             rewards=None if self.rewards is None else np.array(self.rewards),
             losses=None if self.losses is None else np.array(self.losses),

@@ -102,6 +102,8 @@ class FeatureChangingRanker(ConfigurableRanker):
         contexts = first_contexts(self.store, self.name, max(enough, FIRST_CONTEXTS)) if seen[1] else []
         next = due(features, first, contexts)
         for simpler in () if next is None else simplified(next):
+            if simpler == features:
+                return None
             try:
                 found = RankerConfig.of({**config.as_mapping(), "features": simpler, "caps": None})
                 return replace(found, caps=config.caps)  # on fields that may come later
