@@ -107,6 +107,8 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """Return lists [B, k] for this request; the state is only read."""
         if request.learners != len(state.t):
             raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
+        if request.caps is not None and not self.plan.keeps_caps:
+            raise Unsupported(f"the planner {_name(self.plan)} does not keep caps; leave out the request's caps.")
         score = self.scores(state, request, rng)
         order = self.belief.slot_order(state.belief)
         plan = self.plan if order is None else self.plan.with_slot_order(order)
@@ -218,6 +220,16 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
     def checks_rows(self) -> bool:
         """Whether the belief may refuse a decision; always True for a subclass with its own `check`."""
         return "check" in self.overridden or self.belief.checks_rows
+
+    @property
+    def keeps_caps(self) -> bool:
+        """Whether the planner does."""
+        return self.plan.keeps_caps
+
+    def approximate(self, request: Request) -> bool:
+        """Return whether the planner keeps the request's caps greedily."""
+        caps = request.active_caps()
+        return caps is not None and self.plan.approximate(caps, request)
 
     @property
     def explores(self) -> bool:

@@ -172,6 +172,15 @@ class RankingPolicy(ABC, Generic[T]):
         return not self.binary and self.feedback.every_slot
 
     @property
+    def keeps_caps(self) -> bool:
+        """Whether lists keep the caps of a request; otherwise requests with caps are refused."""
+        return False
+
+    def approximate(self, request: Request) -> bool:
+        """Return whether caps of the request are kept greedily, so that a list of larger value may exist."""
+        return False
+
+    @property
     def explores(self) -> bool:
         """Whether lists may differ from those of largest estimated value."""
         return True

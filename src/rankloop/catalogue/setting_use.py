@@ -126,6 +126,8 @@ def refuse_unable(settings: RankerSettings, policy: RankingPolicy[LearnerState])
             f"{name}{discounted} cannot add a later event to what it has learned from a list (ranker.reward.learn is"
             " 'at-once'); set ranker.reward.learn to 'at-close', which learns each list once, when its window closes."
         )
+    if settings.caps is not None and not policy.keeps_caps:
+        raise Unsupported(f"{name} has a planner that keeps no caps; leave out ranker.caps.")
     if settings.explore_from or settings.explore_daily is not None:
         limit = "explore_from" if settings.explore_from else "explore_daily"
         if not policy.explores:

@@ -37,7 +37,11 @@ def small() -> tuple[Setting, Request]:
 def propensities_match_sampled_frequencies(make: Make) -> None:
     """In a fixed state, every list is drawn with the frequency that its exact or estimated propensity states."""
     setting, request = small()
-    policy = make(setting)
+    assert_propensities_match(make(setting), request)
+
+
+def assert_propensities_match(policy: RankingPolicy[LearnerState], request: Request) -> None:
+    """Assert that lists for a request of one learner are drawn as their propensities state, early and after lessons."""
     state = policy.init(1)
     for rounds, seed in ((0, 31), (7, 32)):
         _taught(policy, state, request, rounds, seed)

@@ -76,7 +76,8 @@ class HybridRows(Design):
             features = np.broadcast_to(self._features(request), (*shape, self.dim))
             fields = crossed(context_of(request, self.context), features, self.products)
         # One more than the list has: a planner looks whether the next item ties with the last.
-        whole = request.allowed is None and request.pinned is None and request.prices is None
+        given = (request.allowed, request.pinned, request.prices, request.caps)
+        whole = all(array is None for array in given)
         most = request.k + 1 if self.largest_only and whole else None
         chosen = slice(None) if request.columns is None else request.columns
         return Rows(model=chosen, x=fields, head=_head(request), most=most)

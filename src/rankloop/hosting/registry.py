@@ -198,6 +198,8 @@ class RankerRegistry:
         """Change settings of a running ranker; `Conflict` if one of them determines what was learned."""
         ranker = hosted.ranker
         config = with_features_of_log(config, ranker.config.plain().get("features"))
+        if config.caps != ranker.config.caps:
+            config.check_capped_fields()
         fixed = changes(ranker.config.learning(), config.learning())
         if fixed.keys() == {"features"}:
             self.change_features(hosted, RankerConfig.of(config.as_mapping()), by)

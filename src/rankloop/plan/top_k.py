@@ -6,6 +6,7 @@ import numpy as np
 
 from rankloop.math.kernels import equals_left, largest, largest_by_key, masked
 from rankloop.plan.base import Plan, Planner
+from rankloop.plan.caps import best_under
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, Levels, Lines, ListDistribution
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
@@ -17,7 +18,12 @@ class TopK(Planner):
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """Return the K best items of every learner."""
         nothing = np.empty((request.learners, 0), dtype=np.int64)
-        return best_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
+        return best_of(score(nothing, 0), request, rng)
+
+    @property
+    def keeps_caps(self) -> bool:
+        """True."""
+        return True
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
         """Return the distribution of the largest scores, ties broken at random."""
@@ -38,6 +44,14 @@ class TopK(Planner):
     def of_random_scores(self, policy: Composition) -> ListDistribution:
         """Return the uniform distribution over lists."""
         return lists.uniform()
+
+
+def best_of(scores: FloatArray, request: Request, rng: np.random.Generator) -> Plan:
+    """Return the k best items of a request by their scores [B, L], which its caps allow."""
+    caps = request.active_caps()
+    if caps is None:
+        return best_k(scores, request.k, rng, allowed=request.allowed)
+    return best_under(caps, scores, request, rng)
 
 
 def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: BoolArray | None = None) -> IntArray:

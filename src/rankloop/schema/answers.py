@@ -57,6 +57,7 @@ class RankAnswer(Struct, frozen=True):
     propensity: PropensityAnswer | None = None
     ignored: tuple[str, ...] = ()  # ids of the request without an item that may be listed
     unknown_fields: tuple[str, ...] = ()  # context.name or items.name: fields that the ranker does not use
+    approximate: bool = False  # caps were kept greedily, so that a better list may exist
 
     @property
     def ids(self) -> tuple[str, ...]:

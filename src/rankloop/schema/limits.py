@@ -25,6 +25,8 @@ MAX_KINDS = 16
 """Kinds of feedback of one ranker: an open decision keeps a number for each kind and slot."""
 MAX_ID_LENGTH = 200
 """Characters of an id, a segment and a visitor."""
+MAX_CAPPED_FIELDS = 8
+"""Fields with a cap on the items of a list that have the same value."""
 MAX_SLOTS = 1000
 """Slots of a list."""
 MAX_DRAWS = 10_000

@@ -41,6 +41,7 @@ class RankerFields(TypedDict, total=False):
     traffic: float
     explore_from: int
     explore_daily: int | None
+    caps: Mapping[str, int] | None
     guardrail: Guardrail | Mapping[str, object] | bool | None
 
 

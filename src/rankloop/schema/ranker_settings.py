@@ -12,8 +12,10 @@ from msgspec.structs import asdict
 from rankloop.errors import InvalidInput, Words, closest
 from rankloop.schema.base import Payload
 from rankloop.schema.feature_settings import FeatureSettings
+from rankloop.schema.fields import FieldName
 from rankloop.schema.identifiers import Id
 from rankloop.schema.limits import (
+    MAX_CAPPED_FIELDS,
     MAX_FEATURES,
     MAX_FLOAT,
     MAX_PARAMETER,
@@ -31,6 +33,7 @@ Finite = Annotated[float, Meta(ge=-MAX_FLOAT, le=MAX_FLOAT)]
 Weight = Annotated[float, Meta(ge=0.0, le=MAX_PARAMETER)]
 Shape = Annotated[float, Meta(ge=MIN_PARAMETER, le=MAX_PARAMETER)]
 Params = Annotated[dict[str, Any], Meta(extra={"accepted": "a mapping of parameters of the policy"})]
+Caps = Annotated[dict[FieldName, Annotated[int, Meta(ge=1, le=MAX_SLOTS)]], Meta(max_length=MAX_CAPPED_FIELDS)]
 DEFAULT_POLICY = "hybrid"
 Objective = Literal["any-click", "clicks", "satisfied", "revenue", "amount"]
 Aggregate = Literal["earliest", "sum"]
@@ -39,6 +42,8 @@ Commit = Literal["feedback", "all"]
 Mode = Literal["live", "shadow"]
 Features = FeatureSettings | Literal["auto"]
 Drop = Annotated[float, Meta(ge=0.0, le=0.99)]
+ONE_VALUE = ("category", "boolean", "number")
+"""Kinds of fields that an item has one value of, so that lists can be capped by it."""
 
 
 class Guardrail(Payload, frozen=True):
@@ -204,6 +209,10 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
         Annotated[int, Meta(ge=0)] | None,
         Meta(description="Maximum number of lists per day (UTC) that differ from the best known list."),
     ] = None
+    caps: Annotated[
+        Caps | None,
+        Meta(description="Most items of a list that may have the same value of a field, by the field's name."),
+    ] = None
     guardrail: Annotated[
         Guardrail | None, Meta(description="Automatic fallback to the control order; true uses the defaults.")
     ] = None
@@ -259,6 +268,10 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
                 raise InvalidInput(f"ranker.{name}", getattr(self, name), accepted)
         check_by_slot("ranker.", self.slots, self.rewards, self.losses)
         self._check_reward()
+        if self.caps is not None and not self.caps:
+            raise InvalidInput("ranker.caps", self.caps, "a mapping with at least one field, or null")
+        if not self.logged:
+            self.check_capped_fields()
         if self.explore_from > self.slots:
             accepted = f"a whole number from 0 to {self.slots}"
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)
@@ -276,6 +289,19 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             if name not in kinds:
                 accepted = f"kinds of ranker.reward: {', '.join(kinds) or 'there are none'}"
                 raise InvalidInput("ranker.guardrail.constraints", name, accepted, closest(name, kinds))
+
+    def check_capped_fields(self) -> None:
+        """Refuse caps on fields that the features do not declare for items, or of which an item has several values.
+
+        Features that were inferred from items do not refuse the caps that the ranker has already.
+        """
+        if self.caps is not None and self.feature_settings is not None:
+            one = [name for name, field in self.feature_settings.items.items() if field.kind in ONE_VALUE]
+            for name in self.caps:
+                if name not in one:
+                    kinds, names = ", ".join(ONE_VALUE), ", ".join(one) or "none is declared"
+                    accepted = f"a field of items in ranker.features with one value ({kinds}): {names}"
+                    raise InvalidInput("ranker.caps", name, accepted, closest(name, one))
 
     def as_mapping(self) -> dict[str, object]:
         """Return the settings that are neither None nor False as plain values, in the form that `of` accepts.

@@ -38,7 +38,8 @@ class ItemsRanker(MaintainedRanker):
             if table.encoding is not None:
                 for i, item in enumerate(made):
                     table.encoding.check_item(f"items[{i}].fields", item.fields or {})
-            unknown = tuple(unknown_fields(table, [item.fields for item in made]))
+            unused = unknown_fields(table, [item.fields for item in made])
+            unknown = tuple(name for name in unused if name not in (self.config.caps or ()))
         now = self._clock()
         commits = [
             self._submit(ItemsPut(now, made[start : start + MAX_EVENT_ITEMS]))

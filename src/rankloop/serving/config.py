@@ -23,7 +23,7 @@ Plain = dict[str, object]
 """Settings as JSON values."""
 
 ADJUSTABLE = (
-    *("commit", "mode", "traffic", "explore_from", "explore_daily", "guardrail"),
+    *("commit", "mode", "traffic", "explore_from", "explore_daily", "caps", "guardrail"),
     *("window", "aggregate", "activation", "on_close", "seed"),
 )
 """Settings that may change while a ranker runs: they affect who sees its lists and when feedback settles, from now on.
@@ -197,6 +197,7 @@ class RankerConfig(RankerSettings, frozen=True):
             **{
                 "explore_daily": None,
                 "activation": "decision",
+                "caps": None,
                 **plain,
                 "guardrail": None if guardrail is None else Guardrail.of(guardrail),
             },

@@ -105,7 +105,8 @@ class FeatureChangingRanker(ConfigurableRanker):
             if simpler == features:
                 return None
             try:
-                return RankerConfig.of({**config.as_mapping(), "features": simpler})
+                found = RankerConfig.of({**config.as_mapping(), "features": simpler, "caps": None})
+                return replace(found, caps=config.caps)  # on fields that may come later
             except RankloopError as error:
                 log.warning("ranker %s cannot have the features %s: %s", self.name, simpler, error)
         return None

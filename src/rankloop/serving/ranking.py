@@ -58,6 +58,11 @@ class Ranking:
         return self.event.propensity
 
     @property
+    def approximate(self) -> bool:
+        """Whether caps were kept greedily, so that a better list may exist."""
+        return self.event.approximate
+
+    @property
     def ids(self) -> tuple[str, ...]:
         """The ids of the items in order."""
         return tuple(self._ids[column] for column in self.event.items.tolist() if column != EMPTY)
@@ -77,7 +82,15 @@ class Ranking:
         event, likely = self.event, self.event.propensity
         sent = None if likely is None else likely.answer()
         return RankAnswer(
-            event.id, event.segment, event.policy, event.group, self.items, sent, self.ignored, self.unknown_fields
+            event.id,
+            event.segment,
+            event.policy,
+            event.group,
+            self.items,
+            sent,
+            self.ignored,
+            self.unknown_fields,
+            event.approximate,
         )
 
 

@@ -24,7 +24,7 @@ from rankloop.eventlog.store import LogEntry, Store
 from rankloop.math import numerics
 from rankloop.serving import snapshots
 from rankloop.serving.config import LoggedConfig, RankerConfig, learning_of
-from rankloop.serving.decide import in_control_group, policy_list, rng_of_decision
+from rankloop.serving.decide import in_control_group, policy_list, rng_of_decision, under_caps
 from rankloop.serving.rank_request import PolicyRequest
 from rankloop.serving.replica import Replica
 from rankloop.serving.snapshot_frame import UnusableSnapshot, payload_of
@@ -167,8 +167,8 @@ def _compare(replica: Replica, logged: DecisionMade, log: str, result: VerifiedL
         control = in_control_group(replica.config, log, unit, tripped=replica.guardrail_tripped is not None)
     state, rng = replica.learners.of(logged.segment), rng_of_decision(logged.seed, logged.number)
     wanted = replica.learners.logged_request(logged, logged_items)
-    request = PolicyRequest(wanted, logged.segment, logged.visitor, logged.pinned)
-    decision = policy_list(replica, state, request, rng, withheld=logged.withheld).decision
+    request = PolicyRequest(wanted, logged.segment, logged.visitor, logged.pinned, item_fields=logged.item_fields)
+    decision = policy_list(replica, state, under_caps(replica, request), rng, withheld=logged.withheld).decision
     items, scores = decision.columns[0], None if decision.scores is None else decision.scores[0]
     same = np.array_equal(items, logged_items) and control == in_control
     if logged.proposed is None:

@@ -81,6 +81,7 @@ class DecisionMade(LogEvent):
     context_fields: str | None = None  # fields of the request's context, as JSON
     item_fields: str | None = None  # fields that the request brought for each candidate or null, as a JSON list
     erased: bool = False  # the visitor, to whom the group was assigned, `asked` and fields were erased
+    approximate: bool = False  # caps were kept greedily, so that a better list may exist
     partly_seen: bool = False  # not stored: slots that nobody saw are empty here, see `as_seen`
 
     @property
@@ -135,6 +136,8 @@ def _packed(event: DecisionMade) -> bytes:
         fixed["group"] = event.group
     if event.erased:
         fixed["erased"] = True
+    if event.approximate:
+        fixed["approximate"] = True
     formats: Formats = NUMBERS
     counted = (event.number, event.position, event.exploring, event.judged, event.explored, event.withheld)
     values: tuple[float, ...] = counted

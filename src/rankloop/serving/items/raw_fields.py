@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from rankloop.arrays import Array
 from rankloop.errors import InvalidInput, Words
 from rankloop.schema.fields import Fields
+from rankloop.serving.items.field_groups import FieldGroups
 
 MAX_GARBAGE = 0.5
 """Fraction of the block that replaced fields may take before it is written anew."""
@@ -33,6 +34,7 @@ class RawFields:
         self._starts = np.zeros(0, dtype=np.int64)
         self._sizes = np.zeros(0, dtype=np.int64)  # 0: the item has no fields
         self._used = 0  # bytes of texts that were not replaced
+        self.groups = FieldGroups(self._all)  # of values of capped fields
 
     def __len__(self) -> int:
         """Return the number of items with fields."""
@@ -57,6 +59,7 @@ class RawFields:
         self._starts[column], self._sizes[column] = len(self._texts), len(text)
         self._texts += text
         self._used += len(text)
+        self.groups.put(column, text)
 
     def remove(self, column: int) -> None:
         """Drop the fields of an item."""
@@ -72,6 +75,12 @@ class RawFields:
             return None
         start = int(self._starts[column])
         return _decode(bytes(self._texts[start : start + int(self._sizes[column])]))
+
+    def _all(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the columns of all items that have fields, and their fields."""
+        for column in np.flatnonzero(self._sizes).tolist():
+            start = int(self._starts[column])
+            yield column, bytes(self._texts[start : start + int(self._sizes[column])])
 
     def _write_anew(self) -> None:
         """Leave out the texts that were replaced."""
@@ -96,3 +105,4 @@ class RawFields:
         self._sizes = np.array(arrays.get("field_sizes", ()), dtype=np.int64)
         self._starts = np.cumsum(self._sizes) - self._sizes
         self._used = len(self._texts)
+        self.groups.forget()

@@ -15,7 +15,7 @@ from rankloop.worlds.specs.attractions import any_source
 from rankloop.worlds.specs.click_fields import click_world, slots_of
 from rankloop.worlds.specs.objectives import GOAL, cascade_goal, dependent_goal, position_goal
 
-COMMON = ("features", "prior", "drift", "context")
+COMMON = ("features", "prior", "drift", "context", "caps")
 
 
 def cascade(fields: Mapping[str, object]) -> World:
@@ -37,6 +37,8 @@ def cascade(fields: Mapping[str, object]) -> World:
       policies know the objective if the spec names it
     prices: L numbers of at least 0, or {uniform: [low, high]} for each replication, or {fresh: [low, high]} for each
       round; only for revenue
+    caps: {groups: L whole numbers, at_most: n}: at most n items of a list have the same group (-1: not capped); not
+      with the objective revenue (optional)
     prior: {a, b}, the Beta prior given to policies instead of the true one (optional)
     drift: how attractions move among the items (optional), one of
       {abrupt: {every}}: a new random permutation of them every `every` rounds
@@ -51,7 +53,7 @@ def cascade(fields: Mapping[str, object]) -> World:
 def dependent_click(fields: Mapping[str, object]) -> World:
     """Dependent click model: clicks examined attractive items, leaves satisfied after slot k with P = termination_k.
 
-    attraction, context, features, prior, drift: as in cascade
+    attraction, context, features, prior, caps, drift: as in cascade
     termination: a probability for each slot
     k: number of slots (optional, the length of termination)
     objective: satisfied (P(leaves satisfied), default) or any-click (1 - ∏(1-ν))
@@ -67,7 +69,7 @@ def dependent_click(fields: Mapping[str, object]) -> World:
 def position_based(fields: Mapping[str, object]) -> World:
     """Position-based model: examines slot k with P = bias_k, independently, and clicks what attracts; value Σ bias_k ν.
 
-    attraction, context, features, prior, drift: as in cascade
+    attraction, context, features, prior, caps (also with revenue), drift: as in cascade
     bias: a probability for each slot
     k: number of slots (optional, the length of bias)
     objective: clicks (default), any-click (1 - ∏(1 - bias_k ν)) or revenue (Σ bias_k price ν)
