@@ -180,7 +180,7 @@ def ts_cascade(setting: Setting) -> Policy[CountsState]:
     )
 
 
-@policy("toprank", paper="prior", feedback="semi-bandit", needs=("lasting",))
+@policy("toprank", paper="prior", feedback="semi-bandit", needs=("lasting",), practical="gts")
 def toprank(setting: Setting, *, delta: Fraction | None = None) -> Policy[OrderState]:
     """TopRank: keep items in ordered blocks, and split a block once the clicks of its items differ significantly.
 
@@ -246,7 +246,7 @@ def lin_ts_ltr(
     return Policy(x, Ridge(d, ridge=lam), Thompson(s), plan_for("cascade", setting), Cascade())
 
 
-@policy("lin-ts-cascade", paper="prior", needs=("features",))
+@policy("lin-ts-cascade", paper="prior", needs=("features",), practical="lin-ts-ltr")
 def lin_ts_cascade(setting: Setting, *, lam: NonNegative = 1.0, R: NonNegative = 0.25) -> Policy[RidgeState]:
     """LinTS-Cascade: linear Thompson sampling whose spread is inflated as the regret analysis requires.
 
@@ -265,7 +265,7 @@ def lin_ts_cascade(setting: Setting, *, lam: NonNegative = 1.0, R: NonNegative =
     return Policy(x, Ridge(d), Thompson(lambda t: factor * np.sqrt(np.log(t))), plan_for("cascade", setting), Cascade())
 
 
-@policy("cascade-woful", paper="prior", needs=("features",))
+@policy("cascade-woful", paper="prior", needs=("features",), practical="lin-ts-ltr")
 def cascade_woful(setting: Setting) -> Policy[SelfWeightedState]:
     """CascadeWOFUL: variance-aware linear UCB.
 
