@@ -648,6 +648,7 @@ def test_lowest_at_a_round(at: int | None, verdict: ClaimVerdict) -> None:
     """Checkpoints at 10 and 20: ahead at the first, behind at the second."""
     made = outcome_of({"mine": [BASE, 9 * BASE], "rival": [2 * BASE + NOISE, 3 * BASE + NOISE]})
     assert LowestRegret("mine", at=at).judge(made).verdict == verdict
+    assert LowerRegret("mine", ("rival",), at=at).judge(made).verdict == verdict
 
 
 @pytest.mark.parametrize(

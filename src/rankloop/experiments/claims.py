@@ -102,6 +102,7 @@ class LowerRegret:
     better: str
     worse: tuple[str, ...]
     times: float = 1.0
+    at: int | None = None  # the round, if not the last
     where: Key = field(default_factory=dict)
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
@@ -111,7 +112,8 @@ class LowerRegret:
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             for label in self.worse:
-                found = compare_regret(trace(result, label), trace(result, self.better), self.times)
+                mine = trace(result, self.better)
+                found = compare_regret(trace(result, label), mine, self.times, _checkpoint(mine, self.at))
                 yield panel_name(panel.title, outcome), found
 
 
@@ -190,7 +192,7 @@ class LowestRegret:
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             mine = trace(result, self.label)
-            c = -1 if self.at is None else int(np.searchsorted(mine.rounds, self.at).clip(max=len(mine.rounds) - 1))
+            c = _checkpoint(mine, self.at)
             # A custom policy does not change the verdict on a claim of the paper.
             others = (t for t in result if t is not mine and t.label not in panel.own)
             rival = min(others, key=lambda t: float(t.regret[c].mean()))
@@ -229,6 +231,11 @@ class LinearGrowth:
 def trace(result: Result, label: str) -> Trace:
     """Return the trace of a label, which may be the baseline."""
     return result.random if label == result.random.label and label not in [t.label for t in result] else result[label]
+
+
+def _checkpoint(trace: Trace, at: int | None) -> int:
+    """Return the index of the first checkpoint at this round or later; of the last one for None."""
+    return -1 if at is None else int(np.searchsorted(trace.rounds, at).clip(max=len(trace.rounds) - 1))
 
 
 def panel_name(title: str, outcome: Outcome) -> str:

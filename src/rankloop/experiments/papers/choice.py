@@ -27,9 +27,9 @@ DIFFERS = (
 )
 
 
-def _experiment(figure: int, problem: str, full: int, quick: int, claims: tuple[Claim, ...]) -> Experiment:
+def _experiment(figure: int, problem: str, rounds: int, few: int, claims: tuple[Claim, ...]) -> Experiment:
     def panels(small: bool) -> tuple[Panel, ...]:
-        rounds, replications = (quick, 8) if small else (full, 40)
+        replications = few if small else 40
         world = {"kind": "choice", **PROBLEMS[problem]}
         return (Panel({"problem": problem}, f"problem ({problem})", world, POLICIES, rounds, replications, chunk=20),)
 
@@ -84,13 +84,13 @@ LINEAR = Claim(
     LinearGrowth("TopRank"),
 )
 EXPERIMENTS = (
-    _experiment(1, "a", 50_000, 5_000, ()),
-    _experiment(2, "b", 50_000, 5_000, (LINEAR,)),
+    _experiment(1, "a", 50_000, 4, ()),
+    _experiment(2, "b", 50_000, 4, (LINEAR,)),
     _experiment(
         3,
         "c",
         8_000,
-        8_000,
+        8,
         (
             LINEAR,
             Claim(
