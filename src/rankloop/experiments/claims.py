@@ -164,16 +164,15 @@ class SimilarRegret:
 class ForEachConstant:
     """A claim about a policy with a constant that the paper does not print, tested with several values of it.
 
-    It holds or fails only if it does so with every value.
+    The authors chose one value: the claim holds if it holds with one of them, and fails only if it fails with all.
     """
 
     tests: tuple[tuple[str, ClaimTest], ...]  # the constant's value as text, and the test with it
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Return the verdict that all values share; cannot tell where it depends on the value."""
+        """Return the best verdict over the values, or cannot tell where the claim fails with some of them only."""
         found = [(value, test.judge(outcome)) for value, test in self.tests]
-        verdicts = {finding.verdict for _, finding in found}
-        verdict = verdicts.pop() if len(verdicts) == 1 else ClaimVerdict.UNSURE
+        verdict = min((finding.verdict for _, finding in found), key=list(ClaimVerdict).index)
         return ClaimFinding(verdict, "; ".join(f"{value}: {f.verdict}, {f.numbers}" for value, f in found))
 
 

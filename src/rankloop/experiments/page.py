@@ -19,8 +19,8 @@ Every figure and table of the five papers, run again by `rankloop reproduce`, wi
 it *holds* or *does not hold* where a 95 % interval lies on one side of the bound; otherwise the verdict is *cannot
 tell*. A run that differs from the paper's in more than its number of replications (fewer rounds, a coarser search of
 parameters, a smaller data set) decides nothing: *cannot tell at this size*. Where the paper does not print a constant,
-the claim is tested with several values, a table shows all of them, and a verdict that depends on the value is *cannot
-tell*. A claim that fails is listed like the others. This page is written by
+the claim is tested with several values, and a table shows all of them: the claim holds if it holds with one, and fails
+only if it fails with all. A claim that fails is listed like the others. This page is written by
 `rankloop reproduce --page docs/explanation/reproduction.md` from the results of the machine that ran them; *quick*
 marks the smaller version of an experiment.
 """
