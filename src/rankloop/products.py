@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from rankloop.arrays import IntArray
 from rankloop.errors import InvalidInput, Words
+from rankloop.request_arrays import check_pairs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,9 +17,7 @@ class Products:
 
     def __post_init__(self) -> None:
         """Refuse anything but pairs of columns: compiled loops rely on them."""
-        pairs = self.pairs
-        if not isinstance(pairs, np.ndarray) or pairs.dtype != np.int64 or pairs.ndim != 2 or pairs.shape[1] != 2:
-            raise InvalidInput("products.pairs", Words("another array"), "an array of int64 of shape (n, 2)")
+        check_pairs("products.pairs", self.pairs)
 
     def __len__(self) -> int:
         return len(self.pairs)

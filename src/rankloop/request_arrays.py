@@ -17,6 +17,12 @@ def check_columns(columns: IntArray, candidates: int) -> None:
         raise InvalidInput("request.columns", columns.tolist(), "different items, each a number of at least 0")
 
 
+def check_pairs(field: str, pairs: IntArray) -> None:
+    """Refuse anything but pairs of columns [n, 2]."""
+    if not isinstance(pairs, np.ndarray) or pairs.dtype != np.int64 or pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise InvalidInput(field, Words(shape_of(pairs)), "an array of int64 of shape (n, 2)")
+
+
 def check_values(field: str, values: FloatArray, shapes: list[tuple[int, ...]], *, missing: bool = False) -> None:
     """Refuse arrays other than finite numbers of one of these shapes; NaN stands for a missing number."""
     if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape not in shapes:

@@ -78,7 +78,7 @@ def cascade_lin_ts(setting: Setting, *, sigma: Positive = 1.0) -> Policy[RidgeSt
     return Policy(x, Ridge(x.width, weight=sigma**-2), Thompson(), plan, Cascade())
 
 
-@policy("cascade-lin-ucb", paper="cascade", needs=("features",))
+@policy("cascade-lin-ucb", paper="cascade", needs=("features",), practical="cascade-lin-ts")
 def cascade_lin_ucb(
     setting: Setting, *, sigma: Positive = 1.0, theta_norm: NonNegative = 1.0, c: NonNegative | None = None
 ) -> Policy[RidgeState] | Policy[DiagonalState]:

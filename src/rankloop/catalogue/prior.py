@@ -184,7 +184,7 @@ def ts_cascade(setting: Setting) -> Policy[CountsState]:
     )
 
 
-@policy("toprank", paper="prior", feedback="semi-bandit", needs=("lasting",))
+@policy("toprank", paper="prior", feedback="semi-bandit", needs=("lasting",), practical="gts")
 def toprank(setting: Setting, *, delta: Fraction | None = None) -> Policy[OrderState]:
     """TopRank: keep items in ordered blocks, and split a block once the clicks of its items differ significantly.
 
@@ -253,7 +253,7 @@ def lin_ts_ltr(
     return Policy(x, Ridge(x.width, ridge=lam), Thompson(s), plan, Cascade())
 
 
-@policy("lin-ts-cascade", paper="prior", needs=("features",))
+@policy("lin-ts-cascade", paper="prior", needs=("features",), practical="lin-ts-ltr")
 def lin_ts_cascade(
     setting: Setting, *, lam: NonNegative = 1.0, R: NonNegative = 0.25
 ) -> Policy[RidgeState] | Policy[DiagonalState]:
@@ -278,7 +278,7 @@ def lin_ts_cascade(
     return Policy(x, Ridge(d), Thompson(spread), plan, Cascade())
 
 
-@policy("cascade-woful", paper="prior", needs=("features",))
+@policy("cascade-woful", paper="prior", needs=("features",), practical="lin-ts-ltr")
 def cascade_woful(setting: Setting) -> Policy[SelfWeightedState]:
     """CascadeWOFUL: variance-aware linear UCB.
 

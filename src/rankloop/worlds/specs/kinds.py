@@ -22,7 +22,9 @@ def cascade(fields: Mapping[str, object]) -> World:
     """Cascade model: clicks the first attractive item from the top and stops; value 1 - ∏(1-ν).
 
     attraction: L probabilities, or {beta: {items, a, b}}, {linear: {items, dim}}, {logistic: {items, dim}}, or
-      {judged: {data}}, a query of mslr-web, letor or istella for each replication, attraction from its grades;
+      {judged: {data}}, a query of mslr-web, letor or istella for each replication, attraction from its grades, with
+      scaling of features: range ([0, 1], then documents to unit norm, default), standard (mean 0, deviation 1, then
+      unit norm) or range-only ([0, 1], no document above norm 1);
       linear (ν = zᵀw, in [0, 1]) and logistic (ν = σ(zᵀw)) also take
       fresh_features: true, to draw the features of all items anew each round, while w stays (optional)
       features and weights: L x d numbers and w, instead of items and dim; weights alone only with fresh_features
