@@ -18,8 +18,9 @@ class Products:
 
     def __post_init__(self) -> None:
         """Refuse anything but pairs of columns: compiled loops rely on them."""
-        pairs = self.pairs
-        if not isinstance(pairs, np.ndarray) or pairs.dtype != np.int64 or pairs.ndim != 2 or pairs.shape[1] != 2:
+        pairs = np.asarray(self.pairs)
+        object.__setattr__(self, "pairs", pairs)
+        if pairs.dtype != np.int64 or pairs.ndim != 2 or pairs.shape[1] != 2:
             raise InvalidInput("products.pairs", Words("another array"), "an array of int64 of shape (n, 2)")
 
     def __len__(self) -> int:

@@ -30,6 +30,8 @@ PAYLOADS: tuple[tuple[str, str, type[Payload]], ...] = (
     ("Prior of a segment", "an entry of `segments` of a prior.", schema.SegmentPrior),
     ("Ranker settings", "`RankerConfig`, `PUT /v1/rankers/{name}`, `rankloop rankers`.", schema.RankerSettings),
     ("Guardrail", "the field `guardrail` of a ranker's settings.", schema.Guardrail),
+    ("FeatureSettings", "the fields of items and contexts, and how they become features.", schema.FeatureSettings),
+    ("FieldSettings", "one of these fields.", schema.FieldSettings),
     ("Service settings", "`rankloop serve --config FILE`, and the variables below.", ServiceSettings),
     ("API key", "an entry of `keys` of the service settings.", ApiKey),
     ("Admission", "the field `admission` of the service settings.", AdmissionSettings),
