@@ -32,6 +32,8 @@ PAYLOADS: tuple[tuple[str, str, type[Payload]], ...] = (
     ("Guardrail", "the field `guardrail` of a ranker's settings.", schema.Guardrail),
     ("Reward", "the field `reward` of a ranker's settings.", schema.RewardSettings),
     ("Kind of feedback", "an entry of `kinds` in `reward`.", schema.KindSettings),
+    ("Features", "the field `features` of a ranker's settings.", schema.FeatureSettings),
+    ("Field", "an entry of `items` or `context` in `features`.", schema.FieldSettings),
     ("Service settings", "`rankloop serve --config FILE`, and the variables below.", ServiceSettings),
     ("API key", "an entry of `keys` of the service settings.", ApiKey),
     ("Admission", "the field `admission` of the service settings.", AdmissionSettings),
