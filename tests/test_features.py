@@ -317,13 +317,28 @@ def test_the_settings_know_the_widths(hashed: int | None) -> None:
 
 
 def test_rows_that_would_be_long_are_hashed() -> None:
-    settings = FeatureSettings.of({"items": {"a": "category", "b": "category"}, "context": {"c": "category"}})
+    many = {"kind": "category", "categories": 30}
+    declared = {"items": {"a": many}, "context": {"c": many}, "cross": [["a", "c"]]}
+    settings = FeatureSettings.of(declared)
     assert settings.row_columns > 512
     found = RankerFeatures(settings)
     assert found.hashed == 2**18
     assert found.note is not None
     assert "their covariance is diagonal" in found.note
     assert replace(settings, cross=()).coefficients is None
+
+
+def test_fields_are_crossed_by_default_as_far_as_a_dense_row_has_room() -> None:
+    """The products of two fields with 16 categories fit, those of a number first; the answer names the others."""
+    fields = {"a": "category", "b": "category", "n": "number"}
+    settings = FeatureSettings.of({"items": fields, "context": {"c": "category"}})
+    found = RankerFeatures(settings)
+    assert settings.all_context_crosses == (("a", "c"), ("b", "c"), ("n", "c"))
+    assert settings.context_crosses == (("a", "c"), ("n", "c"))
+    assert settings.row_columns == 1 + (21 + 21 + 2) + 21 + (20 * 20 + 20)
+    assert found.note == "rows have no room to cross b with c: declare fewer categories, cross or hashed"
+    assert replace(settings, hashed=2**18).context_crosses == settings.all_context_crosses
+    assert RankerFeatures(replace(settings, cross=(("n", "c"),))).note is None
 
 
 @pytest.mark.parametrize(
@@ -347,7 +362,11 @@ def test_rows_that_would_be_long_are_hashed() -> None:
         ({"items": {"a\n": "number"}}, "features.items.a\\n is 'a\\n'; accepted: a printable text"),
         ({"items": {"a": {"kind": "category", "categories": 10**6}}}, "features.items.a.categories is 1000000"),
         (
-            {"items": {"a": {"kind": "vector", "size": 200}}, "context": {"b": {"kind": "vector", "size": 200}}},
+            {
+                "items": {"a": {"kind": "vector", "size": 200}},
+                "context": {"b": {"kind": "vector", "size": 200}},
+                "cross": [["a", "b"]],
+            },
             "features.cross is 40401 positions of a sparse row",
         ),
     ],

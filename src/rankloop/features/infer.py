@@ -9,12 +9,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from rankloop.errors import InvalidInput, Words
-from rankloop.schema.feature_settings import DEFAULT_CATEGORIES, DEFAULT_HASHED, FeatureSettings, FieldSettings
+from rankloop.schema.feature_settings import DEFAULT_HASHED, FeatureSettings, FieldSettings
 from rankloop.schema.field_values import FieldReader, Mappings, kind_of
 from rankloop.schema.limits import MAX_CROSSED_FEATURES, MAX_FIELDS, MAX_ID_LENGTH
 
 FEW_TEXTS = 20
 """From this number of values on, a text that hardly ever repeats, such as a title, is not taken for a category."""
+MOST_CATEGORIES = 32
+"""Categories of a field that get coefficients of their own, at most."""
 MOSTLY_DIFFERENT = 0.9
 """Share of different texts that counts as hardly ever repeating."""
 
@@ -34,26 +36,10 @@ def infer(items: Mappings, contexts: Mappings = ()) -> FeatureSettings:
     if not fields:
         raise InvalidInput("features", Words("auto"), "items with fields of which at least one has a kind")
     settings = FeatureSettings(items=fields, context=_fields(contexts))
-    if settings.row_columns <= MAX_CROSSED_FEATURES:
-        return settings
-    plain = replace(settings, cross=())
-    room = MAX_CROSSED_FEATURES - plain.row_columns
-    return replace(settings, hashed=DEFAULT_HASHED) if room < 0 else replace(plain, cross=_fitting(settings, room))
-
-
-def _fitting(settings: FeatureSettings, room: int) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of fields that make the fewest columns, as many as fit into this number of columns."""
-
-    def columns(pair: tuple[str, str]) -> int:
-        return settings.items[pair[0]].own_columns * settings.context[pair[1]].own_columns
-
-    kept = []
-    for pair in sorted(settings.context_crosses, key=columns):
-        room -= columns(pair)
-        if room < 0:
-            break
-        kept.append(pair)
-    return tuple(kept)
+    if settings.is_sparse:
+        return replace(settings, hashed=DEFAULT_HASHED)
+    crossed = settings.context_crosses
+    return settings if crossed == settings.all_context_crosses else replace(settings, cross=crossed)
 
 
 def _fields(mappings: Mappings) -> dict[str, FieldSettings]:
@@ -99,4 +85,4 @@ def _is_skewed(values: Sequence[float | None]) -> bool:
 
 def _room(different: int) -> int:
     """Return how many categories get columns of their own: twice as many as were seen."""
-    return min(DEFAULT_CATEGORIES, 2 * max(different, 2))
+    return min(MOST_CATEGORIES, 2 * max(different, 2))

@@ -39,11 +39,17 @@ class RankerFeatures:
 
     @property
     def note(self) -> str | None:
-        """A sentence about rows that are hashed, for the answer to a configuration; None where rows are dense."""
-        if self.hashed is None:
+        """A sentence for the answer to a configuration: about rows that are hashed, or products for lack of room."""
+        settings = self.settings
+        if self.hashed is not None:
+            why = f" of {settings.row_columns} columns" if settings.hashed is None else ""
+            return f"rows{why} are sparse, hashed into {self.hashed} coefficients, and their covariance is diagonal"
+        crossed = set(settings.context_crosses)
+        apart = [pair for pair in settings.all_context_crosses if pair not in crossed] if settings.cross is None else []
+        if not apart:
             return None
-        why = f" of {self.settings.row_columns} columns" if self.settings.hashed is None else ""
-        return f"rows{why} are sparse, hashed into {self.hashed} coefficients, and their covariance is diagonal"
+        names = ", ".join(f"{item} with {context}" for item, context in apart)
+        return f"rows have no room to cross {names}: declare fewer categories, cross or hashed"
 
 
 def item_encoder(settings: FeatureSettings) -> Encoder:

@@ -26,8 +26,9 @@ Kind = Literal["number", "boolean", "category", "tags", "vector"]
 Transform = Literal["none", "log"]
 FREEZE_AFTER = 100
 """Items after which scales are frozen, where the settings do not say."""
-DEFAULT_CATEGORIES = 32
-"""Categories of a field that have coefficients of their own, where the settings do not say."""
+DEFAULT_CATEGORIES = 16
+"""Categories of a field that have coefficients of their own, where the settings do not say: so many that the products
+of two such fields fit into a dense row."""
 SHARED_COLUMNS = 4
 """Columns of a dense row that all further categories of a field share, by their hash."""
 DEFAULT_HASHED = 2**18
@@ -121,7 +122,8 @@ class FeatureSettings(Payload, kw_only=True, frozen=True, omit_defaults=True):
         tuple[tuple[str, str], ...] | None,
         Meta(
             description="Pairs of fields whose products are features, too: of an item and of the context, or of two"
-            " items (default: all fields of items with all of the context)."
+            " items (default: all fields of items with all of the context, or as many as fit into"
+            f" {MAX_CROSSED_FEATURES} columns)."
         ),
     ] = None
     hashed: Annotated[
@@ -181,10 +183,31 @@ class FeatureSettings(Payload, kw_only=True, frozen=True, omit_defaults=True):
 
     @property
     def context_crosses(self) -> tuple[tuple[str, str], ...]:
-        """The pairs of a field of items and one of the context."""
-        if self.cross is None:
-            return tuple((item, context) for item in self.items for context in self.context)
-        return tuple(pair for pair in self.cross if pair[1] in self.context)
+        """The pairs of a field of items and one of the context.
+
+        Where the settings declare none, these are all, or as many as fit into a dense row: those with the fewest
+        products first. Hashed rows have room for all.
+        """
+        if self.cross is not None:
+            return tuple(pair for pair in self.cross if pair[1] in self.context)
+        room = MAX_CROSSED_FEATURES - 1 - self._width("item", "columns") - self._width("context", "columns")
+        if self.hashed is not None or room < 0:
+            return self.all_context_crosses
+        kept = set()
+        for pair in sorted(self.all_context_crosses, key=self._columns_of):
+            room -= self._columns_of(pair)
+            if room < 0:
+                break
+            kept.add(pair)
+        return tuple(pair for pair in self.all_context_crosses if pair in kept)
+
+    @property
+    def all_context_crosses(self) -> tuple[tuple[str, str], ...]:
+        """All pairs of a field of items and one of the context."""
+        return tuple((item, context) for item in self.items for context in self.context)
+
+    def _columns_of(self, pair: tuple[str, str]) -> int:
+        return _product(self.items[pair[0]], self.context[pair[1]], "columns")
 
     @property
     def row_columns(self) -> int:

@@ -286,9 +286,8 @@ class Learners:
         lists = _stacked([one.items for one in events])
         k, T = lists.shape[1], len(events)
         contexts = [one.context for one in events if one.context is not None]
-        context = _stacked(contexts) if contexts else None
         rows_made = [self._current_layout(one.x) for one in events if one.x is not None]
-        x = _stacked(rows_made) if rows_made else None
+        context, x = (_stacked(arrays) if arrays else None for arrays in (contexts, rows_made))
         # Items that were listed then may be disabled now.
         request = self._any_request(k) if context is None and T == 1 else self.request(k, context, learners=T)
         rows = self._rows_of(request, lists, x)
