@@ -22,6 +22,7 @@ from rankloop.eventlog.events import (
     FeedbackReceived,
     GuardrailReset,
     GuardrailTripped,
+    HistoryPruned,
     ItemsPut,
     ItemsRemoved,
     LogEvent,
@@ -333,6 +334,10 @@ class Replica(EventFollower[Receipt]):
     def on_guardrail_reset(self, event: GuardrailReset) -> None:
         """Let the policy decide again."""
         self._restart_guardrail(event.time, None, f"guardrail reset: {event.reason}")
+
+    def on_history_pruned(self, event: HistoryPruned) -> None:
+        """Count on from the last decision that was removed: a policy rebuilt from what is left has not seen it."""
+        self.decided = max(self.decided, event.decided)
 
     def _restart_guardrail(self, time: float, tripped: str | None, label: str) -> None:
         """Compare both groups from the beginning again."""
