@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from rankloop.cli import log_archive, log_backup, log_erase, log_restore, log_skip, log_verify
+from rankloop.cli import log_archive, log_backup, log_erase, log_prune, log_restore, log_skip, log_verify
 from rankloop.cli.log_address import LOG_HELP, log_address, without_passwords
 from rankloop.cli.options import Commands, add_policies, load_policies
 from rankloop.errors import InvalidInput, MissingExtra, Words
@@ -25,14 +25,15 @@ def add_to(commands: Commands) -> None:
     """Add the command with its verbs."""
     command = commands.add_parser(
         "log",
-        help="Back up, restore, archive, export, verify or repair a log, or erase visitors in it.",
-        description="Back up, restore, archive, export, import, verify or repair the log of a service or of an "
+        help="Back up, restore, archive, prune, export, verify or repair a log, or erase visitors in it.",
+        description="Back up, restore, archive, prune, export, import, verify or repair the log of a service or of an "
         "in-process ranker, or erase visitors in it.",
     )
     verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
     log_backup.add_to(verbs)
     log_restore.add_to(verbs)
     log_archive.add_to(verbs)
+    log_prune.add_to(verbs)
     out = verbs.add_parser(
         "export",
         help="Write decisions and feedback to a Parquet file.",
