@@ -455,3 +455,49 @@ def test_a_backup_of_a_pruned_log_is_restored_with_its_base_state(address: Addre
     assert knows(contents(again.ranker), before)
     again.close()
     assert verified(address("restored")).equal > 0
+
+
+# Erasure
+
+
+def test_visitors_are_erased_in_a_pruned_log_its_base_state_and_its_archive(address: Address, tmp_path: Path) -> None:
+    shop, erased = Shop(address("log"), LONG_WINDOW), "somebody-4711"
+    shop.visit(0.5)
+    shop.ranker.feedback(shop.ranker.rank(visitor=erased).id, clicked=[0], final=True)
+    shop.visit(0.5)
+    open_id = shop.ranker.rank(visitor=erased, decision=f"order of {erased}").id
+    shop.visit(2.5)
+    shop.close()
+    folder = tmp_path / "archive"
+    pruned(address("log"), folder, 2)
+    with closing(open_store(address("log"))) as store, store.rewriting() as rewriting:
+        rewriting.delete_snapshot("shop")  # so that everything depends on the base state
+    lists = verified(address("log"))
+    with closing(open_store(address("log"))) as store:
+        base = store.load_snapshot("shop~base-0")
+        assert base is not None
+        assert erased.encode() in base.body, "the id of the open decision"
+
+    names = tmp_path / "names.txt"
+    names.write_text(erased)
+    log = tmp_path / "address"
+    log.write_text(address("log"))
+    assert main(["log", "erase", f"@{log}", "--visitors-file", str(names), "--archive", str(folder)]) == 0
+
+    with closing(open_store(address("log"))) as store:
+        base = store.load_snapshot("shop~base-0")
+        assert base is not None
+        assert erased.encode() not in base.body
+        assert store.find("shop", DecisionMade.kind, open_id) is None
+        assert not [one for _, one in all_entries(store) if erased.encode() in one.body or erased in one.key]
+    assert verified(address("log")).equal == lists.equal
+    shop = Shop(address("log"), LONG_WINDOW)
+    shop.visit(0.5)
+    shop.close()
+    verified(address("log"))
+    archived = [one for part in archive_parts(folder) for _, one in part.read()]
+    assert [entry.position for entry in archived] == [*range(1, len(archived) + 1)]
+    assert not [one for one in archived if erased.encode() in one.body or erased in one.key]
+    assert erased.encode() not in b"".join(path.read_bytes() for path in folder.rglob("*.parquet"))
+    assert sorted(path.name for path in folder.iterdir()) == ["decisions", "entries"]
+    assert not list(tmp_path.glob("archive.*"))

@@ -84,11 +84,13 @@ def take(replica: Replica) -> StateCopy:
 
 def packed(copy: StateCopy) -> Snapshot:
     """Return the state as bytes."""
-    arrays = copy.all_arrays()
-    arrays["header"] = np.array(json.dumps(copy.header))
+    return _packed_as(copy.position, copy.header, copy.all_arrays())
+
+
+def _packed_as(position: int, header: Plain, arrays: Mapping[str, Array]) -> Snapshot:
     stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, **arrays)
-    return framed(copy.position, stream.getvalue())
+    np.savez(stream, allow_pickle=False, **arrays, header=np.array(json.dumps(header)))
+    return framed(position, stream.getvalue())
 
 
 def unpacked(snapshot: Snapshot) -> tuple[Plain, dict[str, Array]]:
@@ -212,6 +214,19 @@ def base_of(replica: Replica) -> Snapshot:
     copy = take(replica)
     before = sorted(position for position in replica.skipped if position <= replica.position)
     return packed(StateCopy(copy.position, copy.arrays, copy.open_decisions, copy.header | {"skipped": before}))
+
+
+def renamed(base: Snapshot, new_ids: Mapping[str, str]) -> Snapshot:
+    """Return a base state with new ids of its open decisions, given by the old ones."""
+    header, arrays = unpacked(base)
+    old, at, ids = arrays["open.ids"].tobytes(), 0, list[bytes]()
+    for size in arrays["open.id_bytes"].tolist():
+        id = old[at : at + size].decode()
+        ids.append(new_ids.get(id, id).encode())
+        at += size
+    arrays["open.ids"] = np.frombuffer(b"".join(ids), dtype=np.uint8)
+    arrays["open.id_bytes"] = np.array([len(id) for id in ids], dtype=arrays["open.id_bytes"].dtype)
+    return _packed_as(base.position, header, arrays)
 
 
 def from_base(config: RankerConfig, store: Store, name: str, base: Snapshot, *, room: Room | None = None) -> Replica:

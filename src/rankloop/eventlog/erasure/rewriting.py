@@ -27,6 +27,9 @@ class Rewriting(Protocol):
     def delete_snapshot(self, name: str) -> None:
         """Delete a snapshot; the state follows from the log."""
 
+    def put_snapshot(self, name: str, snapshot: Snapshot) -> None:
+        """Store a snapshot in place of the one of this name."""
+
 
 class RewritableStore(Store, Protocol):
     """A store whose entries can be rewritten while no other process uses it."""

@@ -10,6 +10,9 @@ from rankloop.eventlog.codec import Header, Values, header
 from rankloop.eventlog.events.event import LogEvent
 from rankloop.eventlog.store import LogEntry
 
+BASE = "~base-"
+"""What follows a log's name in the names of its base states, which are stored beside its snapshots."""
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryPruned(LogEvent):
@@ -38,3 +41,8 @@ class HistoryPruned(LogEvent):
         """Read the counts and the names of the base states."""
         fixed = header.fixed
         return cls(entry.time, int(entry.key), fixed["decided"], fixed["removed"], fixed["left"], fixed["bases"])
+
+
+def base_name(log: str, number: int) -> str:
+    """Return the name under which a base state of a log is stored."""
+    return f"{log}{BASE}{number}"

@@ -46,13 +46,14 @@ class Archived:
     covered: int  # position up to which the archive has everything
 
 
-def archive(store: Store, folder: Path, before: float) -> Archived:
+def archive(store: Store, folder: Path, before: float, until: int | None = None) -> Archived:
     """Write the entries that an archive does not have yet, up to the first entry at a time; return what was written.
 
     Args:
         store: the log, which may be in use.
         folder: of the archive, which is created if necessary.
         before: seconds since 1970; entries from this time on are left for a later run.
+        until: position of the last entry to write; by default that of the log.
     """
     for name in (ENTRIES, DECISIONS):
         (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -61,7 +62,7 @@ def archive(store: Store, folder: Path, before: float) -> Archived:
     require_same_log(existing, log, store.last_position())
     run = _Run(store, folder, log, existing[-1].about.last if existing else 0)
     with run:
-        for ranker, entry in _until(before, all_entries(store), run.covered):
+        for ranker, entry in _until(before, all_entries(store, until=until), run.covered):
             run.add(ranker, entry)
         run.finish_part()
     return Archived(run.written, run.covered)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from rankloop.eventlog.events import CannotReplay, HistoryPruned, decode_as
 from rankloop.eventlog.store import Snapshot, Store
 
-BASE = "~base-"
-"""What follows a log's name in the names of its base states, which are stored beside its snapshots."""
 REMEDY = "bring the archive back into a new log with `rankloop log import ARCHIVE LOG`, and serve that one"
 
 
@@ -35,8 +33,3 @@ def base_state(store: Store, pruned: HistoryPruned, name: str) -> Snapshot:
     if snapshot is None or snapshot.position != pruned.position:
         raise UnusableBase(pruned.position, "it is missing")
     return snapshot
-
-
-def base_name(log: str, number: int) -> str:
-    """Return the name under which a base state of a log is stored."""
-    return f"{log}{BASE}{number}"

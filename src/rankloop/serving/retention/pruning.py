@@ -25,14 +25,15 @@ from rankloop.eventlog.events import (
     Withdrawn,
     decode_as,
 )
+from rankloop.eventlog.events.pruning import BASE, base_name
 from rankloop.eventlog.retention.archive import identity, require_same_log
 from rankloop.eventlog.retention.archive_parts import ArchivePart
 from rankloop.eventlog.retention.import_archive import existing_parts
-from rankloop.eventlog.retention.pruned_history import BASE, base_name, pruned_history
+from rankloop.eventlog.retention.pruned_history import pruned_history
 from rankloop.eventlog.retention.whole_log import LoggedEntry, all_entries
 from rankloop.eventlog.store import LogEntry, Snapshot, Store, StoreUnavailable
 from rankloop.serving import snapshots
-from rankloop.serving.config import LoggedConfig, learning_of
+from rankloop.serving.config import LoggedConfig
 from rankloop.serving.replay_progress import ReplayProgress
 from rankloop.serving.replica import Replica
 
@@ -147,10 +148,11 @@ def _plan(store: Store, log: str, until: int, challenger: Settings | None) -> Pr
         return None
     in_force = [event.config for _, event in [one for one in configs if one[0] <= until][-1:]]
     later = [event.config for position, event in configs if position > until]
-    wanted: dict[str, Settings] = {}
+    wanted: dict[str, LoggedConfig] = {}
     for settings in [*in_force, *later, *([] if challenger is None else [challenger])]:
-        wanted.setdefault(json.dumps(learning_of(settings), sort_keys=True), settings)
-    replicas = [_followed(store, log, settings, until) for settings in wanted.values()]
+        config = LoggedConfig.of(settings)
+        wanted.setdefault(json.dumps(config.learning(), sort_keys=True), config)
+    replicas = [_followed(store, log, config, until) for config in wanted.values()]
     bases = {base_name(log, number): snapshots.base_of(replica) for number, replica in enumerate(replicas)}
     _check(store, log, bases, replicas)
     return PrunedLog(
@@ -164,9 +166,9 @@ def _plan(store: Store, log: str, until: int, challenger: Settings | None) -> Pr
     )
 
 
-def _followed(store: Store, log: str, settings: Settings, until: int) -> Replica:
+def _followed(store: Store, log: str, config: LoggedConfig, until: int) -> Replica:
     """Return the replica with these settings after the last entry up to a position."""
-    replica = snapshots.first_state(LoggedConfig.of(settings), store, log)
+    replica = snapshots.first_state(config, store, log)
     after = replica.position
     progress = ReplayProgress(log, lambda: store.count(log, after) - store.count(log, until))
     replica.follow(progress.watched(store.read(log, after)), until=until)
