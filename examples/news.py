@@ -1,4 +1,4 @@
-"""A news page: articles that live for hours, readers with interests of their own, and candidates that come with requests.
+"""A news page: articles that live for hours, readers with interests, and candidates that come with requests.
 
 Run `python examples/news.py`. The page sends the articles of the last hours with every request; those that the ranker
 does not know are added (`open: true`), and old ones are removed. A new article, which nobody has clicked, is ranked by

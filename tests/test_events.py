@@ -20,6 +20,7 @@ from rankloop.eventlog.events import (
     FeedbackReceived,
     GuardrailReset,
     GuardrailTripped,
+    HistoryPruned,
     Impression,
     ItemsPut,
     ItemsRemoved,
@@ -140,6 +141,7 @@ others: st.SearchStrategy[LogEvent] = st.one_of(
     st.builds(ItemsPut, times, st.lists(things, max_size=2).map(tuple)),
     st.builds(ConfigChanged, times, st.integers(1, 9), st.just({"slots": 3}), st.just({"slots": 3}), maybe(names)),
     st.builds(EventSkipped, times, st.integers(1, 9), names),
+    st.builds(HistoryPruned, times, *[st.integers(1, 9)] * 4, st.just({"shop~base-0": {"slots": 3}})),
 )
 records: st.SearchStrategy[LogEvent] = st.one_of(lists(), happenings, others)
 

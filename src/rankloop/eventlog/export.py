@@ -141,24 +141,24 @@ ITEMS_KEY = b"rankloop.items"
 
 def export(store: Store, ranker: str, config: RankerSettings, path: Path) -> int:
     """Write the decisions and item changes of a ranker to a Parquet file; return the number of decisions."""
-    pa, pq = _arrow()
+    pa, pq = arrow()
     count, skipped = 0, skipped_positions(store, ranker)
     settled = SettledDecisions(config)
 
     def write(temporary: Path) -> None:
         nonlocal count
-        with pq.ParquetWriter(temporary, _schema(pa)) as writer:
+        with pq.ParquetWriter(temporary, schema(pa)) as writer:
             slates = settled.of(entry for entry in store.read(ranker) if entry.position not in skipped)
             while chunk := list(islice(slates, CHUNK_DECISIONS)):
                 count += len(chunk)
-                writer.write_table(_table(pa, chunk))
+                writer.write_table(table(pa, chunk))
             writer.add_key_value_metadata({ITEMS_KEY: json.dumps(settled.item_changes).encode()})
 
     replace_file(path, write, private=True)  # it names visitors
     return count
 
 
-def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
+def table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
     """Return the rows of some decisions."""
     sizes = [len(slate.ids) for slate in slates]
     decisions = [slate.event for slate in slates]
@@ -208,7 +208,7 @@ def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
         "decision_order": each([slate.order for slate in slates]),
         "feedback_order": each([slate.feedback_order for slate in slates]),
     }
-    return pa.table(columns, schema=_schema(pa))
+    return pa.table(columns, schema=schema(pa))
 
 
 def _nan_to_none(values: list[object]) -> list[object]:
@@ -241,10 +241,10 @@ def check(path: Path) -> None:
 def _open_exported(path: Path) -> Iterator[tuple[bytes, Iterator[Row]]]:
     """Give the item changes and the rows of a Parquet file; turn every error of it into one sentence."""
     not_exported = InvalidInput("file", str(path), "a Parquet file that `rankloop log export` of this version wrote")
-    pa, pq = _arrow()
+    pa, pq = arrow()
     try:
         with pq.ParquetFile(path) as file:
-            if not file.schema_arrow.equals(_schema(pa)) or ITEMS_KEY not in file.metadata.metadata:
+            if not file.schema_arrow.equals(schema(pa)) or ITEMS_KEY not in file.metadata.metadata:
                 raise not_exported
             yield file.metadata.metadata[ITEMS_KEY], (row for batch in file.iter_batches() for row in batch.to_pylist())
     except OSError:
@@ -365,7 +365,8 @@ def _change(kind: str, time: float, body: str) -> LogEvent:
     return decode(LogEntry(kind, "", "", time, body.encode()))
 
 
-def _schema(pa: ModuleType) -> object:
+def schema(pa: ModuleType) -> object:
+    """Return the columns of a file with their types."""
     types: Mapping[str, object] = {
         "int64": pa.int64(),
         "float64": pa.float64(),
@@ -375,7 +376,8 @@ def _schema(pa: ModuleType) -> object:
     return pa.schema([(name, types.get(type) or pa.list_(pa.float64())) for name, type in COLUMNS.items()])
 
 
-def _arrow() -> tuple[ModuleType, ModuleType]:
+def arrow() -> tuple[ModuleType, ModuleType]:
+    """Return the modules that read and write Parquet files; refuse with the name of the extra to install."""
     try:
         import pyarrow
         import pyarrow.parquet

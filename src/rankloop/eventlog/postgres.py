@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rankloop.eventlog.erasure.rewriting import Rewriting, SqlRewriting
+from rankloop.eventlog.erasure.rewriting import SqlRewriting
 from rankloop.eventlog.format_history import RENAME_KINDS
 from rankloop.eventlog.postgres_connection import (
     APPEND_LOCK,
@@ -16,6 +17,7 @@ from rankloop.eventlog.postgres_connection import (
     WriteConnection,
     connection_info,
     execute,
+    execute_all,
     first_line,
     psycopg_modules,
     storable,
@@ -230,12 +232,12 @@ class PostgresStore:
             )
 
     @contextmanager
-    def rewriting(self) -> Iterator[Rewriting]:
+    def rewriting(self) -> Iterator[SqlRewriting]:
         """Give the changes of a transaction, which may take long."""
         with self._writing, self._explained("written"):
             self._resolve_unconfirmed()
             with self._writer.locked(watched=False) as connection:
-                yield SqlRewriting(lambda statement, values: execute(connection, statement, values))
+                yield SqlRewriting(partial(execute, connection), partial(execute_all, connection))
 
     def purge(self) -> None:
         """Write both tables into new files, with new statistics.

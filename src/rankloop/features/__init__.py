@@ -12,9 +12,9 @@ True
 ['constant', 'price', 'price missing', 'category=tea', 'category=cups']
 """
 
-from rankloop.features.encoder import Encoder
+from rankloop.features.encoder import Encoder, rename_categories
 from rankloop.features.freeze import freeze
 from rankloop.features.infer import infer
 from rankloop.features.ranker_features import RankerFeatures, context_encoder, item_encoder
 
-__all__ = ["Encoder", "RankerFeatures", "context_encoder", "freeze", "infer", "item_encoder"]
+__all__ = ["Encoder", "RankerFeatures", "context_encoder", "freeze", "infer", "item_encoder", "rename_categories"]

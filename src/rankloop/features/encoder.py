@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -167,3 +167,22 @@ class Encoder:
             if known:
                 block.know(f)
             block.restore(f, texts)
+
+
+def rename_categories(
+    prefix: str, arrays: dict[str, Array], fields: Sequence[str], text_of: Callable[[str, str], str]
+) -> None:
+    """Replace the texts of categories in arrays of an encoder that a snapshot stores, in place.
+
+    Args:
+        prefix: of the names of the arrays.
+        arrays: by name; others stay as they are.
+        fields: names of the encoder's fields, in their order.
+        text_of: returns the new text of a field's category.
+    """
+    text, ends = arrays[f"{prefix}text"].tobytes(), arrays[f"{prefix}ends"].tolist()
+    old = [text[a:b].decode("utf-8", "surrogatepass") for a, b in zip([0, *ends], ends, strict=False)]
+    of_field = arrays[f"{prefix}field"].tolist()
+    new = [text_of(fields[i], one).encode("utf-8", "surrogatepass") for i, one in zip(of_field, old, strict=True)]
+    arrays[f"{prefix}text"] = np.frombuffer(b"".join(new), dtype=np.uint8).copy()
+    arrays[f"{prefix}ends"] = np.cumsum([len(one) for one in new], dtype=np.int64)

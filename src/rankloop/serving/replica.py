@@ -21,6 +21,7 @@ from rankloop.eventlog.events import (
     FeedbackReceived,
     GuardrailReset,
     GuardrailTripped,
+    HistoryPruned,
     Impression,
     ItemsPut,
     ItemsRemoved,
@@ -239,6 +240,10 @@ class Replica(Settlement):
     def on_guardrail_reset(self, event: GuardrailReset) -> None:
         """Let the policy decide again."""
         self._restart_guardrail(event.time, None, f"guardrail reset: {event.reason}")
+
+    def on_history_pruned(self, event: HistoryPruned) -> None:
+        """Count on from the last decision that was removed: a policy rebuilt from what is left has not seen it."""
+        self.decided = max(self.decided, event.decided)
 
     def _restart_guardrail(self, time: float, tripped: str | None, label: str) -> None:
         """Compare both groups from the beginning again."""

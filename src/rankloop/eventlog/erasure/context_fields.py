@@ -43,6 +43,10 @@ class ContextErasure:
         left = _each_text(context, self._without)
         return json.dumps(left, ensure_ascii=False) if left else None
 
+    def replacement(self, field: str, text: str) -> str:
+        """Return what stands for a text of a field now: another one, if only erased visitors had it."""
+        return text if (field, text) in self._common else self._new.get(text, text)
+
     def _seen(self, field: str, text: str) -> str:
         self._common.add((field, text))
         return text

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -29,8 +29,12 @@ from rankloop.eventlog.events import (
     decode_as,
     skipped_positions,
 )
-from rankloop.eventlog.store import LogEntry
+from rankloop.eventlog.events.pruning import BASE
+from rankloop.eventlog.store import LogEntry, Snapshot
 
+Renamed = Callable[[Snapshot, Mapping[str, str], Callable[[str, str], str]], Snapshot]
+"""Returns a base state with new ids of decisions, given by the old ones, and new texts of fields of contexts, given by
+field and old text."""
 MAX_TRACES = 1000
 """Texts that a snapshot is searched for; with more of them, it is deleted unread."""
 
@@ -49,7 +53,7 @@ class Erasure:
     snapshots: int = 0  # that were deleted
 
 
-def erase(store: RewritableStore, visitors: Collection[str], time: float) -> Erasure:
+def erase(store: RewritableStore, visitors: Collection[str], time: float, rename: Renamed | None = None) -> Erasure:
     """Replace what identifies visitors, in all logs of a store, in one transaction.
 
     Each log with decisions of the visitors gets an event that records their number. An erasure that was interrupted
@@ -59,12 +63,13 @@ def erase(store: RewritableStore, visitors: Collection[str], time: float) -> Era
         store: must not be in use by another process.
         visitors: ids of the visitors.
         time: of the erasure, in seconds since 1970.
+        rename: renames decisions and categories in the base states of logs that were pruned.
     """
     done, wanted = Erasure(), frozenset(visitors)
     with store.rewriting() as rewriting:
         snapshots = rewriting.snapshots()
         for log in filter(None, store.rankers()):
-            _erase_in_log(store, rewriting, log, wanted, time, snapshots, done)
+            _erase_in_log(store, rewriting, log, wanted, time, snapshots, done, rename)
     store.purge()
     return done
 
@@ -77,6 +82,7 @@ def _erase_in_log(
     time: float,
     snapshots: list[str],
     done: Erasure,
+    rename: Renamed | None,
 ) -> None:
     contexts = ContextErasure(visitors)
     for entry in store.read(log):
@@ -95,7 +101,10 @@ def _erase_in_log(
     for name in snapshots:
         # The snapshot of a challenger is named after its ranker's log.
         snapshot = store.load_snapshot(name) if name.partition("~")[0] == log else None
-        if snapshot is not None and tombstones.left_traces_in(snapshot.body):
+        if snapshot is not None and BASE in name:  # nothing could replace it; it names visitors in ids and categories
+            if (tombstones.new_ids or contexts.replaced) and rename is not None:
+                rewriting.put_snapshot(name, rename(snapshot, tombstones.new_ids, contexts.replacement))
+        elif snapshot is not None and tombstones.left_traces_in(snapshot.body):
             rewriting.delete_snapshot(name)
             done.snapshots += 1
     done.decisions += len(tombstones.positions)
@@ -117,7 +126,7 @@ class Tombstones:
         self._contexts = contexts
         self._log, self._visitors, self._skipped = log, visitors, skipped
         self._visitors_of: dict[str, set[str]] = {}  # of the erased decisions, by the decision's old id
-        self._new_ids: dict[str, str] = {}  # of the decisions whose ids were replaced, by the old id
+        self.new_ids: dict[str, str] = {}  # of the decisions whose ids were replaced, by the old id
         self._fingerprints: set[str] = set()
         self.positions: list[int] = []  # of the erased decisions
         self.found: set[str] = set()  # the visitors of these
@@ -128,13 +137,13 @@ class Tombstones:
         if entry.kind == DecisionMade.kind:
             return self._decision(entry)
         if entry.kind == WindowClosed.kind:
-            return self._window_closed(entry) if self._new_ids else None
+            return self._window_closed(entry) if self.new_ids else None
         return self._about_decision(entry) if entry.subject in self._visitors_of else None
 
     def left_traces_in(self, snapshot: bytes) -> bool:
         """Return whether a snapshot may contain what was erased."""
         traces = self.found | self._fingerprints | self._contexts.replaced
-        if self._new_ids or len(traces) > MAX_TRACES:
+        if self.new_ids or len(traces) > MAX_TRACES:
             return True
         return any(form in snapshot for trace in traces for form in _stored_forms(trace))
 
@@ -184,13 +193,13 @@ class Tombstones:
     def _renamed(self, id: str, new_id: str) -> str:
         """Return the new id of a decision, and remember it where it differs from the old one."""
         if new_id != id:
-            self._new_ids[id] = new_id
+            self.new_ids[id] = new_id
             self.renamed += 1
         return new_id
 
     def _about_decision(self, entry: LogEntry) -> LogEntry | None:
         """Replace the ids of a decision and of a feedback event."""
-        new_id = self._new_ids.get(entry.subject, entry.subject)
+        new_id = self.new_ids.get(entry.subject, entry.subject)
         key = entry.key
         if entry.kind in (Withdrawn.kind, Impression.kind):  # whose keys are those of their decisions
             key = new_id
@@ -205,9 +214,9 @@ class Tombstones:
             event = decode_as(WindowClosed, entry)
         except CannotReplay:
             return self._empty(entry, "event that closed feedback windows")
-        if not self._new_ids.keys() & set(event.decisions):
+        if not self.new_ids.keys() & set(event.decisions):
             return None
-        ids = tuple(self._new_ids.get(id, id) for id in event.decisions)
+        ids = tuple(self.new_ids.get(id, id) for id in event.decisions)
         return replace(event, decisions=ids).entry()._replace(position=entry.position)
 
 
