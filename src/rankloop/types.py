@@ -274,7 +274,6 @@ class Rows:
     context: FloatArray | None = None  # [B, dx], scoring: the features are (context, x, context⊗x), not x alone
     # Scoring: [1 or B, h, 1 or L], h leading columns that are kept apart, so that the features in x are not copied.
     head: FloatArray | None = None
-    most: int | None = None  # scoring: only this number of largest scores matters; None: all of them
 
     @property
     def by_slot(self) -> bool:

@@ -7,6 +7,7 @@ rule asks for the one it needs, and the type checker refuses a composition whose
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from rankloop.errors import Unsupported
 from rankloop.ownership import drop_stale, overridden
+from rankloop.shortlist import Shortlist
 from rankloop.state import State
 from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows, Score, ScoreTrust, SlotEffects
 
@@ -230,6 +232,11 @@ class SupportsDraw(Protocol):
     def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
         """Return the scores of one posterior draw for each learner; `scale` ([B] or a number) multiplies its spread."""
 
+    def draw_largest(
+        self, scale: FloatArray | float, rng: np.random.Generator, rows: Callable[[], Rows], needed: int
+    ) -> Shortlist | None:
+        """Return the `needed` largest scores of such a draw; None where all have to be computed."""
+
 
 class HasQuantiles(Protocol):
     """A state with posterior quantiles."""
@@ -248,6 +255,17 @@ class EstimateState(State, ABC):
     def expected(self, rows: Rows) -> FloatArray:
         """Return the expected outcomes of these rows, [B, L]: the mean, where the link is the identity."""
         return self.mean(rows)
+
+    def draw_largest(
+        self, scale: FloatArray | float, rng: np.random.Generator, rows: Callable[[], Rows], needed: int
+    ) -> Shortlist | None:
+        """Return None: a draw computes all scores."""
+        return None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "draw" in vars(cls) and "draw_largest" not in vars(cls):  # an inherited shortlist is of another draw
+            cls.draw_largest = EstimateState.draw_largest  # type: ignore[method-assign]
 
 
 class SummaryState(EstimateState):

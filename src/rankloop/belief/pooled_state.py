@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from rankloop.belief.hybrid_state import HybridState, signature_weights
 from rankloop.math.hybrid_scores import TABLES
 from rankloop.math.pooled_kernels import Cells, pooled_scores
+from rankloop.shortlist import Shortlist
 from rankloop.types import FloatArray, IntArray, Rows
 
 NO_SEGMENT = -1
@@ -62,6 +64,12 @@ class PooledState(HybridState):
         spread = np.square(np.matmul(u, self.F)).sum(axis=-1)
         return np.asarray(np.sqrt(spread + self.s2[:, None] * (zeta * zeta / c + 1.0 / c_g)))
 
+    def draw_largest(
+        self, scale: FloatArray | float, rng: np.random.Generator, rows: Callable[[], Rows], needed: int
+    ) -> Shortlist | None:
+        """Return None: a draw computes all scores."""
+        return None
+
     def _score_rows(
         self,
         x: FloatArray,
@@ -73,7 +81,7 @@ class PooledState(HybridState):
         key: NDArray[np.uint64],
         out: FloatArray,
     ) -> None:
-        known, tables = signature_weights(theta.shape[1]), (TABLES[0], TABLES[1])
+        known, tables = signature_weights(theta.shape[1]), TABLES
         pooled_scores(
             x, head, factor, known, rows.chosen(), theta, self.sums, self.cells, self.segment, self.three_variances,
             scale, key, tables, out,

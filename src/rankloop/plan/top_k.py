@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankloop.math.columns import take
 from rankloop.math.kernels import equals_left, largest, largest_by_key, masked
 from rankloop.plan.base import Plan, Planner
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, Levels, Lines, ListDistribution
+from rankloop.shortlist import Shortlist
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
 
 
@@ -18,6 +20,14 @@ class TopK(Planner):
         """Return the K best items of every learner."""
         nothing = np.empty((request.learners, 0), dtype=np.int64)
         return best_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
+
+    def needed(self, request: Request) -> int | None:
+        """Return one more than the list has slots."""
+        return request.k + 1
+
+    def of_shortlist(self, found: Shortlist, request: Request, rng: np.random.Generator) -> Plan:
+        """Return the K best items of every learner."""
+        return best_of(found, request.k, rng)
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
         """Return the distribution of the largest scores, ties broken at random."""
@@ -75,6 +85,16 @@ def best_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Boo
         listed, values = np.pad(listed, empty, constant_values=EMPTY), np.pad(values, empty)
         rivals = None if rivals is None else np.pad(rivals, empty)
     return Plan(listed, values, rivals)
+
+
+def best_of(found: Shortlist, k: int, rng: np.random.Generator) -> Plan:
+    """Return the same as `best_k` for the scores of all items, from a shortlist for k slots."""
+    if found.ordered:
+        return Plan(found.items[:, :k], found.scores[:, :k])
+    best = best_k(found.scores, k, rng)
+    items = take(found.items, best.items)
+    items[best.items == EMPTY] = EMPTY
+    return best._replace(items=items)
 
 
 def _masked(scores: FloatArray, allowed: BoolArray) -> FloatArray:
