@@ -20,6 +20,8 @@ from rankloop.errors import Unsupported
 from rankloop.math import factor
 from rankloop.math.item_normals import TABLE, TAIL, item_normals, quantiles
 from rankloop.objective import Revenue
+from rankloop.plan.learned_bias import ByLearnedBias
+from rankloop.shortlist import Search
 from rankloop.types import Decision, Evidence, FloatArray, Request, Rows, Setting
 
 L, K, D = 12, 3, 4
@@ -371,18 +373,54 @@ class Shortlists:
     def rows(self) -> Any:
         return self.policy.design.rows(self.asked, np.empty((1, 0), dtype=np.int64), 0)
 
+    def search(self) -> Search:
+        size, may = self.asked.items, None
+        if self.rng.random() < 0.3:
+            may = np.zeros(size, dtype=np.bool_)
+            may[self.rng.permutation(size)[: int(self.rng.integers(self.k + 1, size + 1))]] = True
+        return Search(self.rows, self.k + 1, may)
+
 
 def test_the_largest_scores_are_those_of_a_full_draw() -> None:
     """Equal random numbers give the same largest scores with and without the others, in 3,000 draws."""
     for seed in range(300):
         case = Shortlists(seed)
         for draw in range(10):
-            scale = float(case.rng.choice([0.5, 0.01, 3.0]))
-            found = case.state.belief.draw_largest(scale, np.random.default_rng(draw), case.rows, case.k + 1)
+            scale, search = float(case.rng.choice([0.5, 0.01, 3.0])), case.search()
+            found = case.state.belief.draw_largest(scale, search, np.random.default_rng(draw))
             full = case.state.belief.draw(scale, np.random.default_rng(draw))(case.rows())[0]
+            if search.allowed is not None:
+                full[~search.allowed] = -np.inf
             order = np.argsort(-full)[: case.k + 1]
+            assert found.ordered
             np.testing.assert_array_equal(found.items[0], order, err_msg=f"seed {seed}")
             np.testing.assert_allclose(found.scores[0], full[order], rtol=1e-9, atol=1e-12)
+
+
+@dataclass(frozen=True, eq=False)
+class FromAllScores(ByLearnedBias):
+    """The planner without shortlists."""
+
+    def needed(self, request: Request) -> int | None:
+        return None
+
+
+@pytest.mark.parametrize("many", [5, 11, 12, 300])
+def test_lists_from_a_shortlist_are_those_from_all_scores(many: int) -> None:
+    """Whatever is allowed, from the first round on, in which nothing is drawn and items tie."""
+    k, rng = 10, np.random.default_rng(many)
+    policy: Any = build("hybrid", Setting(many, k, dim=D))
+    plain, features = replace(policy, plan=FromAllScores()), rng.standard_normal((many, D))
+    state = policy.init(1)
+    for seed in range(300):
+        may = rng.random(many) < rng.random() if seed % 3 else None
+        asked = Request(1, many, k, features, allowed=may)
+        ours, theirs = (one.decide(state, asked, np.random.default_rng(seed)) for one in (policy, plain))
+        np.testing.assert_array_equal(ours.items, theirs.items)
+        np.testing.assert_allclose(ours.scores[ours.shown], theirs.scores[ours.shown], rtol=1e-9, atol=1e-12)
+        rivals = [np.zeros_like(one.items) if one.rivals is None else one.rivals for one in (ours, theirs)]
+        np.testing.assert_array_equal(*rivals)
+        policy.learn(state, ours, np.where(ours.shown, rng.random((1, k)) < 0.2, 0.0))
 
 
 def test_equal_scores_are_listed_at_random_from_a_shortlist() -> None:

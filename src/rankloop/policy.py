@@ -22,7 +22,7 @@ from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
 from rankloop.propensity.list_distribution import ListDistribution, SupportsDecide
 from rankloop.ranking_policy import BatchWrapper, GreedyPolicy, LearnerState, RankingPolicy
-from rankloop.shortlist import Shortlist
+from rankloop.shortlist import Search, Shortlist
 from rankloop.state import State
 from rankloop.types import (
     EMPTY,
@@ -126,7 +126,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         self, belief: S, t: IntArray, plan: Planner, request: Request, rng: np.random.Generator
     ) -> Shortlist | None:
         """Return the largest scores, where the plan needs no others and the rule has a faster way to find them."""
-        if request.pinned is not None or request.allowed is not None:
+        if request.pinned is not None:
             return None
         needed = plan.needed(request)
         if needed is None or needed > request.items:
@@ -135,7 +135,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         def rows() -> Rows:
             return self.design.rows(request, np.empty((request.learners, 0), dtype=np.int64), 0)
 
-        return self.explore.shortlist(belief, rows, needed, t, rng)
+        return self.explore.shortlist(belief, Search(rows, needed, request.allowed), t, rng)
 
     def scores(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> SlotScore:
         """Return the planner's input: a function that scores all items [B, L] for a slot after a prefix."""

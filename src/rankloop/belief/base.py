@@ -7,7 +7,6 @@ rule asks for the one it needs, and the type checker refuses a composition whose
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from rankloop.errors import Unsupported
 from rankloop.ownership import drop_stale, overridden
-from rankloop.shortlist import Shortlist
+from rankloop.shortlist import Search, Shortlist
 from rankloop.state import State
 from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows, Score, ScoreTrust, SlotEffects
 
@@ -232,10 +231,8 @@ class SupportsDraw(Protocol):
     def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
         """Return the scores of one posterior draw for each learner; `scale` ([B] or a number) multiplies its spread."""
 
-    def draw_largest(
-        self, scale: FloatArray | float, rng: np.random.Generator, rows: Callable[[], Rows], needed: int
-    ) -> Shortlist | None:
-        """Return the `needed` largest scores of such a draw; None where all have to be computed."""
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
+        """Return the largest scores of such a draw; None where all have to be computed."""
 
 
 class HasQuantiles(Protocol):
@@ -256,9 +253,7 @@ class EstimateState(State, ABC):
         """Return the expected outcomes of these rows, [B, L]: the mean, where the link is the identity."""
         return self.mean(rows)
 
-    def draw_largest(
-        self, scale: FloatArray | float, rng: np.random.Generator, rows: Callable[[], Rows], needed: int
-    ) -> Shortlist | None:
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
         """Return None: a draw computes all scores."""
         return None
 

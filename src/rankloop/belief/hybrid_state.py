@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
@@ -16,10 +15,11 @@ from rankloop.math.hybrid_kernels import FIELD_SCALE, HEAD, drawn
 from rankloop.math.hybrid_largest import LEAST, UPPER, hybrid_largest
 from rankloop.math.hybrid_scores import TABLES, hybrid_scores
 from rankloop.math.linear import features_of
-from rankloop.shortlist import Shortlist
+from rankloop.shortlist import Search, Shortlist
 from rankloop.types import BoolArray, FloatArray, IntArray, Rows, Score
 
 NO_HEAD = np.zeros((1, 3, 1))
+NOTHING_FORBIDDEN = np.ones((1, 0), dtype=np.bool_)
 NO_KEYS = np.zeros(1, dtype=np.uint64)
 
 
@@ -96,23 +96,24 @@ class HybridState(SummaryState):
         theta, spread, key = self._numbers(scale, rng)
         return lambda rows: self._scores(rows, theta, spread, key)
 
-    def draw_largest(
-        self, scale: FloatArray | float, rng: np.random.Generator, rows: Callable[[], Rows], needed: int
-    ) -> Shortlist | None:
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
         """Return the largest scores of the draw that the same random numbers give with `draw`."""
         theta, spread, key = self._numbers(scale, rng)
-        made = rows()
+        made, needed = search.rows(), search.needed
         x, head, factor, items = self._checked(made, theta)
+        may = NOTHING_FORBIDDEN if search.allowed is None else np.atleast_2d(search.allowed)
         largest, scores = np.empty((len(theta), needed), dtype=np.int64), np.empty((len(theta), needed))
         distinct = hybrid_largest(
             x, head, factor, signature_weights(theta.shape[1]), made.chosen(), theta, self.sums, self.variances, spread,
-            key, UPPER, LEAST, largest, scores,
+            key, may, UPPER, LEAST, largest, scores,
         )  # fmt: skip
         if distinct:
             return Shortlist(largest, scores, ordered=True)
         # Ties are broken at random among all items of equal score.
-        everything = np.broadcast_to(np.arange(items), (len(theta), items))
-        return Shortlist(everything, self._scores(made, theta, spread, key))
+        everything, scores = np.arange(items), self._scores(made, theta, spread, key)
+        if search.allowed is not None:
+            scores[~np.broadcast_to(search.allowed, scores.shape)] = -np.inf
+        return Shortlist(np.broadcast_to(everything, scores.shape), scores)
 
     def _numbers(
         self, scale: FloatArray | float, rng: np.random.Generator

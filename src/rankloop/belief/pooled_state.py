@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from rankloop.belief.hybrid_state import HybridState, signature_weights
 from rankloop.math.hybrid_scores import TABLES
 from rankloop.math.pooled_kernels import Cells, pooled_scores
-from rankloop.shortlist import Shortlist
+from rankloop.shortlist import Search, Shortlist
 from rankloop.types import FloatArray, IntArray, Rows
 
 NO_SEGMENT = -1
@@ -64,9 +63,7 @@ class PooledState(HybridState):
         spread = np.square(np.matmul(u, self.F)).sum(axis=-1)
         return np.asarray(np.sqrt(spread + self.s2[:, None] * (zeta * zeta / c + 1.0 / c_g)))
 
-    def draw_largest(
-        self, scale: FloatArray | float, rng: np.random.Generator, rows: Callable[[], Rows], needed: int
-    ) -> Shortlist | None:
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
         """Return None: a draw computes all scores."""
         return None
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from rankloop.ownership import drop_stale
 from rankloop.propensity.list_distribution import ClosedForms, Composition, ListDistribution, unknown
-from rankloop.shortlist import Shortlist
-from rankloop.types import FloatArray, IntArray, Rows, Score
+from rankloop.shortlist import Search, Shortlist
+from rankloop.types import FloatArray, IntArray, Score
 
 Schedule = Callable[[IntArray], FloatArray]
 """Maps the rounds t [B] of the learners to a radius, a scale or a level for each, [B]."""
@@ -24,18 +24,15 @@ class ExplorationRule(Protocol[S_contra]):
     def __call__(self, state: S_contra, t: IntArray, rng: np.random.Generator) -> Score:
         """Return the scores for round t [B] of every learner."""
 
-    def shortlist(
-        self, state: S_contra, rows: Callable[[], Rows], needed: int, t: IntArray, rng: np.random.Generator
-    ) -> Shortlist | None:
-        """Return the `needed` largest scores without computing all of them; None where the rule has no faster way.
+    def shortlist(self, state: S_contra, search: Search, t: IntArray, rng: np.random.Generator) -> Shortlist | None:
+        """Return the largest scores without computing all of them; None where the rule has no faster way.
 
         Lists made of it have the distribution of those made of all scores. Without a shortlist no random number is
         drawn.
 
         Args:
             state: what is scored.
-            rows: makes the rows of all candidates.
-            needed: how many scores, at most the number of candidates.
+            search: which scores it must hold.
             t: the round of each learner, [B].
             rng: the source of randomness.
         """

@@ -15,7 +15,7 @@ from rankloop.explore.base import ExplorationRule, FromState, Schedule
 from rankloop.math.logistic import sigmoid
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import ClosedForms, Composition, ListDistribution
-from rankloop.shortlist import Shortlist
+from rankloop.shortlist import Search, Shortlist
 from rankloop.state import State
 from rankloop.types import FloatArray, IntArray, Rows, Score
 
@@ -90,11 +90,9 @@ class Thompson(ExplorationRule[SupportsDraw]):
         """Return the scores of the drawn parameters."""
         return state.draw(self.spread(t), rng)
 
-    def shortlist(
-        self, state: SupportsDraw, rows: Callable[[], Rows], needed: int, t: IntArray, rng: np.random.Generator
-    ) -> Shortlist | None:
+    def shortlist(self, state: SupportsDraw, search: Search, t: IntArray, rng: np.random.Generator) -> Shortlist | None:
         """Return the state's shortlist of one draw."""
-        return state.draw_largest(self.spread(t), rng, rows, needed)
+        return state.draw_largest(self.spread(t), search, rng)
 
     def spread(self, t: IntArray) -> FloatArray | float:
         """Return the scale in round t [B]; where it is 0, nothing is drawn."""

@@ -15,7 +15,7 @@ from rankloop.math.hybrid_kernels import HEAD
 from rankloop.math.hybrid_scores import UNCHANGED_WITHIN
 from rankloop.math.item_normals import BLOCK, TABLE, TAIL, bits, normal, upper_quantiles
 from rankloop.math.kernels import compiled, inlined
-from rankloop.types import FloatArray, IntArray
+from rankloop.types import BoolArray, FloatArray, IntArray
 
 LOW, HIGH, STEPS = -7.0, 7.0, 64
 """Range of the table of least numbers, and its steps for each unit."""
@@ -133,6 +133,7 @@ def _hybrid_largest(
     variances: tuple[FloatArray, FloatArray],
     scale: FloatArray,
     keys: NDArray[np.uint64],
+    allowed: BoolArray,
     tables: tuple[FloatArray, FloatArray, FloatArray],
     least: NDArray[np.uint32],
     rows: IntArray,
@@ -140,8 +141,8 @@ def _hybrid_largest(
 ) -> bool:
     """Write the n largest scores of `hybrid_scores` into values [B, n], largest first, and their rows into rows [B, n].
 
-    Returns False, with arbitrary results, where two of these scores are equal or nothing is drawn (a scale of 0). The
-    other arguments are those of `hybrid_scores`; n is at most L.
+    Returns False, with arbitrary results, where two of these scores are equal, nothing is drawn (a scale of 0) or fewer
+    rows are allowed, allowed [1 or B, L] or [1, 0] for all. The other arguments are those of `hybrid_scores`.
 
     With m = x_iᵀθ the score of an item of unchanged rows is (κm + Y)/c + e·√(s²/c)·z, and e·√(s²/c) ≤ e·τ·(1 + κ/c)/2.
     So it is at most `floor` where κm + Y + e·τ·(c + κ)/2·max(z, 0) ≤ floor·c: a test without root and division.
@@ -162,7 +163,7 @@ def _hybrid_largest(
             return False
         table, first = x[b if len(x) > 1 else 0], head[b if len(head) > 1 else 0]
         kappa, noise, spread = s2[b] / tau2[b], np.sqrt(s2[b]) * scale[b], np.sqrt(tau2[b]) * scale[b]
-        best, where, half = values[b], rows[b], 0.5 * spread
+        best, where, half, may = values[b], rows[b], 0.5 * spread, allowed[b if len(allowed) > 1 else 0]
         best[:], where[:] = NOTHING, 0
         for j in range(left_out):
             h[j] = theta[b, j]
@@ -210,7 +211,7 @@ def _hybrid_largest(
                 for i in range(len(ns)):
                     reached += int(max(over[i], signs[i]) > 0.0)
                 for i in range(len(ns) if reached > 0 else 0):
-                    if over[i] > 0.0 or signs[i] > 0.0:
+                    if (over[i] > 0.0 or signs[i] > 0.0) and (len(may) == 0 or may[start + i]):
                         past = ns[i] * fits[i]
                         if signs[i] > 0.0:
                             past = past_of(S[b, index[start + i] if len(index) > 0 else start + i], theta[b])
@@ -236,7 +237,7 @@ def _hybrid_largest(
                 bound = fit + ys[i] - level + half * (c + kappa) * tables[2][numbers[i] >> shift]
                 bound += SLACK * (abs(fit) + abs(ys[i]) + abs(level))
                 changed = abs(ns[i] * sign - rs[i]) > UNCHANGED_WITHIN * ns[i]
-                if changed or bound > 0.0:
+                if (changed or bound > 0.0) and (len(may) == 0 or may[start + i]):
                     past = ns[i] * fits[i]
                     if changed:
                         past = past_of(S[b, index[start + i] if len(index) > 0 else start + i], theta[b])
@@ -249,7 +250,7 @@ def _hybrid_largest(
                 for i in range(BLOCK):
                     reached += int(numbers[i] >= enough)
                 for i in range(size if reached > 0 else 0):
-                    if numbers[i] >= enough and ns[i] == 0.0:
+                    if numbers[i] >= enough and ns[i] == 0.0 and (len(may) == 0 or may[start + i]):
                         insert(best, where, fits[i] + spread * normal(numbers[i], tables[0], tables[1]), start + i)
         for place in range(1, len(best)):
             distinct = distinct and best[place] < best[place - 1]

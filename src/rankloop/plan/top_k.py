@@ -93,7 +93,7 @@ def best_of(found: Shortlist, k: int, rng: np.random.Generator) -> Plan:
         return Plan(found.items[:, :k], found.scores[:, :k])
     best = best_k(found.scores, k, rng)
     items = take(found.items, best.items)
-    items[best.items == EMPTY] = EMPTY
+    items[(best.items == EMPTY) | (best.scores == -np.inf)] = EMPTY
     return best._replace(items=items)
 
 
