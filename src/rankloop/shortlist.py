@@ -15,6 +15,7 @@ class Shortlist:
     items: IntArray  # [B, n], candidates of the request
     scores: FloatArray  # [B, n], -inf where an item is not allowed
     ordered: bool = False  # the scores fall, and no two are equal
+    unlisted: int = 0  # number of other candidates whose score is that of the last item, which is one of them by chance
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from rankloop.belief.alike import EVERYTHING
 from rankloop.belief.base import HasMean, HasMeanAndWidth, HasQuantiles, HasTally, SupportsDraw, Tally
 from rankloop.belief.choice import ChoiceState
 from rankloop.belief.order import OrderState
@@ -56,6 +57,11 @@ class Bound(FromState[HasTally]):
     def __call__(self, state: HasTally, t: IntArray, rng: np.random.Generator) -> Score:
         """Return bound(counts, t)."""
         return lambda rows: self.bound(state.tally(rows), t)
+
+    def shortlist(self, state: HasTally, search: Search, t: IntArray, rng: np.random.Generator) -> Shortlist | None:
+        """Return the bounds of items with different counts, and random ones of the many with equal counts."""
+        split = state.split(search)
+        return None if split is None else split[0].scored(self.bound(split[1].tally(EVERYTHING), t), rng)
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,11 @@ class Quantile(FromState[HasQuantiles]):
         """Return the posterior quantile at level(t)."""
         q = self.level(t)
         return lambda rows: state.quantile(rows, q)
+
+    def shortlist(self, state: HasQuantiles, search: Search, t: IntArray, rng: np.random.Generator) -> Shortlist | None:
+        """Return the quantiles of items with different posteriors, and random ones of the many with equal ones."""
+        split = state.split(search)
+        return None if split is None else split[0].scored(split[1].quantile(EVERYTHING, self.level(t)), rng)
 
 
 @dataclass(frozen=True)

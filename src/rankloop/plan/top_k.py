@@ -94,7 +94,10 @@ def best_of(found: Shortlist, k: int, rng: np.random.Generator) -> Plan:
     best = best_k(found.scores, k, rng)
     items = take(found.items, best.items)
     items[(best.items == EMPTY) | (best.scores == -np.inf)] = EMPTY
-    return best._replace(items=items)
+    if best.rivals is None:
+        return best._replace(items=items)
+    left_out = np.where(best.scores == found.scores[:, -1:], found.unlisted, 0)
+    return best._replace(items=items, rivals=best.rivals + left_out)
 
 
 def _masked(scores: FloatArray, allowed: BoolArray) -> FloatArray:
