@@ -22,6 +22,7 @@ from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
 from rankloop.propensity.list_distribution import ListDistribution, SupportsDecide
 from rankloop.ranking_policy import BatchWrapper, GreedyPolicy, LearnerState, RankingPolicy
+from rankloop.shortlist import Search, Shortlist
 from rankloop.state import State
 from rankloop.types import (
     EMPTY,
@@ -78,7 +79,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.overridden = overridden(cls, Policy, ("check", "update", "amend"))
+        cls.overridden = overridden(cls, Policy, ("check", "update", "amend", "scores"))
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit."""
@@ -109,18 +110,40 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
             raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
         if request.caps is not None and not self.plan.keeps_caps:
             raise Unsupported(f"the planner {_name(self.plan)} does not keep caps; leave out the request's caps.")
-        score = self.scores(state, request, rng)
         order = self.belief.slot_order(state.belief)
         plan = self.plan if order is None else self.plan.with_slot_order(order)
-        if request.pinned is None:
-            items, scores, rivals = plan(score, request, rng)
+        own = "scores" in self.overridden
+        belief = state.belief if own else self.belief_state(state, request)
+        found = None if own else self._shortlist(belief, state.t, plan, request, rng)
+        if found is not None:
+            items, scores, rivals = plan.of_shortlist(found, request, rng)
         else:
-            items, scores, rivals = around_pins(plan, score, request, rng)
+            score = self.scores(state, request, rng) if own else self._scores(belief, state.t, request, rng)
+            planned = plan(score, request, rng) if request.pinned is None else around_pins(plan, score, request, rng)
+            items, scores, rivals = planned
         return Decision(items, self.design.pick(request, items), request, scores, rivals)
+
+    def _shortlist(
+        self, belief: S, t: IntArray, plan: Planner, request: Request, rng: np.random.Generator
+    ) -> Shortlist | None:
+        """Return the largest scores, where the plan needs no others and the rule has a faster way to find them."""
+        if request.pinned is not None or request.caps is not None:
+            return None
+        needed = plan.needed(request)
+        if needed is None or needed > request.items:
+            return None
+
+        def rows() -> Rows:
+            return self.design.rows(request, np.empty((request.learners, 0), dtype=np.int64), 0)
+
+        return self.explore.shortlist(belief, Search(rows, needed, request.allowed), t, rng)
 
     def scores(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> SlotScore:
         """Return the planner's input: a function that scores all items [B, L] for a slot after a prefix."""
-        score = self.explore(self.belief_state(state, request), state.t, rng)
+        return self._scores(self.belief_state(state, request), state.t, request, rng)
+
+    def _scores(self, belief: S, t: IntArray, request: Request, rng: np.random.Generator) -> SlotScore:
+        score = self.explore(belief, t, rng)
 
         def score_slot(prefix: IntArray, slot: int) -> FloatArray:
             scores = score(self.design.rows(request, prefix, slot))

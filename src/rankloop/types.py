@@ -261,7 +261,6 @@ class Rows:
     products: Products | None = None  # scoring: of context⊗x, only these; None: all
     # Scoring: [1 or B, h, 1 or L], h leading columns that are kept apart, so that the features in x are not copied.
     head: FloatArray | None = None
-    most: int | None = None  # scoring: only this number of largest scores matters; None: all of them
 
     @property
     def by_slot(self) -> bool:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
+from rankloop.belief.alike import Alike, find_alike
 from rankloop.errors import Unsupported
 from rankloop.ownership import drop_stale, overridden
+from rankloop.shortlist import Search, Shortlist
 from rankloop.state import State
 from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows, Score, ScoreTrust, SlotEffects
 
@@ -209,6 +211,9 @@ class HasTally(Protocol):
     def tally(self, rows: Rows) -> Tally:
         """Return the counts of these rows."""
 
+    def split(self, search: Search) -> tuple[Alike, HasTally] | None:
+        """Return what most items have in common, and the state of `Alike.models`; None where it is of no use."""
+
 
 class HasMean(Protocol):
     """A state with estimates, on the link scale."""
@@ -234,12 +239,18 @@ class SupportsDraw(Protocol):
     def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
         """Return the scores of one posterior draw for each learner; `scale` ([B] or a number) multiplies its spread."""
 
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
+        """Return the largest scores of such a draw; None where all have to be computed."""
+
 
 class HasQuantiles(Protocol):
     """A state with posterior quantiles."""
 
     def quantile(self, rows: Rows, q: FloatArray) -> FloatArray:
         """Return the quantiles q [B] of these rows, [B, L]."""
+
+    def split(self, search: Search) -> tuple[Alike, HasQuantiles] | None:
+        """Return what most items have in common, and the state of `Alike.models`; None where it is of no use."""
 
 
 class EstimateState(State, ABC):
@@ -253,6 +264,19 @@ class EstimateState(State, ABC):
         """Return the expected outcomes of these rows, [B, L]: the mean, where the link is the identity."""
         return self.mean(rows)
 
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
+        """Return None: a draw computes all scores."""
+        return None
+
+    def split(self, search: Search) -> tuple[Alike, Self] | None:
+        """Return None: nothing is known of what items have in common."""
+        return None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "draw" in vars(cls) and "draw_largest" not in vars(cls):  # an inherited shortlist is of another draw
+            cls.draw_largest = EstimateState.draw_largest  # type: ignore[method-assign]
+
 
 class SummaryState(EstimateState):
     """A state with estimates and their uncertainty."""
@@ -260,6 +284,16 @@ class SummaryState(EstimateState):
     @abstractmethod
     def width(self, rows: Rows) -> FloatArray:
         """Return one standard deviation, or the norm that confidence bounds are multiples of, [B, L]."""
+
+
+@dataclass
+class ByItemState(EstimateState):
+    """A state whose arrays are records of items, each [B, L]."""
+
+    def split(self, search: Search) -> tuple[Alike, Self] | None:
+        """Return what most items have in common, and the state of the others and of one of them."""
+        found = find_alike(tuple(np.asarray(array, dtype=np.float64) for _, array in self.arrays()), search)
+        return None if found is None else (found, self.of_models(found.models()))
 
 
 E = TypeVar("E", bound=EstimateState)

@@ -9,12 +9,12 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from rankloop.belief.base import E, EstimateState, Estimating, Tally
+from rankloop.belief.base import ByItemState, E, Estimating, Tally
 from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows
 
 
 @dataclass
-class CountsState(EstimateState):
+class CountsState(ByItemState):
     """Sums per model, each [B, M]."""
 
     clicks: FloatArray

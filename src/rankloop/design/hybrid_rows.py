@@ -29,7 +29,6 @@ class HybridRows(Design):
 
     dim: int | None = None  # d, None without features
     context: int | None = None  # length of the visitor's context, None without one
-    largest_only: bool = False  # the planner lists the items of largest score, and reads no others
     products: Products | None = None  # the products of context and features; None: all
 
     def __post_init__(self) -> None:
@@ -75,12 +74,8 @@ class HybridRows(Design):
         else:
             features = np.broadcast_to(self._features(request), (*shape, self.dim))
             fields = crossed(context_of(request, self.context), features, self.products)
-        # One more than the list has: a planner looks whether the next item ties with the last.
-        given = (request.allowed, request.pinned, request.prices, request.caps)
-        whole = all(array is None for array in given)
-        most = request.k + 1 if self.largest_only and whole else None
         chosen = slice(None) if request.columns is None else request.columns
-        return Rows(model=chosen, x=fields, head=_head(request), most=most)
+        return Rows(model=chosen, x=fields, head=_head(request))
 
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Return the complete rows of the listed items, [B, K, 4 + fields]."""

@@ -1,9 +1,4 @@
-"""Scores of all items under the hybrid belief in one pass over their features.
-
-A draw needs a normal number for each item. Where only the largest scores matter, an item gets an upper bound of its
-draw, from the step of its number in a coarse table, and the draw itself only if the bound exceeds the largest scores
-found so far: the largest scores are the same, from the same numbers.
-"""
+"""Scores of all items under the hybrid belief in one pass over their features."""
 
 from __future__ import annotations
 
@@ -11,29 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.math.hybrid_kernels import HEAD
-from rankloop.math.item_normals import BLOCK, TABLE, TAIL, bits, quantiles, upper_quantiles
-from rankloop.math.kernels import compiled, inlined
+from rankloop.math.item_normals import BLOCK, TABLE, TAIL, normals
+from rankloop.math.kernels import compiled
 from rankloop.types import FloatArray, IntArray
 
-COARSE_BITS = 10
-COARSE = 1 << COARSE_BITS
-"""Steps of the coarse table."""
-BOUNDS_FROM = 8192
-"""Number of items from which upper bounds pay."""
 UNCHANGED_WITHIN = 1e-10
 """Difference of the signatures of two rows up to which they count as equal."""
-
-
-def _insert(largest: FloatArray, score: float) -> None:
-    """Insert a score into the ascending row of the largest scores so far; the smallest drops out."""
-    place = 0
-    while place + 1 < len(largest) and largest[place + 1] < score:
-        largest[place] = largest[place + 1]
-        place += 1
-    largest[place] = score
-
-
-insert = inlined(_insert)
 
 
 def _hybrid_scores(
@@ -47,8 +25,7 @@ def _hybrid_scores(
     variances: tuple[FloatArray, FloatArray],
     scale: FloatArray,
     keys: NDArray[np.uint64],
-    tables: tuple[FloatArray, FloatArray, FloatArray],
-    most: int,
+    tables: tuple[FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
     """Set out[b, i] = x_iᵀθ + (Y - Sᵀθ)/c + e·√(s²/c)·z_i, with one standard normal z_i for each row where e > 0.
@@ -57,8 +34,7 @@ def _hybrid_scores(
     x [1 or B, L, q], with the factor 0, or else (offset, 1, score, order, factor·x), with the score in head
     [1 or B, 1, L], or with all three in head [1 or B, 3, 1 or L].
     index [L] is the item of each row, or empty where row i is item i; sums n, Y, R [B, M], S [B, M, q];
-    variances τ², s² [B]; scale e [B]. With most > 0 only the `most` largest scores of a learner need be right; others
-    are any numbers below them.
+    variances τ², s² [B]; scale e [B].
     """
     n, Y, S, R = sums
     tau2, s2 = variances
@@ -70,13 +46,10 @@ def _hybrid_scores(
     left_out = HEAD if apart else 0
     for j in range(m):
         v[j] = signature[left_out + j] * (factor if apart else 1.0)
-    chosen, largest = np.empty(BLOCK + 1, dtype=np.uint32), np.empty(max(most, 1))
-    one, one_z, one_edge = np.empty(1, dtype=np.uint32), np.empty(1), np.empty(2, dtype=np.uint32)
+    chosen = np.empty(BLOCK + 1, dtype=np.uint32)
     for b in range(B):
         rows, first = x[b if len(x) > 1 else 0], head[b if len(head) > 1 else 0]
         kappa, noise, spread = s2[b] / tau2[b], np.sqrt(s2[b]) * scale[b], np.sqrt(tau2[b]) * scale[b]
-        bounded = most > 0 and scale[b] > 0.0
-        largest[:] = -1e300
         for j in range(left_out):
             h[j] = theta[b, j]
         for j in range(m):
@@ -90,13 +63,7 @@ def _hybrid_scores(
             end = min(L, start + BLOCK)
             part, some = out[b, start:end], rows[start:end]
             if scale[b] > 0.0:
-                bits(keys[b], block * (BLOCK // 2), buffer)
-                numbers = buffer.view(np.uint32)
-                if bounded:
-                    for i in range(BLOCK):
-                        z[i] = tables[2][numbers[i] >> np.uint32(32 - COARSE_BITS)]
-                else:
-                    quantiles(numbers, tables[0], tables[1], chosen, z)
+                normals(keys[b], block, buffer, tables[0], tables[1], chosen, z)
             # Simple loops over slices, one after the other, use the vector units; a single one over all terms does not.
             if len(index) > 0:
                 for i in range(len(part)):
@@ -179,24 +146,8 @@ def _hybrid_scores(
             for i in range(len(part)):
                 root = 1.0 / np.sqrt(weights[i] + kappa)
                 part[i] += root * ((outcomes[i] - weights[i] * part[i]) * root + noise * z[i])
-        if bounded:
-            for start in range(0, L, BLOCK):
-                part = out[b, start : min(L, start + BLOCK)]
-                floor, many = largest[0], 0
-                for i in range(len(part)):
-                    many += int(part[i] >= floor)
-                for i in range(len(part) if many > 0 else 0):
-                    if part[i] >= largest[0]:
-                        bits(keys[b], (start + i) // 2, buffer[:1])
-                        one[0] = (buffer[0] >> np.uint64(32 * (i % 2))) & np.uint64(0xFFFFFFFF)
-                        quantiles(one, tables[0], tables[1], one_edge, one_z)
-                        item = index[start + i] if len(index) > 0 else start + i
-                        less = tables[2][one[0] >> np.uint32(32 - COARSE_BITS)] - one_z[0]
-                        part[i] -= noise / np.sqrt(n[b, item] + kappa) * less
-                        if part[i] > largest[0]:
-                            insert(largest, part[i])
 
 
 hybrid_scores = compiled(_hybrid_scores, fastmath=True)
 
-TABLES = (TABLE, TAIL, upper_quantiles(COARSE))
+TABLES = (TABLE, TAIL)

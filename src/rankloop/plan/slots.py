@@ -15,9 +15,10 @@ from rankloop.objective import Objective
 from rankloop.plan.base import Plan, Planner, check_slots
 from rankloop.plan.caps import matching_under
 from rankloop.plan.prices import prices_of
-from rankloop.plan.top_k import best_of
+from rankloop.plan.top_k import best_listed, best_of
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, Levels, ListDistribution
+from rankloop.shortlist import Shortlist
 from rankloop.types import EMPTY, BoolArray, Caps, FloatArray, IntArray, Read, Request, SlotScore
 
 UNKNOWN_RIVALS = -1
@@ -39,7 +40,19 @@ class BySlotBias(Planner):
         """Return the best items, in order of bias."""
         check_slots(request, len(self.bias))
         nothing = np.empty((request.learners, 0), dtype=np.int64)
-        best = best_of(score(nothing, 0), request, rng)
+        return self._placed(best_of(score(nothing, 0), request, rng), request, rng)
+
+    def needed(self, request: Request) -> int | None:
+        """Return one more than the list has slots."""
+        return request.k + 1
+
+    def of_shortlist(self, found: Shortlist, request: Request, rng: np.random.Generator) -> Plan:
+        """Return the best items, in order of bias."""
+        check_slots(request, len(self.bias))
+        return self._placed(best_listed(found, request.k, rng), request, rng)
+
+    def _placed(self, best: Plan, request: Request, rng: np.random.Generator) -> Plan:
+        """Return the best items, in order of score, in the slots in order of bias."""
         filled = np.arange(request.k) < (best.items != EMPTY).sum(axis=1, keepdims=True)
         own = self.bias[: request.k] if request.slots is None else self.bias[request.slots]
         bias = np.where(filled, own, -np.inf)
