@@ -17,10 +17,11 @@ INTRODUCTION = """# Reproduction
 
 Every figure and table of the five papers, run again by `rankloop reproduce`, with a verdict on each claim of a paper:
 it *holds* or *does not hold* where a 95 % interval lies on one side of the bound; otherwise the verdict is *cannot
-tell*. A run that differs from the paper's in more than its number of replications (fewer rounds, a coarser search of
-parameters, a smaller data set) decides nothing: *cannot tell at this size*. Where the paper does not print a constant,
-the claim is tested with several values, and a table shows all of them: the claim holds if it holds with one, and fails
-only if it fails with all. A claim that fails is listed like the others. This page is written by
+tell*. A run that differs from the paper's in more than its number of replications (fewer rounds, also because the data
+set at hand is smaller, or a coarser search of parameters) decides nothing: *cannot tell at this size*. Where the paper
+does not print a constant, the claim is tested with several values, and a table shows all of them: the claim holds if it
+holds with one, and fails only if it fails with all. Where data stand in for the paper's, the text below the table says
+how they differ. A claim that fails is listed like the others. This page is written by
 `rankloop reproduce --page docs/explanation/reproduction.md` from the results of the machine that ran them; *quick*
 marks the smaller version of an experiment.
 """
