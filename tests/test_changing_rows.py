@@ -109,7 +109,9 @@ def test_products_of_columns_that_do_not_exist_are_refused() -> None:
         design = Crossed(2, 3, Products(np.array(pairs)))
         with pytest.raises(InvalidInput, match=r"products\.pairs is columns up to"):
             design.pick(Request(1, 4, 2, np.eye(4, 2), np.ones((1, 3))), np.array([[0, 1]]))
-    with pytest.raises(InvalidInput, match=r"products\.pairs is another array; accepted: an array of int64"):
+    with pytest.raises(
+        InvalidInput, match=r"products\.pairs is an array of float64 of shape \(1, 2\); accepted: an array of int64"
+    ):
         Products(np.zeros((1, 2)))  # type: ignore[arg-type]
 
 

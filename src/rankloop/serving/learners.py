@@ -37,7 +37,7 @@ class Learners:
     """
 
     def __init__(self, config: RankerConfig, table: ItemTable, room: Room | None = None) -> None:
-        self._config, self._table = config, table
+        self._config, self._table, self.row_numbers = config, table, 1 + config.row_width  # of features and products
         self.room = MemoryBudget.of_machine().room() if room is None else room
         self._extent = Extent.of(table.capacity, 1, table.prior_scores)
         self.room.reserve(state_size(config, self._extent), "a configuration that")

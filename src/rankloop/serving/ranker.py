@@ -156,7 +156,7 @@ class Ranker(CallableRanker):
         """Return about how many numbers are computed for one list; this takes no lock."""
         replica = self._replica
         named = request.items if request.candidates is None else request.candidates
-        row = 1 + replica.config.row_width  # features, context, and products
+        row = replica.learners.row_numbers
         return ((replica.learners.items if named is None else len(named)) + row) * row
 
     def _rank(
