@@ -22,7 +22,7 @@ from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
 from rankloop.propensity.list_distribution import ListDistribution, SupportsDecide
 from rankloop.ranking_policy import BatchWrapper, GreedyPolicy, LearnerState, RankingPolicy
-from rankloop.shortlist import Search, Shortlist
+from rankloop.shortlist import MIN_ITEMS, Search, Shortlist
 from rankloop.state import State
 from rankloop.types import (
     EMPTY,
@@ -127,7 +127,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         self, belief: S, t: IntArray, plan: Planner, request: Request, rng: np.random.Generator
     ) -> Shortlist | None:
         """Return the largest scores, where the plan needs no others and the rule has a faster way to find them."""
-        if request.pinned is not None or request.caps is not None:
+        if request.items < MIN_ITEMS or request.pinned is not None or request.active_caps() is not None:
             return None
         needed = plan.needed(request)
         if needed is None or needed > request.items:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from rankloop.types import BoolArray, FloatArray, IntArray, Rows
 
+MIN_ITEMS = 1_000
+"""Number of candidates from which it pays to look for a shortlist."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shortlist:

@@ -12,7 +12,7 @@ from rankloop.belief.hybrid_fit import LEAST_MEAN, PRIOR_SD, adapt, prior_mean
 from rankloop.belief.hybrid_state import HybridState, signature_weights
 from rankloop.belief.linear import blend_precision
 from rankloop.math import factor
-from rankloop.math.hybrid_kernels import HEAD, learn
+from rankloop.math.hybrid.kernels import HEAD, learn
 from rankloop.math.linear import features_of
 from rankloop.special_functions import NORMAL_95
 from rankloop.types import Decision, Evidence, FloatArray, IntArray, ScoreTrust, SlotEffects

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rankloop.belief.base import SummaryState
 from rankloop.errors import InvalidInput
-from rankloop.math.hybrid_kernels import FIELD_SCALE, HEAD, drawn
-from rankloop.math.hybrid_largest import LEAST, UPPER, hybrid_largest
-from rankloop.math.hybrid_scores import TABLES, hybrid_scores
+from rankloop.math.hybrid.kernels import FIELD_SCALE, HEAD, drawn
+from rankloop.math.hybrid.largest import LEAST, UPPER, hybrid_largest
+from rankloop.math.hybrid.scores import TABLES, hybrid_scores
 from rankloop.math.linear import features_of
 from rankloop.shortlist import Search, Shortlist
 from rankloop.types import BoolArray, FloatArray, IntArray, Rows, Score

@@ -12,8 +12,8 @@ from rankloop.belief.hybrid_fit import LEAST_MEAN
 from rankloop.belief.hybrid_state import HybridState, signature_weights
 from rankloop.belief.pooled_fit import adapt
 from rankloop.belief.pooled_state import PooledState
+from rankloop.math.hybrid.pooled_kernels import pooled_learn
 from rankloop.math.linear import features_of
-from rankloop.math.pooled_kernels import pooled_learn
 from rankloop.types import Decision, FloatArray, IntArray
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.belief.hybrid_state import HybridState, signature_weights
-from rankloop.math.hybrid_scores import TABLES
-from rankloop.math.pooled_kernels import Cells, pooled_scores
+from rankloop.math.hybrid.pooled_kernels import Cells, pooled_scores
+from rankloop.math.hybrid.scores import TABLES
 from rankloop.shortlist import Search, Shortlist
 from rankloop.types import FloatArray, IntArray, Rows
 

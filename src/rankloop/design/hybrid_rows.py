@@ -10,7 +10,7 @@ from rankloop.design.base import Design, context_of
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.math.columns import take
 from rankloop.math.crossed import crossed, width_of
-from rankloop.math.hybrid_kernels import HEAD, complete_rows, has_nan, head_columns
+from rankloop.math.hybrid.kernels import HEAD, complete_rows, has_nan, head_columns
 from rankloop.types import FloatArray, IntArray, Model, Products, Read, Request, Rows
 
 OFFSET = 0.05

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.math.hybrid_kernels import HEAD, add_row, centre, differs
-from rankloop.math.hybrid_scores import UNCHANGED_WITHIN
+from rankloop.math.hybrid.kernels import HEAD, add_row, centre, differs
+from rankloop.math.hybrid.scores import UNCHANGED_WITHIN
 from rankloop.math.item_normals import BLOCK, normals
 from rankloop.math.kernels import compiled, inlined
 from rankloop.types import BoolArray, FloatArray, IntArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.math.hybrid_kernels import HEAD
+from rankloop.math.hybrid.kernels import HEAD
 from rankloop.math.item_normals import BLOCK, TABLE, TAIL, normals
 from rankloop.math.kernels import compiled
 from rankloop.types import FloatArray, IntArray

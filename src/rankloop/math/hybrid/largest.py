@@ -11,8 +11,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.math.hybrid_kernels import HEAD
-from rankloop.math.hybrid_scores import UNCHANGED_WITHIN
+from rankloop.math.hybrid.kernels import HEAD
+from rankloop.math.hybrid.scores import UNCHANGED_WITHIN
 from rankloop.math.item_normals import BLOCK, TABLE, TAIL, bits, normal, upper_quantiles
 from rankloop.math.kernels import compiled, inlined
 from rankloop.types import BoolArray, FloatArray, IntArray

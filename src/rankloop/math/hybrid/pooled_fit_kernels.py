@@ -1,14 +1,14 @@
 """Compiled loops that compute posterior, biases and variances of the pooled hybrid belief from its sums.
 
-See `rankloop.math.pooled_kernels` for the symbols.
+See `rankloop.math.hybrid.pooled_kernels` for the symbols.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from rankloop.math.hybrid.pooled_kernels import Cells, Sums, cell_mean
 from rankloop.math.kernels import compiled, inlined
-from rankloop.math.pooled_kernels import Cells, Sums, cell_mean
 from rankloop.types import BoolArray, FloatArray
 
 

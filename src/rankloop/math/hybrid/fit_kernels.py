@@ -1,6 +1,6 @@
 """Compiled loops that compute posterior, biases and variances of the hybrid belief from its sums.
 
-See `rankloop.math.hybrid_kernels` for the symbols.
+See `rankloop.math.hybrid.kernels` for the symbols.
 """
 
 from __future__ import annotations
