@@ -163,7 +163,9 @@ def test_the_steps_of_the_image_make_a_service_in_a_clean_root(tmp_path: Path) -
                 copy = shutil.copytree if (ROOT / file).is_dir() else shutil.copy
                 copy(ROOT / file, source / target)
         elif name == "RUN":
-            command = rest.replace("/opt/rankloop", str(root)).replace("python -m venv", f"{sys.executable} -m venv")
+            command = rest.replace("/usr/local/lib/rankloop", str(root)).replace(
+                "python -m venv", f"{sys.executable} -m venv"
+            )
             done = subprocess.run(
                 command, shell=True, cwd=source, env=environment, capture_output=True, text=True, check=False
             )
@@ -313,8 +315,8 @@ def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     unit = (DEPLOY / "rankloop.service").read_text()
-    assert "ExecStart=/opt/rankloop/bin/rankloop serve" in unit
-    (tmp_path / "rankloop.service").write_text(unit.replace("/opt/rankloop/bin/rankloop", sys.executable))
+    assert "ExecStart=/usr/local/lib/rankloop/bin/rankloop serve" in unit
+    (tmp_path / "rankloop.service").write_text(unit.replace("/usr/local/lib/rankloop/bin/rankloop", sys.executable))
     done = subprocess.run(
         ["systemd-analyze", "verify", tmp_path / "rankloop.service"], capture_output=True, text=True, check=False
     )
