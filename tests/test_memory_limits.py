@@ -496,7 +496,9 @@ def test_a_reset_and_a_challenger_that_fail_at_once_give_their_memory_back(
                 rankers.patch("r", {"reset": True})
         assert rankers.memory.needed == before
         with monkeypatch.context() as patch:
-            patch.setattr("rankloop.hosting.challenger_rebuild.skipped_positions", _unavailable)
+            patch.setattr(
+                "rankloop.hosting.challenger_rebuild.threading.Thread.start", _unavailable
+            )  # no thread is left
             with pytest.raises(StoreUnavailable):
                 rankers.put_challenger("r", {"policy": "cascade-lin-ts", "slots": 5})
         assert rankers.memory.needed == before
