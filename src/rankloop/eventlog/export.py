@@ -40,7 +40,7 @@ from rankloop.schema import RankerSettings
 from rankloop.types import EMPTY, FloatArray
 
 COLUMNS = {
-    "slate_id": "int64",  # number of the decision
+    "slate_id": "int64",  # number of the decision, plus that of its process times `PROCESS`
     "position": "int64",  # slot, from 0
     "action": "int64",  # number of the item, null for an empty slot
     "reward": "float64",  # null while it is unknown
@@ -125,6 +125,8 @@ class Row(RequestRow):
 
 
 V = TypeVar("V")
+PROCESS = 2**40
+"""Factor of the process in a slate's id: two processes may give the same number to decisions of one log."""
 STATUSES = ("learned", "nothing", "ignored", "withdrawn", "open")
 """`learned` had feedback; `nothing` had none and was learned as no click; `ignored` had none and was not learned;
 `withdrawn` was never shown; `open` may still get feedback."""
@@ -171,7 +173,7 @@ def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
         return [one for v, k in zip(values, sizes, strict=True) for one in ([None] * k if v is None else v.tolist())]
 
     columns: dict[str, Sequence[object]] = {
-        "slate_id": each([one.number for one in decisions]),
+        "slate_id": each([one.number + PROCESS * one.process for one in decisions]),
         "position": [slot for size in sizes for slot in range(size)],
         "action": [None if item == EMPTY else item for item in slots([one.items for one in decisions])],
         "reward": slots([slate.outcome for slate in slates]),
@@ -299,7 +301,8 @@ def _decision(slots: list[Row]) -> DecisionMade:
     event = DecisionMade(
         time=first["time"],
         id=first["decision"],
-        number=first["slate_id"],
+        number=first["slate_id"] % PROCESS,
+        process=first["slate_id"] // PROCESS,
         segment=first["segment"],
         items=np.array([EMPTY if slot["action"] is None else slot["action"] for slot in slots], dtype=np.int64),
         x=_floats([slot["features"] for slot in slots]),

@@ -105,12 +105,13 @@ class PostgresStore:
     """
 
     problem: str | None = None
+    connection_kind: type[WriteConnection] = WriteConnection
 
     def __init__(self, dsn: str, *, timeout_seconds: float = 5.0, exclusive: bool = False) -> None:
         self._pg, pool = psycopg_modules()
         self._info, self.name = connection_info(self._pg, dsn, timeout_seconds)
         self._writing, self._watchdog = threading.Lock(), Watchdog(2.0 * timeout_seconds)
-        self._writer = WriteConnection(
+        self._writer = self.connection_kind(
             self._pg, self._info, self.name, self._watchdog, timeout_seconds=timeout_seconds, exclusive=exclusive
         )
         self._end: End | None = None  # the last entry that this process knows
@@ -160,13 +161,16 @@ class PostgresStore:
             last, existing = self._begin(connection, batch)
             if after is not None and (last[0] != after or last != (self._end or last)):
                 raise LogMoved.of(self.name, after, last[0])
-            positions, rows = _assign_positions(batch, last[0], existing)
+            positions, rows = assign_positions(batch, last[0], existing)
             if rows:
-                with connection.cursor() as cursor, cursor.copy(COPY) as copy:
-                    copy.set_types(TYPES)
-                    for row in rows:
-                        copy.write_row(row)
+                self._copy(connection, rows)
         return connection, positions, rows
+
+    def _copy(self, connection: Connection[TupleRow], rows: list[Row]) -> None:
+        with connection.cursor() as cursor, cursor.copy(COPY) as copy:
+            copy.set_types(TYPES)
+            for row in rows:
+                copy.write_row(row)
 
     def _begin(self, connection: Connection[TupleRow], batch: Sequence[tuple[str, LogEntry]]) -> tuple[End, set[int]]:
         """Lock the log; return its last entry, and the indices of the entries of the batch that it already has."""
@@ -366,7 +370,7 @@ class PostgresStore:
         self._watchdog.close()
 
 
-def _assign_positions(
+def assign_positions(
     batch: Sequence[tuple[str, LogEntry]], last: int, existing: set[int]
 ) -> tuple[list[int | None], list[Row]]:
     """Return the position of each entry after the last one, None for duplicates; and the rows to insert."""

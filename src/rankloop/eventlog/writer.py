@@ -27,6 +27,8 @@ log = logging.getLogger("rankloop.eventlog")
 T = TypeVar("T")
 Apply = Callable[[Sequence[tuple[int, Any]]], Sequence[T]]
 """Applies (position, event) pairs of one ranker in log order and returns the result of each."""
+Follow = Callable[[Sequence[LogEntry]], None]
+"""Applies entries of one ranker that another process wrote, in log order."""
 
 
 class Commit(Future[T]):
@@ -34,6 +36,8 @@ class Commit(Future[T]):
 
     It is done after the entry was committed and applied. Giving up the wait does not cancel the write.
     """
+
+    position: int | None = None  # of the log, once it is done: the entry is applied there
 
     def __init__(self, wakeups: _Wakeups) -> None:
         super().__init__()
@@ -93,13 +97,16 @@ def _resolve(waiter: asyncio.Future[T], commit: Commit[T]) -> None:
         waiter.set_exception(error)
 
 
-class _Submission(NamedTuple):
+class Submission(NamedTuple):
+    """An entry that waits for its commit, with what happens then."""
+
     ranker: str
     entry: LogEntry | None  # None: a barrier
     event: object
     apply: Apply[Any]
     duplicate: Callable[[], object] | None  # makes the result of an entry that was committed before
     commit: Commit[Any] | None  # None: no one waits
+    check: Callable[[], None] | None = None  # refuses the entry, given the state in which the log would get it
 
 
 class Writer:
@@ -121,7 +128,7 @@ class Writer:
 
     def __init__(self, store: Store, *, queue_limit: int = MAX_QUEUED_ENTRIES) -> None:
         self.store, self._limit = store, queue_limit
-        self._queue: deque[_Submission] = deque()
+        self._queue: deque[Submission] = deque()
         self._waited_for = 0  # entries of the queue that have a waiter
         self._last = store.last_position()  # of the log, as far as it is applied here
         self._moved = False  # another process has written to the log
@@ -138,6 +145,28 @@ class Writer:
 
     def _new_commit(self) -> Commit[T]:
         return Commit(self._wakeups)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process closes windows, watches the guardrail and stores snapshots: alone it always does."""
+        return True
+
+    @property
+    def process(self) -> int:
+        """Number of this process among those that share the log, from 1; 0 where it is alone."""
+        return 0
+
+    def follow(self, ranker: str, apply: Follow, catch_up: Callable[[int], None]) -> None:
+        """Let a ranker follow what other processes write, from the end of the log on: here nobody else writes.
+
+        Args:
+            ranker: the log that is followed.
+            apply: applies entries of other processes, in log order.
+            catch_up: applies what the log has up to a position, before `apply` is called for the first time.
+        """
+
+    def unfollow(self, ranker: str) -> None:
+        """Follow a ranker no longer, since it is deleted."""
 
     @property
     def alive(self) -> bool:
@@ -161,6 +190,7 @@ class Writer:
         event: object,
         apply: Apply[T],
         duplicate: Callable[[], T] | None = None,
+        check: Callable[[], None] | None = None,
     ) -> Commit[T]:
         """Queue an entry; the commit has the result of `apply` once the entry is durable and applied.
 
@@ -170,14 +200,16 @@ class Writer:
             event: passed to `apply` together with the position.
             apply: called after the commit.
             duplicate: called instead if the log has an entry of this kind and key already.
+            check: called by a writer that shares its log, in the state right before the entry; what it raises refuses
+                the entry. Here nobody else can have changed what the caller has checked.
         """
         commit: Commit[T] = self._new_commit()
-        self._enqueue(_Submission(ranker, entry, event, apply, duplicate, commit))
+        self._enqueue(Submission(ranker, entry, event, apply, duplicate, commit, check))
         return commit
 
     def post(self, ranker: str, entry: LogEntry, event: object, apply: Apply[object]) -> None:
         """Queue an entry without a waiter."""
-        self._enqueue(_Submission(ranker, entry, event, apply, None, None))
+        self._enqueue(Submission(ranker, entry, event, apply, None, None))
 
     def barrier(self) -> Commit[None]:
         """Return a commit that is done when everything submitted so far is committed and applied.
@@ -185,8 +217,12 @@ class Writer:
         It fails if the log cannot be written now, or if another process serves it.
         """
         barrier: Commit[None] = self._new_commit()
-        self._enqueue(_Submission("", None, None, _no_results, None, barrier))
+        self._enqueue(Submission("", None, None, no_results, None, barrier))
         return barrier
+
+    def wait_for(self, position: int) -> None:
+        """Wait until the log is applied up to a position; fail if this process cannot apply it."""
+        self.flush()
 
     def flush(self) -> None:
         """Wait until everything submitted so far is committed and applied."""
@@ -199,7 +235,7 @@ class Writer:
             self._changed.notify()
         self._thread.join()
 
-    def _enqueue(self, one: _Submission) -> None:
+    def _enqueue(self, one: Submission) -> None:
         with self._changed:
             if self._closed:
                 raise StoreUnavailable("the log is closed.")
@@ -219,7 +255,7 @@ class Writer:
             if self._moved:
                 break
 
-    def _next_batch(self, delay: float) -> list[_Submission]:
+    def _next_batch(self, delay: float) -> list[Submission]:
         """Wait for entries and take a batch; empty when the writer is closed and has nothing left, or refuses."""
         with self._changed:
             # The window comes first: entries without a waiter need not wake a thread that has just been busy.
@@ -231,16 +267,15 @@ class Writer:
                 self._changed.wait_for(lambda: self._waited_for or self._closed, delay)
             return self._take_batch()
 
-    def _take_batch(self) -> list[_Submission]:
+    def _take_batch(self) -> list[Submission]:
         batch = [self._queue.popleft() for _ in range(min(MAX_BATCH_ENTRIES, len(self._queue)))]
         self._waited_for -= sum(one.commit is not None for one in batch)
         return batch
 
-    def _write(self, batch: list[_Submission]) -> bool:
+    def _write(self, batch: list[Submission]) -> bool:
         """Commit and apply a batch, then wake its waiters; False if the log could not be written."""
         try:
-            entries = [(one.ranker, one.entry) for one in batch if one.entry is not None]
-            stored = self.store.append(entries, self._last)
+            stored = self._append(batch)
         except ClaimLost as error:
             self._fail(batch, error, refusal=error)
             return False
@@ -261,11 +296,15 @@ class Writer:
             _apply(apply, list(group))
         for one, position in committed:
             if position is None:
-                _answer_duplicate(one)
+                _answer_duplicate(one, self._last)
         self._wakeups.send()
         return True
 
-    def _fail(self, batch: list[_Submission], error: Exception, refusal: StoreUnavailable | None = None) -> None:
+    def _append(self, batch: list[Submission]) -> list[int | None]:
+        """Commit the entries of a batch; return the position of each, None for duplicates."""
+        return self.store.append([(one.ranker, one.entry) for one in batch if one.entry is not None], self._last)
+
+    def _fail(self, batch: list[Submission], error: Exception, refusal: StoreUnavailable | None = None) -> None:
         """Fail every waiter of the batch and of the queue; keep the other entries unless the writer is at its end."""
         with self._changed:
             self.refusal = refusal or self.refusal
@@ -288,11 +327,12 @@ def positions(committed: Sequence[tuple[int, object]]) -> list[int]:
     return [position for position, _ in committed]
 
 
-def _no_results(committed: Sequence[tuple[int, object]]) -> list[None]:
+def no_results(committed: Sequence[tuple[int, object]]) -> list[None]:
+    """Apply nothing and return None for each entry."""
     return [None for _ in committed]
 
 
-def _apply(apply: Apply[object], committed: list[tuple[_Submission, int]]) -> None:
+def _apply(apply: Apply[object], committed: list[tuple[Submission, int]]) -> None:
     try:
         results = apply([(position, one.event) for one, position in committed])
         pairs = list(zip(committed, results, strict=True))
@@ -302,14 +342,16 @@ def _apply(apply: Apply[object], committed: list[tuple[_Submission, int]]) -> No
             if one.commit is not None:
                 one.commit.set_exception(error)
         return
-    for (one, _), result in pairs:
+    for (one, position), result in pairs:
         if one.commit is not None:
+            one.commit.position = position
             one.commit.set_result(result)
 
 
-def _answer_duplicate(one: _Submission) -> None:
+def _answer_duplicate(one: Submission, last: int) -> None:
     if one.commit is None:
         return
+    one.commit.position = last
     try:
         result = None if one.duplicate is None else one.duplicate()
     except Exception as error:

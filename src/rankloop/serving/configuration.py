@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from rankloop.errors import InvalidInput, Unsupported
+from rankloop.errors import Conflict, InvalidInput, RankloopError, Unsupported
 from rankloop.eventlog.events import ConfigChanged, LogEvent
 from rankloop.eventlog.open_decisions import recall_from
 from rankloop.eventlog.writer import Commit
@@ -23,6 +24,10 @@ from rankloop.serving.replica import Replica
 log = logging.getLogger("rankloop.serving")
 
 
+class _ChangedMeanwhile(RankloopError):
+    """Another process has changed what a change starts from."""
+
+
 class ConfigurableRanker(RankerQueries):
     """A ranker whose configuration can change: every change is an event of the log."""
 
@@ -32,7 +37,12 @@ class ConfigurableRanker(RankerQueries):
     _challenger: Replica | None  # another policy that follows the same log
 
     @abstractmethod
-    def _submit(self, event: LogEvent) -> Commit[Receipt | None]:
+    def _submit(
+        self,
+        event: LogEvent,
+        duplicate: Callable[[], Receipt | None] | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> Commit[Receipt | None]:
         """Commit an event, then apply it."""
 
     @property
@@ -60,13 +70,31 @@ class ConfigurableRanker(RankerQueries):
     def _configure(self, config: RankerConfig, by: str | None = None, after: int = 0) -> None:
         """Log the configuration, unless the log ends with it; its version is greater than `after`."""
         with self._configuring:
-            logged, given = self._replica.settings, config.plain()
-            if logged == given:
+            given = config.plain()
+            while (logged := self._replica.settings) != given:
+                if logged:
+                    require_fit(logged, given)
+                version = max(self._replica.version, after) + 1
+                event = ConfigChanged(self._clock(), version, given, changes(logged, given), by)
+                try:
+                    self._submit(event, check=partial(self._require_settings, logged)).result()
+                except _ChangedMeanwhile:  # by another process
+                    if learning_of(self._replica.settings) != learning_of(logged or given):
+                        raise Conflict(
+                            "another process has chosen another policy meanwhile, so nothing was changed."
+                        ) from None
+                    continue
                 return
-            if logged:
-                require_fit(logged, given)
-            version = max(self._replica.version, after) + 1
-            self._submit(ConfigChanged(self._clock(), version, given, changes(logged, given), by)).result()
+
+    def _accept_settings(self, config: RankerConfig) -> None:
+        """Take the settings of a shared log, which its other processes may be changing, instead of those given."""
+        if learning_of(self._replica.settings) != config.learning():
+            raise Conflict("the log has other settings of learning than those given; read them again.")
+
+    def _require_settings(self, expected: Mapping[str, object]) -> None:
+        """Refuse if the settings are not those any more that a change starts from."""
+        if self._replica.settings != expected:
+            raise _ChangedMeanwhile("the settings have changed meanwhile; try again.")
 
     # Memory
 
@@ -145,10 +173,10 @@ class ConfigurableRanker(RankerQueries):
                 self._challenger.learners.room.release()
             self._challenger = None
 
-    def _followed(self, challenger: Replica, events: Sequence[tuple[int, LogEvent]]) -> Replica | None:
-        """Return the challenger after these events; None if it cannot apply one of them."""
+    def _followed(self, challenger: Replica, apply: Callable[[Replica], object]) -> Replica | None:
+        """Return the challenger after some events; None if it cannot apply one of them."""
         try:
-            challenger.apply_all(events)
+            apply(challenger)
         except Exception:
             log.exception("the challenger of %s cannot follow the log and is discarded", self.name)
             challenger.learners.room.release()

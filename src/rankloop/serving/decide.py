@@ -36,6 +36,7 @@ class Stamp(NamedTuple):
     id: str
     number: int  # from 1; the random numbers follow from it
     time: float
+    process: int = 0  # that decides, from 1, where several share the log; its random numbers are its own
 
 
 class PolicyList(NamedTuple):
@@ -101,7 +102,7 @@ def decide(
         scores = None if shown.scores is None else shown.scores[0]
         shares = exploration_shares(shown.items[0], scores, reasons, request.pinned)
         if likely is None and request.draws:
-            own = rng_of_decision(config.seed, stamp.number, PROPENSITY_STREAM)
+            own = rng_of_decision(config.seed, stamp.number, PROPENSITY_STREAM, stamp.process)
             draws = Draws.of(learners, state, shown, own, request.draws)
     x, context, named, columns = shown.rows.x, request.request.context, request.named, shown.columns[0]
     explained = [share for share in shares if share is not None]
@@ -140,6 +141,7 @@ def decide(
         numerics=numerics.version(mixed=replica.mixed_numerics),
         withheld=withheld and made is not None,
         asked=request.fingerprint,
+        process=stamp.process,
     )
     return event, Ranking(event, replica.items.ids, shares, request.ignored), draws
 
@@ -241,9 +243,9 @@ def _first_allowed(order: IntArray, allowed: BoolArray, n: int) -> IntArray:
         size *= 8
 
 
-def rng_of_decision(seed: int, number: int, stream: int = 0) -> np.random.Generator:
+def rng_of_decision(seed: int, number: int, stream: int = 0, process: int = 0) -> np.random.Generator:
     """Return the random numbers of a decision, from a counter-based RNG: any decision's, at any time."""
-    return np.random.Generator(np.random.Philox(key=[seed, number], counter=[0, 0, 0, stream]))
+    return np.random.Generator(np.random.Philox(key=[seed, number], counter=[0, 0, process, stream]))
 
 
 class DecisionRng:
@@ -255,9 +257,10 @@ class DecisionRng:
         self._state: Any = self._bits.state
         self._key, self._counter = self._state["state"]["key"], self._state["state"]["counter"]
 
-    def __call__(self, seed: int, number: int) -> np.random.Generator:
+    def __call__(self, seed: int, number: int, process: int = 0) -> np.random.Generator:
         """Return the random numbers of a decision; they are valid until the next call."""
         self._counter[:] = 0
+        self._counter[2] = process
         self._key[:] = seed, number
         self._bits.state = self._state
         return self._rng

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
-from rankloop.eventlog import Writer
 from rankloop.eventlog.events import GuardrailReset
 from rankloop.serving import snapshots
-from rankloop.serving.windows.feedback_windows import FeedbackWindows
+from rankloop.serving.applying import ApplyingRanker
 
 
-class MaintainedRanker(FeedbackWindows):
+class MaintainedRanker(ApplyingRanker):
     """A ranker whose guardrail can be reset, and whose state is saved."""
-
-    _writer: Writer
-
-    @abstractmethod
-    def _require_serving(self) -> None:
-        """Refuse if the ranker is quarantined."""
 
     def reset_guardrail(self, why: str = "by hand") -> None:
         """Let the policy decide again after the guardrail was tripped."""

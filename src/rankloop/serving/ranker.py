@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time as clocks
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, cast
@@ -15,12 +15,10 @@ import numpy as np
 from rankloop.errors import Busy, InvalidInput, RankloopError, UnknownDecision
 from rankloop.eventlog import MemoryStore, SqliteStore, Store, Writer
 from rankloop.eventlog.events import (
-    CannotReplay,
     DecisionMade,
     FeedbackReceived,
     ItemsPut,
     ItemsRemoved,
-    LogEvent,
     Withdrawn,
     decode_as,
 )
@@ -101,7 +99,12 @@ class Ranker(CallableRanker):
             self._replica.learners.room.replaying = False
             self._start_windows(clock, monotonic, limits)
             self._number = self._replica.decided  # of the last decision, which may be uncommitted
-            self._configure(config, by, after)
+            on_error.callback(self._writer.unfollow, name)
+            self._writer.follow(name, self._follow, self._catch_up)
+            if self._writer.process and self._replica.version:
+                self._accept_settings(config)
+            else:
+                self._configure(config, by, after)
             on_error.pop_all()
 
     @classmethod
@@ -132,6 +135,11 @@ class Ranker(CallableRanker):
         made = tuple(Item.of(item, f"items[{i}]") for i, item in enumerate(items))
         for i, item in enumerate(made):
             check_item(item, f"items[{i}]", self.config)
+        self._check_items(made)
+        self._submit(ItemsPut(self._clock(), made), check=lambda: self._check_items(made)).result()
+
+    def _check_items(self, made: Sequence[Item]) -> None:
+        """Refuse items that do not fit to the others, to the policy or into the memory."""
         with self._lock:
             table = self._replica.items
             table.check(made)
@@ -141,13 +149,16 @@ class Ranker(CallableRanker):
                 check_score(f"items[{i}].score", item.score, policy)
             columns, priors = table.columns_with(item.id for item in made), table.prior_scores_with(made)
             self._require_room("items", f"{columns} items in all, with which the ranker", columns, priors=priors)
-        self._submit(ItemsPut(self._clock(), made)).result()
 
     def remove_items(self, ids: Sequence[str]) -> None:
         """Stop listing items; their late feedback still settles, and an id that is put again is a new item."""
-        with self._lock:
-            self._replica.items.columns("ids", ids)
-        self._submit(ItemsRemoved(self._clock(), tuple(ids))).result()
+
+        def check() -> None:
+            with self._lock:
+                self._replica.items.columns("ids", ids)
+
+        check()
+        self._submit(ItemsRemoved(self._clock(), tuple(ids)), check=check).result()
 
     # Decisions
 
@@ -200,9 +211,9 @@ class Ranker(CallableRanker):
             is_new = request.segment not in replica.learners.segments
             if is_new:
                 self._check_new_segment(request.segment)
-            number = max(self._number, replica.decided) + 1
+            number, process = max(self._number, replica.decided) + 1, self._writer.process
             withheld = config.explore_daily is not None and self._explored_today(now) >= config.explore_daily
-            stamp, rng = Stamp(id, number, now), self._rng(config.seed, number)
+            stamp, rng = Stamp(id, number, now, process), self._rng(config.seed, number, process)
             event, ranking, draws = decide(replica, self.name, wanted, stamp, rng, withheld=withheld)
             self._number = number
             if draws is None:
@@ -237,8 +248,10 @@ class Ranker(CallableRanker):
         self._decided_at.pop(event.id, None)  # an earlier attempt failed, and the order is that of the log
         self._decided_at[event.id] = self._monotonic()
         try:
-            if self._replica.config.commit == "all":
-                commit = self._submit(event)
+            # Another process may decide the same request at the same moment: the first one in the log counts.
+            shared = event.asked is not None and self._writer.process > 0
+            if shared or self._replica.config.commit == "all":
+                commit = self._submit(event, _decided_elsewhere if shared else None)
                 if is_new:
                     self._new_segments[event.id] = event.segment
                     commit.add_done_callback(lambda _: self._new_segments.pop(event.id, None))
@@ -341,42 +354,12 @@ class Ranker(CallableRanker):
         if entry is None:
             return None
         if entry.position > self._replica.position:
-            self.flush()  # waits until it is applied here; fails if another process has written it
+            self._writer.wait_for(entry.position)  # fails if another process has written it and this one cannot follow
         if entry.position in self._replica.skipped:
             raise UnknownDecision(f"decision {id!r} was excluded from the log.")
         return decode_as(DecisionMade, entry)
 
     # Log and state
-
-    def _require_serving(self) -> None:
-        """Refuse if the ranker is quarantined."""
-        if self.quarantine is not None:
-            raise self.quarantine.error()
-
-    def _submit(self, event: LogEvent, duplicate: Callable[[], Receipt | None] | None = None) -> Commit[Receipt | None]:
-        self._require_serving()
-        return self._writer.submit(self.name, event.entry(), event, self._apply, duplicate)
-
-    def _apply(self, events: Sequence[tuple[int, LogEvent]]) -> list[Receipt | None]:
-        """Apply committed events to the state and to the challenger; quarantine the ranker if that fails."""
-        with self._lock:
-            self._require_serving()
-            version = self._replica.version
-            try:
-                receipts = self._replica.apply_all(events)
-                if self._challenger is not None:
-                    self._challenger = self._followed(self._challenger, events)
-                if self._replica.version != version:
-                    self._promote_if_configured()
-            except CannotReplay as error:
-                raise self._quarantined(error) from error
-            except Exception as error:
-                raise self._quarantined(CannotReplay(self._replica.position, events[-1][1].kind, error)) from error
-            if self._decided_at or self._uncommitted:
-                for position, event in events:
-                    if event.opens is not None:
-                        self._note_opened(event.opens, position)
-            return receipts
 
     def flush(self) -> None:
         """Wait until all decisions are in the log."""
@@ -392,6 +375,10 @@ class Ranker(CallableRanker):
 def _acquire(lock: threading.Lock | threading.RLock, patience: float) -> None:
     if not lock.acquire(timeout=patience):
         raise Busy("the ranker is busy with other work; try again later.")
+
+
+def _decided_elsewhere() -> None:
+    raise Busy("another process has decided the list of this id at the same moment; send the request again.")
 
 
 def _new_id(now: float) -> str:

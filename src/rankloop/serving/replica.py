@@ -156,7 +156,8 @@ class Replica(EventFollower[Receipt]):
 
     def on_decision(self, event: DecisionMade) -> None:
         """Open the decision and count it."""
-        self.decided = max(self.decided, event.number)
+        # Of several processes, two may give the same number, so that the log has more decisions than the last number.
+        self.decided = max(self.decided + 1 if event.process else self.decided, event.number)
         self.learners.row(event.segment)
         foreign = self.is_foreign(event)
         if foreign:

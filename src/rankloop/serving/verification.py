@@ -165,7 +165,8 @@ def _compare(replica: Replica, logged: DecisionMade, log: str, result: VerifiedL
     else:
         unit = logged.id if logged.visitor is None else logged.visitor
         control = in_control_group(replica.config, log, unit, tripped=replica.guardrail_tripped is not None)
-    state, rng = replica.learners.of(logged.segment), rng_of_decision(logged.seed, logged.number)
+    state = replica.learners.of(logged.segment)
+    rng = rng_of_decision(logged.seed, logged.number, process=logged.process)
     wanted = replica.learners.logged_request(logged, logged_items)
     request = PolicyRequest(wanted, logged.segment, logged.visitor, logged.pinned)
     decision = policy_list(replica, state, request, rng, withheld=logged.withheld).decision

@@ -45,7 +45,7 @@ class DecisionMade(LogEvent):
     kind = "decision"
     time: float
     id: str
-    number: int  # from 1; the random numbers of the decision follow from it
+    number: int  # from 1; the random numbers of the decision follow from it, the process and the seed
     segment: str
     items: IntArray  # [k] columns of the item table, -1 in an empty slot
     x: FloatArray | None = None  # [k, d] features as they were scored
@@ -78,6 +78,7 @@ class DecisionMade(LogEvent):
     numerics: str = ""  # everything that can change a last bit, see `math.numerics`
     withheld: bool = False  # today's exploration was spent, so the list is the one estimated to be best
     asked: str | None = None  # of an idempotent request: its fingerprint, then the ignored ids, one per line
+    process: int = 0  # number of the process that decided, from 1; 0 where one process has the log for itself
     erased: bool = False  # the visitor, to whom the group was assigned, and `asked` were erased
     partly_seen: bool = False  # not stored: slots that nobody saw are empty here, see `as_seen`
 
@@ -131,6 +132,8 @@ def _packed(event: DecisionMade) -> bytes:
         fixed["pinned"] = event.pinned
     if event.group != "treatment":
         fixed["group"] = event.group
+    if event.process:
+        fixed["process"] = event.process
     if event.erased:
         fixed["erased"] = True
     formats: Formats = NUMBERS

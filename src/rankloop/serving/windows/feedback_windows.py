@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from itertools import islice, takewhile
 
 from rankloop.errors import RankloopError
+from rankloop.eventlog import Writer
 from rankloop.eventlog.events import CannotReplay, GuardrailTripped, WindowClosed
 from rankloop.eventlog.open_decisions import recall_from
 from rankloop.schema import Quarantine
@@ -22,12 +24,17 @@ MAX_EXCESS = 100
 log = logging.getLogger("rankloop.serving")
 
 
+class _SettledMeanwhile(RankloopError):
+    """Another process has done what was to be done."""
+
+
 class FeedbackWindows(ConfigurableRanker):
     """A ranker whose open decisions are closed: each when its window has ended, the oldest if there are too many.
 
     Windows follow a monotonic clock. A jump of the wall clock changes the stamps in the log and nothing else.
     """
 
+    _writer: Writer
     _monotonic: Clock
     _decided_at: dict[str, float]  # monotonic time of the decisions that are not committed yet, in their order
     closed_early: int = 0  # windows that this process closed because too many decisions were open
@@ -57,9 +64,13 @@ class FeedbackWindows(ConfigurableRanker):
     def tick(self) -> int:
         """Close the feedback windows that have ended and evaluate the guardrail; return the number of windows.
 
-        If more decisions are open than the limit allows, the oldest ones are closed as well.
+        If more decisions are open than the limit allows, the oldest ones are closed as well. Of several processes, one
+        does it; the others only note how old the windows are, since one of them may have to go on.
         """
         if self.quarantine is not None:
+            return 0
+        if not self._writer.leads:
+            self._age()
             return 0
         with self._lock:
             due = self._due()
@@ -68,17 +79,23 @@ class FeedbackWindows(ConfigurableRanker):
             self._close(due)
             early = self._close_excess()
         if tripped is not None:
-            self._submit(GuardrailTripped(self._clock(), tripped)).result()
+            self._trip(tripped)
         return len(due) + early
+
+    def _age(self) -> None:
+        """Note since when the decisions are open at the latest."""
+        with self._lock:
+            now, opened = self._monotonic(), self._replica.open_decisions
+            oldest, newest = opened.oldest(), next(reversed(opened.values()), None)
+            if oldest is not None and newest is not None:
+                self._ages.forget_before(oldest.position)
+                if newest.position > self._ages.last:
+                    self._ages.add(newest.position, now)
 
     def _due(self) -> list[str]:
         """Return the decisions whose window has ended, oldest first."""
+        self._age()
         now, opened = self._monotonic(), self._replica.open_decisions
-        oldest, newest = opened.oldest(), next(reversed(opened.values()), None)
-        if oldest is not None and newest is not None:
-            self._ages.forget_before(oldest.position)
-            if newest.position > self._ages.last:
-                self._ages.add(newest.position, now)
         last = self._ages.due(now, opened.window)
         committed = [id for id, _ in takewhile(lambda one: one[1].position <= last, opened.items())]
         # Uncommitted decisions are in the log before the event that closes them.
@@ -91,7 +108,7 @@ class FeedbackWindows(ConfigurableRanker):
         An error is logged: the list of the caller is in the log by then. The next call or tick tries again.
         """
         allowed = self.open_limit + min(MAX_EXCESS, self.open_limit // 100)
-        if len(self._replica.open_decisions) + len(self._uncommitted) <= allowed:
+        if len(self._replica.open_decisions) + len(self._uncommitted) <= allowed or not self._writer.leads:
             return
         if self._closing.acquire(blocking=False):
             try:
@@ -129,6 +146,17 @@ class FeedbackWindows(ConfigurableRanker):
         """Stop serving, and return the error that says so."""
         self.quarantine = Quarantine(cause.position, cause.reason)
         return self.quarantine.error()
+
+    def _trip(self, reason: str) -> None:
+        """Fall back to the control ranking, unless another process has done so, or reset the guardrail, meanwhile."""
+
+        def check() -> None:
+            with self._lock:
+                if self._guardrail_reason() is None:
+                    raise _SettledMeanwhile("the guardrail does not trip any more.")
+
+        with contextlib.suppress(_SettledMeanwhile):
+            self._submit(GuardrailTripped(self._clock(), reason), check=check).result()
 
     def _guardrail_reason(self) -> str | None:
         """Return why the guardrail trips now, if it does."""
