@@ -80,7 +80,7 @@ class Served:
     def try_start(self) -> bool:
         """Start, and wait until the service listens or ends; return whether it listens."""
         self.launch()
-        until(lambda: self._listens() or not self.running, "the service listens")
+        until(lambda: self.listens() or not self.running, "the service listens")
         return self.running
 
     def launch(self) -> None:
@@ -104,7 +104,8 @@ class Served:
             environment = clean | self.environment
             self._process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=self.folder)
 
-    def _listens(self) -> bool:
+    def listens(self) -> bool:
+        """Whether the service listens; its address is known then."""
         match = re.search(r"running on (http://\S+)", self.output)
         self.url = match[1] if match else ""
         return bool(match)

@@ -1099,3 +1099,13 @@ def test_windows_that_close_together_are_learned_together(monkeypatch: pytest.Mo
     assert ranker.tick() == 20
     assert sizes == [20]
     assert contents(Ranker(config("cascade-lin-ts", window=10.0), store=store, clock=clock)) == contents(ranker)
+
+
+def test_a_position_that_one_process_has_acknowledged_is_applied_there_and_a_later_one_is_refused() -> None:
+    ranker = Ranker(config("cascade-ucb1"))
+    ranker.put_items(items(3))
+    first = ranker.rank()
+    assert ranker.rank(after=ranker.position).ids
+    with pytest.raises(StoreUnavailable, match="not at 1000 yet"):
+        ranker.rank(after=1000)
+    assert ranker.feedback(first.id, clicked=[0]).status == "learned"

@@ -395,7 +395,7 @@ def test_a_process_follows_without_notifications(database: str) -> None:  # noqa
         one.ranker.feedback(one.ranker.rank().id, clicked=[0])
         end = one.ranker.position
         until(lambda: two.ranker.position == end, "the entries are applied", seconds=5.0)
-        until(lambda: two.writer.lag < 0.1, "the lag is small", seconds=5.0)
+        until(lambda: (two.writer.lag or 0.0) < 0.1, "the lag is small", seconds=5.0)
 
 
 def test_windows_are_closed_by_the_process_that_leads_and_go_on_elsewhere(database: str) -> None:  # noqa: F811

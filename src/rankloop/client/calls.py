@@ -93,6 +93,7 @@ class Calls:
         visitor: str | None = None,
         strict: bool = False,
         decision: str | None = None,
+        after: int | None = None,
     ) -> Call[RankAnswer]:
         """Decide a list; `schema.RankRequest` describes the options."""
         request = RankRequest(
@@ -111,6 +112,7 @@ class Calls:
             visitor=visitor,
             strict=strict,
             decision=decision,
+            after=after,
         )
         return Call("POST", _path(ranker, "rank"), _list, request.non_default_fields())
 

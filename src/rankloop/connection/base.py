@@ -67,6 +67,7 @@ class Connection(Protocol):
         visitor: str | None = None,
         strict: bool = False,
         decision: str | None = None,
+        after: int | None = None,
     ) -> RankAnswer:
         """Decide a list; `schema.RankRequest` describes the options."""
 

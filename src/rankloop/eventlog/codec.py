@@ -36,6 +36,10 @@ def header(fixed: Mapping[str, object], formats: Formats = (), shapes: Shapes = 
     return line + b" " * (-(len(line) + 1) % 8) + b"\n"
 
 
+MAX_CACHED_HEADERS, MAX_CACHED_HEADER_BYTES = 256, 2_000
+"""Headers of feedback and decisions are short and alike; that of an event with items has all of them."""
+
+
 @lru_cache
 def numbers(formats: Formats) -> Struct:
     """Return the packing of numbers."""
@@ -95,7 +99,7 @@ def unpack_all(bodies: Sequence[bytes]) -> list[tuple[Header, Values]]:
         alike.setdefault((body[: body.index(b"\n") + 1], len(body)), []).append(i)
     unpacked: list[Any] = [None] * len(bodies)
     for (line, length), which in alike.items():
-        n, end, parsed = len(which), len(line), _parse_header(line)
+        n, end, parsed = len(which), len(line), _known_header(line)
         if length % 8 or not parsed.parts or any(part.words is None for part in parsed.parts):
             for i in which:
                 unpacked[i] = parsed, _values(parsed, bodies[i], end)
@@ -109,6 +113,16 @@ def unpack_all(bodies: Sequence[bytes]) -> list[tuple[Header, Values]]:
         for i, arrays in zip(which, zip(*columns, strict=True), strict=True):
             unpacked[i] = parsed, read(bodies[i], end) + arrays
     return unpacked
+
+
+def _known_header(line: bytes) -> Header:
+    """Return a parsed header, the same for equal ones: a process that follows others reads a few entries at a time."""
+    return _recent_header(line) if len(line) <= MAX_CACHED_HEADER_BYTES else _parse_header(line)
+
+
+@lru_cache(MAX_CACHED_HEADERS)
+def _recent_header(line: bytes) -> Header:
+    return _parse_header(line)
 
 
 def _parse_header(line: bytes) -> Header:

@@ -65,10 +65,11 @@ MAX_READ_CONNECTIONS = 4
 RETRY_SECONDS = 0.05
 """Pause between two attempts to look up a commit."""
 EXISTING = """
-    SELECT given.n FROM unnest(%s::text[], %s::text[], %s::text[]) WITH ORDINALITY AS given (ranker, kind, key, n)
-    WHERE EXISTS (SELECT FROM log WHERE log.ranker = given.ranker AND log.kind = given.kind
-                  AND log.key = given.key AND log.key <> '')
+    SELECT given.n FROM unnest(%s::text[], %s::text[], %s::text[]) WITH ORDINALITY AS given (ranker, kind, key, n),
+    LATERAL (SELECT FROM log WHERE log.ranker = given.ranker AND log.kind = given.kind
+             AND log.key = given.key AND log.key <> '' LIMIT 1) AS found
 """
+"""Looks up each key by itself, which the limit demands; as a join, a plan without statistics would read all keys."""
 RANKERS = """
     WITH RECURSIVE name (ranker) AS (
       SELECT min(ranker) FROM log

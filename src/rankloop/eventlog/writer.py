@@ -156,12 +156,13 @@ class Writer:
         """Number of this process among those that share the log, from 1; 0 where it is alone."""
         return 0
 
-    def follow(self, ranker: str, apply: Follow, catch_up: Callable[[int], None]) -> None:
+    def follow(self, ranker: str, own: Apply[Any], apply: Follow, catch_up: Callable[[int], None]) -> None:
         """Let a ranker follow what other processes write, from the end of the log on: here nobody else writes.
 
         Args:
             ranker: the log that is followed.
-            apply: applies entries of other processes, in log order.
+            own: what the ranker gives to `submit` to apply the entries that it submits itself.
+            apply: applies entries that others have submitted, in log order.
             catch_up: applies what the log has up to a position, before `apply` is called for the first time.
         """
 
@@ -220,9 +221,23 @@ class Writer:
         self._enqueue(Submission("", None, None, no_results, None, barrier))
         return barrier
 
+    @property
+    def lag(self) -> float | None:
+        """Seconds since everything that was committed then was applied here; None where nobody else writes."""
+        return None
+
     def wait_for(self, position: int) -> None:
-        """Wait until the log is applied up to a position; fail if this process cannot apply it."""
+        """Wait until an entry that is in the log is applied; fail if this process cannot apply it."""
         self.flush()
+
+    def reached(self, position: int, seconds: float) -> Commit[None]:
+        """Return a commit that is done when the log is applied up to a position; fails if it is not after some time."""
+        commit: Commit[None] = self._new_commit()
+        if position <= self._last:  # nobody is told a position before it is applied
+            commit.set_result(None)
+        else:
+            commit.set_exception(StoreUnavailable(f"the log ends at position {self._last}, not at {position} yet."))
+        return commit
 
     def flush(self) -> None:
         """Wait until everything submitted so far is committed and applied."""
@@ -293,12 +308,16 @@ class Writer:
         committed = [(one, None if one.entry is None else next(positions)) for one in batch]
         new = ((one, position) for one, position in committed if position is not None)
         for apply, group in groupby(new, key=lambda pair: pair[0].apply):
-            _apply(apply, list(group))
+            self._apply_own(apply, list(group))
         for one, position in committed:
             if position is None:
                 _answer_duplicate(one, self._last)
         self._wakeups.send()
         return True
+
+    def _apply_own(self, apply: Apply[Any], committed: list[tuple[Submission, int]]) -> None:
+        """Apply entries that one ranker submitted here."""
+        _apply(apply, committed)
 
     def _append(self, batch: list[Submission]) -> list[int | None]:
         """Commit the entries of a batch; return the position of each, None for duplicates."""

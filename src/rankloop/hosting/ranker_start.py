@@ -64,11 +64,12 @@ def open_ranker(
         reason = Quarantine(position, f"its settings cannot be used ({error})")
         return _quarantined(name, entry.log, settings, reason)
     if challenger is not None:
-        _restore_challenger(name, ranker, challenger, memory)
+        restore_challenger(name, ranker, challenger, memory)
     return HostedRanker(name, entry.log, settings, ranker)
 
 
-def _restore_challenger(name: str, ranker: Ranker, challenger: Mapping[str, object], memory: MemoryBudget) -> None:
+def restore_challenger(name: str, ranker: Ranker, challenger: Mapping[str, object], memory: MemoryBudget) -> None:
+    """Rebuild a registered challenger from the log; where that is impossible, the ranker goes on without it."""
     room = memory.room()
     try:
         config = LoggedConfig.of(learning_of(challenger)).adjusted_as(ranker.config.plain())

@@ -6,7 +6,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Self
 
 from msgspec.structs import replace
@@ -45,11 +45,11 @@ class RankerRegistry:
     the log of its predecessor is not changed. A ranker whose log cannot be replayed is quarantined; all others serve.
     """
 
-    def __init__(self, settings: ServiceSettings, store: Store) -> None:
+    def __init__(self, settings: ServiceSettings, store: Store, writer: Writer | None = None) -> None:
         self.limits, self.store = settings.limits, store
         self.memory = MemoryBudget.of_service(settings.limits.memory)
-        self._changing, self._resources = threading.Lock(), ExitStack()
-        self.writer = Writer(store)
+        self._changing, self._resources = self._change_lock(), ExitStack()
+        self.writer = Writer(store) if writer is None else writer
         with ExitStack() as on_error:
             on_error.callback(self.writer.close)
             registered, self._log_names = registered_rankers(store)
@@ -59,6 +59,10 @@ class RankerRegistry:
             }
             self._put_configured(settings)
             on_error.pop_all()
+
+    def _change_lock(self) -> AbstractContextManager[object]:
+        """Return the lock that is held while rankers are created, changed and deleted."""
+        return threading.Lock()
 
     def _put_configured(self, settings: ServiceSettings) -> None:
         """Create the rankers of the settings that the log does not have."""
@@ -78,18 +82,23 @@ class RankerRegistry:
             catalogue.load(source, field=f"policies[{i}]")
         catalogue.entries()  # imports the policies of installed packages now, not during a request
         with ExitStack() as resources:
-            store = open_store(settings.log, exclusive=True)
-            resources.callback(store.close)
-            registry = cls(settings, store)
+            registry = cls._of_log(settings, resources)
             registry._resources = resources.pop_all()  # released by `close`
         return registry
+
+    @classmethod
+    def _of_log(cls, settings: ServiceSettings, resources: ExitStack) -> Self:
+        """Return the rankers of the settings' log; the resources close its store."""
+        store = open_store(settings.log, exclusive=True)
+        resources.callback(store.close)
+        return cls(settings, store)
 
     def close(self) -> None:
         """Store snapshots, write everything that is queued, and release the log."""
         for hosted in self.all():
             if hosted.rebuild is not None:
                 hosted.rebuild.stop()
-        for hosted in self:
+        for hosted in self if self.writer.leads else ():
             try:
                 hosted.ranker.snapshot()
             except Exception as error:
@@ -103,6 +112,10 @@ class RankerRegistry:
         """Iterate over the rankers that are not quarantined."""
         return iter([hosted for hosted in self.all() if hosted.quarantine is None])
 
+    def __contains__(self, name: str) -> bool:
+        """Return whether a ranker of this name exists."""
+        return name in self._hosted
+
     def all(self) -> list[HostedRanker]:
         """Return all rankers, including the quarantined ones."""
         return list(self._hosted.values())
@@ -111,6 +124,9 @@ class RankerRegistry:
     def quarantined(self) -> dict[str, Quarantine]:
         """The quarantined rankers by name."""
         return {hosted.name: hosted.quarantine for hosted in self.all() if hosted.quarantine is not None}
+
+    def look_for(self, name: str) -> None:
+        """Open a ranker that another process has just created; this one knows all of its own."""
 
     @property
     def writes(self) -> bool:
@@ -160,7 +176,7 @@ class RankerRegistry:
                 try:
                     self._register(hosted, by)
                 except BaseException:
-                    _release(hosted)
+                    release(hosted)
                     raise
                 self._hosted[name] = hosted
                 return True
@@ -245,7 +261,7 @@ class RankerRegistry:
                 room.release()
                 raise
             self._hosted[hosted.name] = new
-            _release(hosted)
+            release(hosted)
         return new
 
     def delete(self, name: str, by: str | None = None) -> None:
@@ -256,7 +272,7 @@ class RankerRegistry:
                 self._drop_challenger(hosted)  # a rebuild that continued could register the ranker again
                 self._append(deleted_entry(name, by))
                 del self._hosted[name]
-                _release(hosted)
+                release(hosted)
 
     def _register(self, hosted: HostedRanker, by: str | None = None) -> None:
         """Record a ranker's log and challenger for the next start."""
@@ -358,7 +374,7 @@ class RankerRegistry:
                     return
 
 
-def _release(hosted: HostedRanker) -> None:
+def release(hosted: HostedRanker) -> None:
     """Release the memory of a ranker that no longer exists."""
     for room in hosted.rooms:
         room.release()

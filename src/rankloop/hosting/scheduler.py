@@ -20,6 +20,8 @@ log = logging.getLogger("rankloop.service")
 class Scheduler:
     """Maintains every ranker at a fixed interval; a ranker that fails does not stop the others.
 
+    Of several processes that share the log, the one that has the lease does it.
+
     Args:
         rankers: the rankers to maintain.
         snapshots: when to store a snapshot.
@@ -66,7 +68,8 @@ class Scheduler:
                 closed = hosted.ranker.tick()
                 if closed:
                     self._on_windows_closed(hosted.name, closed)
-                self._store_snapshot_if_due(hosted)
+                if self._rankers.writer.leads:
+                    self._store_snapshot_if_due(hosted)
             except RankloopError as error:
                 log.warning("ranker %s: %s", hosted.name, error)
             except Exception:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from rankloop.errors import Quarantined
 
@@ -55,6 +55,8 @@ class RankAnswer(Struct, frozen=True):
     items: tuple[RankedItem, ...]
     propensity: PropensityAnswer | None = None
     ignored: tuple[str, ...] = ()  # ids of the request without an item that may be listed
+    position: int | UnsetType = UNSET  # log position of the state that decided, if several processes share the log
+    lag: float | UnsetType = UNSET  # seconds since the process knew all of the log, if several processes share it
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -71,6 +73,7 @@ class Receipt(Struct, frozen=True, gc=False):
 
     decision: str
     status: str
+    position: int | UnsetType = UNSET  # in the log, if several processes share it: see `after` of a rank request
 
 
 class BulkAnswer(Struct, frozen=True):

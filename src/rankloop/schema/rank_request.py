@@ -120,6 +120,14 @@ class RankRequest(Payload, kw_only=True, frozen=True):
         Meta(description="Your id of the decision; repeating the same request with the same id returns the same list."),
     ] = None
 
+    after: Annotated[
+        Natural | None,
+        Meta(
+            description="Log position up to which the process that decides must have applied the log, such as the"
+            " `position` of a feedback answer of another process."
+        ),
+    ] = None
+
     def __post_init__(self) -> None:
         """Refuse two kinds of candidates, and names that cannot be printed."""
         if self.items is not None and self.candidates is not None:

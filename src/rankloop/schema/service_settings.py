@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, field
 
-from rankloop.errors import InvalidInput
+from rankloop.errors import InvalidInput, Words
 from rankloop.schema.admission_settings import AdmissionSettings
 from rankloop.schema.api_key import ApiKey, check_key_names
 from rankloop.schema.base import Payload
@@ -81,6 +81,20 @@ class ServiceSettings(Payload, kw_only=True, frozen=True):
             min_length=1, description="Log in which all state is stored: an SQLite file, or a postgresql://… address."
         ),
     ] = "rankloop.db"
+    workers: Annotated[
+        Count,
+        Meta(description="Number of processes that serve one PostgreSQL log on this machine, behind one address."),
+    ] = 1
+    shared: Annotated[
+        bool,
+        Meta(
+            description="Whether processes elsewhere may serve the same PostgreSQL log; `workers` above 1 implies it."
+        ),
+    ] = False
+    max_lag: Annotated[
+        Positive,
+        Meta(description="Seconds behind the log of other processes after which a process answers /readyz with 503."),
+    ] = 5.0
     keys: Annotated[tuple[ApiKey, ...], Meta(description="API keys; `rankloop serve --new-key` creates one.")] = ()
     token_secret: Annotated[
         Secret | None,
@@ -124,6 +138,9 @@ class ServiceSettings(Payload, kw_only=True, frozen=True):
     def check_consistency(self) -> None:
         """Refuse what would never match, and a service without keys that other machines could reach."""
         check_key_names(self.keys)
+        if self.shares_log and not self.log.startswith(("postgresql://", "postgres://")):
+            accepted = "a postgresql://… address where several processes serve it; an SQLite file is for one process"
+            raise InvalidInput("log", Words("a file"), accepted)
         for i, host in enumerate(self.hosts):
             if "/" in host or (":" in host and not (host.startswith("[") and host.endswith("]"))):
                 raise InvalidInput(f"hosts[{i}]", host, "a host name without a port, or an IPv6 address in brackets")
@@ -135,6 +152,11 @@ class ServiceSettings(Payload, kw_only=True, frozen=True):
         if not self.keys and not is_loopback(self.host):
             accepted = "a loopback address such as 127.0.0.1 without API keys; other addresses need keys"
             raise InvalidInput("host", self.host, accepted)
+
+    @property
+    def shares_log(self) -> bool:
+        """Whether several processes serve the log."""
+        return self.shared or self.workers > 1
 
     @property
     def is_open(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from rankloop.analytics.estimates import ItemEstimate
 from rankloop.analytics.learned_effects import SlotWorth, TrustSummary
@@ -65,3 +65,5 @@ class ReadinessAnswer(Struct):
 
     status: str
     quarantined: list[QuarantinedRanker]
+    lag: float | UnsetType = UNSET  # seconds since this process knew all of the log, if several processes share it
+    leads: bool | UnsetType = UNSET  # whether this one closes windows and stores snapshots, if several share the log

@@ -86,7 +86,12 @@ def application(service: Service, lifespan: Lifespan[FastAPI] | None = None) -> 
     _add_error_handlers(app)
     guard = CrossSiteGuard(service.settings)
     app.add_middleware(
-        endpoints.Requests, endpoints=visits, metrics=service.metrics, cross_site=guard, lanes=service.lanes
+        endpoints.Requests,
+        endpoints=visits,
+        metrics=service.metrics,
+        cross_site=guard,
+        lanes=service.lanes,
+        rankers=service.rankers,
     )
     if service.settings.cors_origins:
         app.add_middleware(

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rankloop.errors import Busy, InvalidInput, RankloopError, Words
 from rankloop.eventlog.writer import Commit
+from rankloop.hosting.registry import RankerRegistry
 from rankloop.schema import Decoder, FeedbackEvent, Payload, RankAnswer, RankRequest, Receipt
 from rankloop.service.cross_site import BROWSER_HEADERS, CrossSiteGuard
 from rankloop.service.lanes import Lanes
@@ -121,9 +122,11 @@ class Requests:
         metrics: Metrics,
         cross_site: CrossSiteGuard,
         lanes: Lanes,
+        rankers: RankerRegistry,
     ) -> None:
         self._app, self._endpoints, self._metrics = app, endpoints, metrics
-        self._cross_site, self._lanes = cross_site, lanes
+        self._cross_site, self._lanes, self._rankers = cross_site, lanes, rankers
+        self._is_shared = rankers.writer.process > 0
         self._measured: dict[tuple[str, int], tuple[Histogram, Counter]] = {}  # looking up labels costs much more
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -160,6 +163,8 @@ class Requests:
                     counted = None
                     await response(error)(scope, receive, note_status)
                     return
+            if self._is_shared and len(steps) > 3 and steps[1:3] == VISIT_PREFIX and steps[3] not in self._rankers:
+                await run_sync(self._rankers.look_for, steps[3])  # another process may have created it just now
             await app(scope, receive, note_status)
         except ClientDisconnect:
             status = status or CLIENT_GONE
@@ -185,6 +190,9 @@ async def rank(service: Service, call: VisitCall) -> RankAnswer:
     name = call.ranker
     ranker = service.rankers.ranker(name)
     request = decode_payload(_rank_decoder, call.body)
+    writer = service.rankers.writer
+    if request.after is not None:
+        await writer.reached(request.after, service.admission.deadline(call.arrived, call.headers) - time.monotonic())
     # Draws for a propensity take long, and a decision id is looked up in the log.
     slow = request.propensity > 0 or request.decision is not None
     slow = slow or ranker.list_cost(request) > MAX_COST_ON_LOOP
@@ -206,7 +214,7 @@ async def rank(service: Service, call: VisitCall) -> RankAnswer:
         await commit
     if not ranking.repeated:
         service.metrics.decisions.labels(name).inc()
-    return ranking.answer()
+    return ranking.answer(writer.lag)
 
 
 async def feedback(service: Service, call: VisitCall) -> Receipt:
@@ -221,6 +229,8 @@ async def feedback(service: Service, call: VisitCall) -> Receipt:
         deadline = service.admission.deadline(call.arrived, call.headers)
         commit = await service.lanes.run(call.ranker, deadline, partial(_submit_feedback, ranker, event))
     receipt = await commit
+    if commit.position is not None and service.rankers.writer.process:
+        receipt = Receipt(receipt.decision, receipt.status, commit.position)
     service.metrics.feedback.labels(call.ranker, receipt.status).inc()
     return receipt
 

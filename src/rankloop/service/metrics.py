@@ -115,6 +115,21 @@ class _RankerState(Collector):
         writable.add_metric([], float(self._rankers.writes and self._rankers.store.problem is None))
         yield from (open_decisions, limit, early, position, items, explored, delay, quarantined, queue, writable)
         yield from self._memory()
+        yield from self._sharing()
+
+    def _sharing(self) -> Iterator[Metric]:
+        """Yield what is known of the other processes that share the log, if there are some."""
+        writer = self._rankers.writer
+        lag = GaugeMetricFamily(
+            "rankloop_log_lag_seconds", "Seconds since this process knew all of a log that it shares with others"
+        )
+        leads = GaugeMetricFamily(
+            "rankloop_leads", "1 if this process closes windows and stores snapshots, 0 if another one does"
+        )
+        if writer.lag is not None:
+            lag.add_metric([], writer.lag)
+        leads.add_metric([], float(writer.leads))
+        yield from (lag, leads)
 
     def _values(self) -> Iterator[Metric]:
         """Yield the results in the objective of each ranker; the unit is a label, since values are comparable in it."""

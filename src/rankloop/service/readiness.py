@@ -20,13 +20,13 @@ READ_TIMEOUT_SECONDS = 2.0
 class ReadinessProbe:
     """Reads from the log and confirms the claim to it, one check at a time: a log that hangs blocks one thread."""
 
-    def __init__(self, rankers: RankerRegistry, warm_up: WarmUp) -> None:
-        self._rankers, self._warm_up = rankers, warm_up
+    def __init__(self, rankers: RankerRegistry, warm_up: WarmUp, max_lag: float) -> None:
+        self._rankers, self._warm_up, self._max_lag = rankers, warm_up, max_lag
         self._thread = CapacityLimiter(1)  # of its own: all others may be waiting for a ranker
         self._read: asyncio.Task[object] | None = None
 
     async def check(self) -> None:
-        """Refuse with 503 if rankers are being warmed up, the log is not usable, or another process serves it."""
+        """Refuse with 503 if rankers are being warmed up, the log is not usable, or another serves it."""
         end = time.monotonic() + READ_TIMEOUT_SECONDS
         self._rankers.writer.require_claim()
         if not self._rankers.writes:
@@ -43,6 +43,9 @@ class ReadinessProbe:
             await asyncio.wait_for(asyncio.shield(read), max(READ_TIMEOUT_SECONDS / 4.0, end - time.monotonic()))
         except TimeoutError:
             raise RequestRefused(503, "the log does not respond.", headers=RETRY) from None
+        lag = self._rankers.writer.lag
+        if lag is not None and lag > self._max_lag:
+            raise RequestRefused(503, f"the log is followed with a lag of {lag:.1f} seconds.", headers=RETRY)
         problem = self._rankers.store.problem
         if problem is not None:
             raise RequestRefused(503, f"the log cannot be written: {problem}.", headers=RETRY)

@@ -8,6 +8,7 @@ from typing import Self
 
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.hosting.scheduler import Scheduler
+from rankloop.hosting.shared_registry import open_rankers
 from rankloop.schema.api_key import ApiKey
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.service.access.audit import AuditLog, AuditRecord
@@ -36,7 +37,7 @@ class Service:
     def open(cls, settings: ServiceSettings, key_file: Path | None = None) -> Self:
         """Open the log, replay its rankers, start the scheduled work, and watch the file with the API keys."""
         AuditLog(settings.audit)  # refuses a file that cannot be written before the log is opened
-        service = cls(settings, RankerRegistry.open(settings))
+        service = cls(settings, open_rankers(settings))
         service.warm_up.start()
         service.scheduler.start()
         if key_file is not None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rankloop.errors import Unsupported
 from rankloop.eventlog import LogEntry
-from rankloop.eventlog.events import CannotReplay, DecisionMade, LogEvent
+from rankloop.eventlog.events import CannotReplay, DecisionMade, EventSkipped, LogEvent, VisitorsErased
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import Receipt
 from rankloop.serving.windows.feedback_windows import FeedbackWindows
+
+REWRITING = (EventSkipped.kind, VisitorsErased.kind)
+"""Events that change what the log says before them."""
 
 
 class ApplyingRanker(FeedbackWindows):
@@ -65,6 +69,9 @@ class ApplyingRanker(FeedbackWindows):
                 return
             version = self._replica.version
             try:
+                if any(entry.kind in REWRITING for entry in entries):
+                    self.outdated = True
+                    raise Unsupported("events before it were excluded or rewritten, so the log is read again")
                 self._replica.follow(entries)
                 if self._challenger is not None:
                     self._challenger = self._followed(self._challenger, lambda one: one.follow(entries))

@@ -48,6 +48,7 @@ class CallableRanker(MaintainedRanker):
         visitor: str | None = None,
         strict: bool = False,
         decision: str | None = None,
+        after: int | None = None,
     ) -> Ranking:
         """Decide a list; `schema.RankRequest` describes the options."""
         request = RankRequest(
@@ -66,6 +67,7 @@ class CallableRanker(MaintainedRanker):
             visitor=visitor,
             strict=strict,
             decision=decision,
+            after=after,
         )
         ranking, commit = self.submit_rank(request)
         if commit is not None:

@@ -31,7 +31,7 @@ class _ChangedMeanwhile(RankloopError):
 class ConfigurableRanker(RankerQueries):
     """A ranker whose configuration can change: every change is an event of the log."""
 
-    _clock: Callable[[], float]
+    outdated: bool = False  # another process has changed what this one cannot follow: it must be opened again
     _configuring: threading.Lock
     _limits: ServiceLimits | None  # of the service
     _challenger: Replica | None  # another policy that follows the same log
@@ -193,5 +193,8 @@ class ConfigurableRanker(RankerQueries):
         if learning == self._replica.config.learning():
             return
         if challenger is None or learning != challenger.config.learning():
+            self.outdated = (
+                self._writer.process > 0
+            )  # another process had the challenger: this one reads it from the log
             raise Unsupported("the policy that was promoted could not follow the log.")
         self._replica, self._challenger = challenger, self._replica

@@ -15,6 +15,8 @@ from rankloop.eventlog.writer import Commit
 from rankloop.schema import RankRequest, Receipt
 from rankloop.serving.ranking import Ranking
 
+NOT_ASKED = ("decision", "after")
+"""Options that do not change what is asked."""
 LOCK_STRIPES = 64
 """Upper limit of idempotent requests that are decided concurrently."""
 
@@ -22,7 +24,9 @@ LOCK_STRIPES = 64
 def fingerprint(request: RankRequest) -> str:
     """Return 16 hexadecimal digits that equal requests share, whatever their decision ids."""
     options = {
-        option: value for option, value in request.non_default_fields().items() if option != "decision" and value != {}
+        option: value
+        for option, value in request.non_default_fields().items()
+        if option not in NOT_ASKED and value != {}
     }
     text = json.dumps(options, sort_keys=True, default=msgspec.to_builtins)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

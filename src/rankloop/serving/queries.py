@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from rankloop.analytics import diagnosis, overview
 from rankloop.analytics.decision_history import DecisionEvent, DecisionHistory, history, settled_list
 from rankloop.analytics.diagnosis import Diagnosis
 from rankloop.analytics.estimates import EstimateTable, estimate_table
 from rankloop.analytics.overview import ItemSlotCounts, Overview
-from rankloop.errors import InvalidInput
-from rankloop.eventlog import Store
+from rankloop.errors import Busy, InvalidInput, UnknownDecision
+from rankloop.eventlog import Store, Writer
 from rankloop.eventlog.events import DecisionMade, decode, decode_as
 from rankloop.schema import Item, Quarantine, RankRequest
 from rankloop.serving import costs
@@ -20,6 +24,14 @@ from rankloop.serving.costs import Cost
 from rankloop.serving.item_table import check_prior
 from rankloop.serving.ranking import Ranking
 from rankloop.serving.replica import Replica
+
+ID_TIME_DIGITS = 11
+ID_TIME = re.compile(f"[0-9a-f]{{{ID_TIME_DIGITS}}}[A-Za-z0-9_-]{{12}}")
+"""An id that starts with the time of its decision."""
+MAX_UNCOMMITTED_SECONDS = 30.0
+"""Age up to which a decision may be one that another process has answered and not committed yet."""
+PAUSES_SECONDS = (0.01, 0.02, 0.04, 0.08)
+"""How long feedback waits for such a decision, before the caller is asked to try again."""
 
 
 class RankerQueries(ABC):
@@ -31,19 +43,13 @@ class RankerQueries(ABC):
     _replica: Replica
     _lock: threading.RLock
     _uncommitted: dict[str, DecisionMade]  # decisions that were answered and wait for their commit
+    _writer: Writer
+    _clock: Callable[[], float]
     _new_segments: dict[str, str]  # of decisions that wait for their commit and were not answered yet, by their ids
 
     @abstractmethod
     def flush(self) -> None:
         """Wait until all decisions are in the log."""
-
-    @abstractmethod
-    def find_decision(self, id: str) -> DecisionMade:
-        """Return a decision, open or settled; this may read the log."""
-
-    @abstractmethod
-    def recent_decision(self, id: str) -> DecisionMade | None:
-        """Return a decision that is open and recent, or uncommitted; None if only the log may have it."""
 
     @property
     def position(self) -> int:
@@ -100,6 +106,54 @@ class RankerQueries(ABC):
             return history(
                 events, made, ids, Ranking(made, ids).items, is_open=is_open, objective=replica.objective, worth=worth
             )
+
+    # Looking up decisions
+
+    def recent_decision(self, id: str) -> DecisionMade | None:
+        """Return a decision that is open and recent, or uncommitted; None if only the log may have it.
+
+        This takes no lock: a decision is open before it stops being uncommitted.
+        """
+        uncommitted = self._uncommitted.get(id)
+        if uncommitted is not None:
+            return uncommitted
+        decision = self._replica.open_decisions.get(id)
+        return None if decision is None else decision.event
+
+    def find_decision(self, id: str) -> DecisionMade:
+        """Return a decision, open or settled; this may read the log."""
+        # A lone surrogate cannot be looked up in a store.
+        event = self._logged_decision(id) if id.isprintable() else None
+        if event is None and self._writer.process:
+            event = self._awaited_decision(id)
+        if event is None:
+            raise UnknownDecision(f"decision {id!r} is not one that this ranker made.")
+        return event
+
+    def _awaited_decision(self, id: str) -> DecisionMade | None:
+        """Return a decision that another process has answered and not committed yet; `Busy` if it may still come."""
+        age = self._clock() - 1e-3 * int(id[:ID_TIME_DIGITS], 16) if ID_TIME.fullmatch(id) else np.inf
+        if abs(age) > MAX_UNCOMMITTED_SECONDS:
+            return None
+        for pause in PAUSES_SECONDS:
+            time.sleep(pause)
+            event = self._logged_decision(id)
+            if event is not None:
+                return event
+        raise Busy(f"decision {id!r} is not in the log yet; try again later.")
+
+    def _logged_decision(self, id: str) -> DecisionMade | None:
+        recent = self.recent_decision(id)
+        if recent is not None:
+            return recent
+        entry = self.store.find(self.name, DecisionMade.kind, id)
+        if entry is None:
+            return None
+        if entry.position > self._replica.position:
+            self._writer.wait_for(entry.position)  # fails if another process has written it and this one cannot follow
+        if entry.position in self._replica.skipped:
+            raise UnknownDecision(f"decision {id!r} was excluded from the log.")
+        return decode_as(DecisionMade, entry)
 
     @property
     def takes_priors(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Self, cast
 
 import numpy as np
 
-from rankloop.errors import Busy, InvalidInput, RankloopError, UnknownDecision
+from rankloop.errors import Busy, InvalidInput, RankloopError
 from rankloop.eventlog import MemoryStore, SqliteStore, Store, Writer
 from rankloop.eventlog.events import (
     DecisionMade,
@@ -20,7 +20,6 @@ from rankloop.eventlog.events import (
     ItemsPut,
     ItemsRemoved,
     Withdrawn,
-    decode_as,
 )
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import FeedbackEvent, Item, ItemFields, RankRequest, Receipt
@@ -32,9 +31,13 @@ from rankloop.serving.decide import DecisionRng, Stamp, decide
 from rankloop.serving.item_table import check_item, check_prior, check_score
 from rankloop.serving.log_shape import check_shape
 from rankloop.serving.memory.budget import Room
+from rankloop.serving.queries import ID_TIME_DIGITS
 from rankloop.serving.ranking import Ranking
 from rankloop.serving.windows.window_ages import Clock
 from rankloop.types import EMPTY, FloatArray
+
+MAX_WAIT_SECONDS = 2.0
+"""How long a request in this process waits until its `after` is applied."""
 
 
 class Ranker(CallableRanker):
@@ -100,7 +103,7 @@ class Ranker(CallableRanker):
             self._start_windows(clock, monotonic, limits)
             self._number = self._replica.decided  # of the last decision, which may be uncommitted
             on_error.callback(self._writer.unfollow, name)
-            self._writer.follow(name, self._follow, self._catch_up)
+            self._writer.follow(name, self._apply, self._follow, self._catch_up)
             if self._writer.process and self._replica.version:
                 self._accept_settings(config)
             else:
@@ -174,6 +177,8 @@ class Ranker(CallableRanker):
             request: what to rank.
             patience: seconds to wait while other work holds the ranker; then `Busy` is raised and nothing is logged.
         """
+        if request.after is not None:
+            self._writer.reached(request.after, MAX_WAIT_SECONDS).result()
         id = request.decision
         if id is None:
             return self._rank(request, None, None, patience)
@@ -325,40 +330,6 @@ class Ranker(CallableRanker):
         commit = self._submit(Withdrawn(self._clock(), id), lambda: Receipt(id, "duplicate"))
         return cast("Commit[Receipt]", commit).result()
 
-    # Looking up decisions
-
-    def recent_decision(self, id: str) -> DecisionMade | None:
-        """Return a decision that is open and recent, or uncommitted; None if only the log may have it.
-
-        This takes no lock: a decision is open before it stops being uncommitted.
-        """
-        uncommitted = self._uncommitted.get(id)
-        if uncommitted is not None:
-            return uncommitted
-        decision = self._replica.open_decisions.get(id)
-        return None if decision is None else decision.event
-
-    def find_decision(self, id: str) -> DecisionMade:
-        """Return a decision, open or settled; this may read the log."""
-        # A lone surrogate cannot be looked up in a store.
-        event = self._logged_decision(id) if id.isprintable() else None
-        if event is None:
-            raise UnknownDecision(f"decision {id!r} is not one that this ranker made.")
-        return event
-
-    def _logged_decision(self, id: str) -> DecisionMade | None:
-        recent = self.recent_decision(id)
-        if recent is not None:
-            return recent
-        entry = self.store.find(self.name, DecisionMade.kind, id)
-        if entry is None:
-            return None
-        if entry.position > self._replica.position:
-            self._writer.wait_for(entry.position)  # fails if another process has written it and this one cannot follow
-        if entry.position in self._replica.skipped:
-            raise UnknownDecision(f"decision {id!r} was excluded from the log.")
-        return decode_as(DecisionMade, entry)
-
     # Log and state
 
     def flush(self) -> None:
@@ -383,4 +354,4 @@ def _decided_elsewhere() -> None:
 
 def _new_id(now: float) -> str:
     """Return an id that cannot be guessed; it starts with the time, so that an index stays compact."""
-    return f"{int(1000 * now):011x}{secrets.token_urlsafe(9)}"
+    return f"{int(1000 * now):0{ID_TIME_DIGITS}x}{secrets.token_urlsafe(9)}"

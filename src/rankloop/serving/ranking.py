@@ -69,11 +69,16 @@ class Ranking:
             self._items = _ranked_items(event, self._ids, shares)
         return self._items
 
-    def answer(self) -> RankAnswer:
-        """Return the list as it is sent to a client."""
+    def answer(self, lag: float | None = None) -> RankAnswer:
+        """Return the list as it is sent to a client; with the position and the lag of a process that is not alone."""
         event, likely = self.event, self.event.propensity
         sent = None if likely is None else likely.answer()
-        return RankAnswer(event.id, event.segment, event.policy, event.group, self.items, sent, self.ignored)
+        if lag is None:
+            return RankAnswer(event.id, event.segment, event.policy, event.group, self.items, sent, self.ignored)
+        return RankAnswer(
+            event.id, event.segment, event.policy, event.group, self.items, sent, self.ignored,
+            event.position, round(lag, 4),
+        )  # fmt: skip
 
 
 def _ranked_items(event: DecisionMade, ids: Sequence[str], shares: Sequence[float | None]) -> tuple[RankedItem, ...]:

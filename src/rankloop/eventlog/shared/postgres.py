@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rankloop.eventlog.postgres import COLUMNS, EXISTING, PostgresStore, Row, assign_positions
 from rankloop.eventlog.postgres_connection import APPEND_LOCK, BEGIN, SERVING_LOCK, WriteConnection
 from rankloop.eventlog.shared.store import MAX_FOLLOWED_ENTRIES, Appended, Check, LogEnd, RankerEntry
-from rankloop.eventlog.store import ClaimLost, LogEntry, LogMoved, StoreUnavailable
+from rankloop.eventlog.store import ClaimLost, LogEntry, LogMoved, Snapshot, StoreUnavailable
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -107,6 +107,16 @@ class SharedPostgresStore(PostgresStore):
             if rows:
                 self._commit(connection, rows)
             return Appended(found, positions)
+
+    def save_snapshot(self, ranker: str, snapshot: Snapshot) -> None:
+        """Replace the snapshot of a ranker, unless another process has stored a newer one."""
+        with self._reader("written") as connection:
+            connection.execute(
+                "INSERT INTO snapshot (ranker, position, body) VALUES (%b, %b, %b) ON CONFLICT (ranker)"
+                " DO UPDATE SET position = excluded.position, body = excluded.body"
+                " WHERE snapshot.position <= excluded.position",
+                (ranker, snapshot.position, snapshot.body),
+            )
 
     def _begin_after(
         self, known: LogEnd, batch: Sequence[tuple[str, LogEntry]]

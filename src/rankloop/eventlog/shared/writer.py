@@ -7,16 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rankloop.errors import RankloopError
 from rankloop.eventlog.shared.store import MAX_FOLLOWED_ENTRIES, LogEnd, RankerEntry, SharedStore
-from rankloop.eventlog.store import LogMoved, StoreUnavailable
+from rankloop.eventlog.store import LogEntry, LogMoved, StoreUnavailable
 from rankloop.eventlog.writer import (
     BATCH_WINDOW_SECONDS,
     MAX_BATCH_ENTRIES,
     MAX_QUEUED_ENTRIES,
     RETRY_SECONDS,
+    Apply,
     Commit,
     Follow,
     Submission,
@@ -28,6 +29,8 @@ IDLE_POLL_SECONDS = 0.2
 """Pause between two looks at the end of the log while notifications arrive and this process writes nothing."""
 DEAF_POLL_SECONDS = 0.02
 """The same while notifications do not arrive."""
+PACE_SECONDS = 0.005
+"""Least time from one append to the next: under load, more entries share one, here and where they are followed."""
 MAX_WAIT_SECONDS = 2.0
 """How long a caller waits for an entry that is in the log and not applied here."""
 log = logging.getLogger("rankloop.eventlog")
@@ -49,6 +52,11 @@ class Watch(Protocol):
 
     def close(self) -> None:
         """Stop, and give up the lease."""
+
+
+class _Following(NamedTuple):
+    own: Apply[Any]  # of its own entries
+    apply: Follow  # of all others
 
 
 class _Awaited(NamedTuple):
@@ -77,7 +85,7 @@ class SharedWriter(Writer):
 
     def __init__(self, store: SharedStore, watch: Watch | None = None, *, queue_limit: int = MAX_QUEUED_ENTRIES):
         self._watch = watch
-        self._followers: dict[str, Follow] = {}
+        self._followers: dict[str, _Following] = {}
         self._rung = False  # another process has appended
         self._end = store.end()  # as far as it is applied here
         self._complete_at = time.monotonic()  # when everything that was committed was applied here
@@ -103,16 +111,16 @@ class SharedWriter(Writer):
         return self._end.position
 
     @property
-    def lag(self) -> float:
+    def lag(self) -> float | None:
         """Seconds since everything that was committed then was applied here."""
         return time.monotonic() - self._complete_at
 
-    def follow(self, ranker: str, apply: Follow, catch_up: Callable[[int], None]) -> None:
+    def follow(self, ranker: str, own: Apply[Any], apply: Follow, catch_up: Callable[[int], None]) -> None:
         """Apply what the log has got for a ranker until now, then what it gets, without a gap."""
 
         def begin() -> None:
-            catch_up(self._end.position)
-            self._followers[ranker] = apply
+            catch_up((self._own_end or self._end).position)
+            self._followers[ranker] = _Following(own, apply)
 
         commit: Commit[None] = self._new_commit()
         self._enqueue(Submission("", None, None, no_results, begin, commit))
@@ -143,7 +151,8 @@ class SharedWriter(Writer):
         """Look at the end of the log soon."""
         with self._changed:
             self._rung = True
-            self._changed.notify()
+            if self._idle:
+                self._changed.notify()
 
     def close(self) -> None:
         """Write what is queued, then stop and give up the lease."""
@@ -159,8 +168,11 @@ class SharedWriter(Writer):
             batch = self._next_batch(delay)
             if not batch and self._closed:
                 break
+            started = time.monotonic()
             done = self._write(batch) if batch or self.refusal is not None else self._look()
             self._answer_awaited()
+            if not self._closed:
+                time.sleep(max(0.0, started + PACE_SECONDS - time.monotonic()))
             delay = BATCH_WINDOW_SECONDS if done else RETRY_SECONDS
 
     def _next_batch(self, delay: float) -> list[Submission]:
@@ -255,16 +267,28 @@ class SharedWriter(Writer):
 
     def _apply_found(self, found: Sequence[RankerEntry]) -> None:
         for ranker, group in groupby(found, key=attrgetter("ranker")):
-            follow = self._followers.get(ranker)
-            if follow is None:
-                continue
-            try:
-                follow([one.entry for one in group])
-            except Exception:
-                log.exception("entries of other processes could not be applied to ranker %s", ranker)
+            self._tell(ranker, [one.entry for one in group])
         if found:
             self._end = LogEnd.of(*found[-1])
             self._last = self._end.position
+
+    def _apply_own(self, apply: Apply[Any], committed: list[tuple[Submission, int]]) -> None:
+        super()._apply_own(apply, committed)
+        ranker = committed[0][0].ranker
+        follower = self._followers.get(ranker)
+        if follower is not None and follower.own != apply:  # by a ranker that was opened again meanwhile
+            entries = [one.entry._replace(position=position) for one, position in committed if one.entry is not None]
+            self._tell(ranker, entries)
+
+    def _tell(self, ranker: str, entries: Sequence[LogEntry]) -> None:
+        """Let a ranker apply entries that it has not submitted itself."""
+        follower = self._followers.get(ranker)
+        if follower is None:
+            return
+        try:
+            follower.apply(entries)
+        except Exception:
+            log.exception("entries of the log could not be applied to ranker %s", ranker)
 
     def _answer_awaited(self) -> None:
         """Wake the callers whose position is applied, and those that have waited for too long."""

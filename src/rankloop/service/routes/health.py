@@ -17,7 +17,7 @@ from rankloop.service.service import Service
 def router(service: Service) -> APIRouter:
     """Return the routes for probes and monitoring."""
     router, admits_everyone = APIRouter(tags=["health"]), requires(service.access, None)
-    readiness = ReadinessProbe(service.rankers, service.warm_up)
+    readiness = ReadinessProbe(service.rankers, service.warm_up, service.settings.max_lag)
 
     @router.get(
         "/healthz",
@@ -46,7 +46,10 @@ def router(service: Service) -> APIRouter:
         if quarantined and not _may_read(service, request):
             hidden = answers.QuarantinedRanker("", 0, "send a key with the role read to see which ranker and why")
             quarantined = [hidden] * len(quarantined)
-        return endpoints.json_response(answers.ReadinessAnswer("ok", quarantined))
+        answer, writer = answers.ReadinessAnswer("ok", quarantined), service.rankers.writer
+        if (lag := writer.lag) is not None:
+            answer.lag, answer.leads = round(lag, 4), writer.leads
+        return endpoints.json_response(answer)
 
     @router.get("/metrics", dependencies=[requires(service.access, "read")], **describe_route(text=True))
     def metrics() -> Response:

@@ -8,7 +8,6 @@ import threading
 from itertools import islice, takewhile
 
 from rankloop.errors import RankloopError
-from rankloop.eventlog import Writer
 from rankloop.eventlog.events import CannotReplay, GuardrailTripped, WindowClosed
 from rankloop.eventlog.open_decisions import recall_from
 from rankloop.schema import Quarantine
@@ -34,7 +33,6 @@ class FeedbackWindows(ConfigurableRanker):
     Windows follow a monotonic clock. A jump of the wall clock changes the stamps in the log and nothing else.
     """
 
-    _writer: Writer
     _monotonic: Clock
     _decided_at: dict[str, float]  # monotonic time of the decisions that are not committed yet, in their order
     closed_early: int = 0  # windows that this process closed because too many decisions were open
