@@ -156,7 +156,7 @@ class Writer:
         """Number of this process among those that share the log, from 1; 0 where it is alone."""
         return 0
 
-    def follow(self, ranker: str, own: Apply[Any], apply: Follow, catch_up: Callable[[int], None]) -> None:
+    def follow(self, ranker: str, own: Apply[object], apply: Follow, catch_up: Callable[[int], None]) -> None:
         """Let a ranker follow what other processes write, from the end of the log on: here nobody else writes.
 
         Args:
@@ -315,7 +315,7 @@ class Writer:
         self._wakeups.send()
         return True
 
-    def _apply_own(self, apply: Apply[Any], committed: list[tuple[Submission, int]]) -> None:
+    def _apply_own(self, apply: Apply[object], committed: list[tuple[Submission, int]]) -> None:
         """Apply entries that one ranker submitted here."""
         _apply(apply, committed)
 

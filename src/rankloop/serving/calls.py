@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import cast
 
-from rankloop.eventlog.events import DecisionMade
+from rankloop.eventlog.events import DecisionMade, Withdrawn
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import FeedbackEvent, RankRequest, Receipt, RequestItems
 from rankloop.serving.maintenance import MaintainedRanker
@@ -91,3 +92,9 @@ class CallableRanker(MaintainedRanker):
         """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
         given = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret, seen)
         return self.submit_feedback(given, self.find_decision(decision)).result()
+
+    def withdraw(self, decision: str) -> Receipt:
+        """Withdraw a decision whose list was never shown; it is too late after the policy has learned from it."""
+        id = self.find_decision(decision).id
+        commit = self._submit(Withdrawn(self._clock(), id), lambda: Receipt(id, "duplicate"))
+        return cast("Commit[Receipt]", commit).result()

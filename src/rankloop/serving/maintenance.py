@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from rankloop.eventlog.events import GuardrailReset
 from rankloop.serving import snapshots
-from rankloop.serving.applying import ApplyingRanker
+from rankloop.serving.following import FollowingRanker
 
 
-class MaintainedRanker(ApplyingRanker):
+class MaintainedRanker(FollowingRanker):
     """A ranker whose guardrail can be reset, and whose state is saved."""
+
+    @abstractmethod
+    def _require_serving(self) -> None:
+        """Refuse if the ranker is quarantined."""
 
     def reset_guardrail(self, why: str = "by hand") -> None:
         """Let the policy decide again after the guardrail was tripped."""

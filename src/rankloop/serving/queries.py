@@ -51,6 +51,10 @@ class RankerQueries(ABC):
     def flush(self) -> None:
         """Wait until all decisions are in the log."""
 
+    @abstractmethod
+    def recent_decision(self, id: str) -> DecisionMade | None:
+        """Return a decision that is open and recent, or uncommitted; None if only the log may have it."""
+
     @property
     def position(self) -> int:
         """The log position of the last event that was applied."""
@@ -108,17 +112,6 @@ class RankerQueries(ABC):
             )
 
     # Looking up decisions
-
-    def recent_decision(self, id: str) -> DecisionMade | None:
-        """Return a decision that is open and recent, or uncommitted; None if only the log may have it.
-
-        This takes no lock: a decision is open before it stops being uncommitted.
-        """
-        uncommitted = self._uncommitted.get(id)
-        if uncommitted is not None:
-            return uncommitted
-        decision = self._replica.open_decisions.get(id)
-        return None if decision is None else decision.event
 
     def find_decision(self, id: str) -> DecisionMade:
         """Return a decision, open or settled; this may read the log."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time as clocks
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, cast
@@ -15,11 +15,12 @@ import numpy as np
 from rankloop.errors import Busy, InvalidInput, RankloopError
 from rankloop.eventlog import MemoryStore, SqliteStore, Store, Writer
 from rankloop.eventlog.events import (
+    CannotReplay,
     DecisionMade,
     FeedbackReceived,
     ItemsPut,
     ItemsRemoved,
-    Withdrawn,
+    LogEvent,
 )
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import FeedbackEvent, Item, ItemFields, RankRequest, Receipt
@@ -324,13 +325,53 @@ class Ranker(CallableRanker):
             raise InvalidInput("event", event, "an id that no feedback for another decision had")
         return Receipt(decision, "duplicate")
 
-    def withdraw(self, decision: str) -> Receipt:
-        """Withdraw a decision whose list was never shown; it is too late after the policy has learned from it."""
-        id = self.find_decision(decision).id
-        commit = self._submit(Withdrawn(self._clock(), id), lambda: Receipt(id, "duplicate"))
-        return cast("Commit[Receipt]", commit).result()
+    def recent_decision(self, id: str) -> DecisionMade | None:
+        """Return a decision that is open and recent, or uncommitted; None if only the log may have it.
+
+        This takes no lock: a decision is open before it stops being uncommitted.
+        """
+        uncommitted = self._uncommitted.get(id)
+        if uncommitted is not None:
+            return uncommitted
+        decision = self._replica.open_decisions.get(id)
+        return None if decision is None else decision.event
 
     # Log and state
+
+    def _require_serving(self) -> None:
+        """Refuse if the ranker is quarantined."""
+        if self.quarantine is not None:
+            raise self.quarantine.error()
+
+    def _submit(
+        self,
+        event: LogEvent,
+        duplicate: Callable[[], Receipt | None] | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> Commit[Receipt | None]:
+        self._require_serving()
+        return self._writer.submit(self.name, event.entry(), event, self._apply, duplicate, check)
+
+    def _apply(self, events: Sequence[tuple[int, LogEvent]]) -> list[Receipt | None]:
+        """Apply committed events to the state and to the challenger; quarantine the ranker if that fails."""
+        with self._lock:
+            self._require_serving()
+            version = self._replica.version
+            try:
+                receipts = self._replica.apply_all(events)
+                if self._challenger is not None:
+                    self._challenger = self._followed(self._challenger, lambda one: one.apply_all(events))
+                if self._replica.version != version:
+                    self._promote_if_configured()
+            except CannotReplay as error:
+                raise self._quarantined(error) from error
+            except Exception as error:
+                raise self._quarantined(CannotReplay(self._replica.position, events[-1][1].kind, error)) from error
+            if self._decided_at or self._uncommitted:
+                for position, event in events:
+                    if event.opens is not None:
+                        self._note_opened(event.opens, position)
+            return receipts
 
     def flush(self) -> None:
         """Wait until all decisions are in the log."""

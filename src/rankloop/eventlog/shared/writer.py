@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from rankloop.errors import RankloopError
 from rankloop.eventlog.shared.store import MAX_FOLLOWED_ENTRIES, LogEnd, RankerEntry, SharedStore
@@ -55,7 +55,7 @@ class Watch(Protocol):
 
 
 class _Following(NamedTuple):
-    own: Apply[Any]  # of its own entries
+    own: Apply[object]  # of its own entries
     apply: Follow  # of all others
 
 
@@ -115,7 +115,7 @@ class SharedWriter(Writer):
         """Seconds since everything that was committed then was applied here."""
         return time.monotonic() - self._complete_at
 
-    def follow(self, ranker: str, own: Apply[Any], apply: Follow, catch_up: Callable[[int], None]) -> None:
+    def follow(self, ranker: str, own: Apply[object], apply: Follow, catch_up: Callable[[int], None]) -> None:
         """Apply what the log has got for a ranker until now, then what it gets, without a gap."""
 
         def begin() -> None:
@@ -272,7 +272,7 @@ class SharedWriter(Writer):
             self._end = LogEnd.of(*found[-1])
             self._last = self._end.position
 
-    def _apply_own(self, apply: Apply[Any], committed: list[tuple[Submission, int]]) -> None:
+    def _apply_own(self, apply: Apply[object], committed: list[tuple[Submission, int]]) -> None:
         super()._apply_own(apply, committed)
         ranker = committed[0][0].ranker
         follower = self._followers.get(ranker)
