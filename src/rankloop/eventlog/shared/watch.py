@@ -1,11 +1,10 @@
-"""A connection that hears when other processes append, and holds the lease if no other process does."""
+"""Two connections: one hears when other processes append, one holds the lease if no other process does."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ LEASE_LOCK = APPEND_LOCK + 2
 """Advisory lock of the process that closes windows, watches the guardrail and stores snapshots."""
 CHANGE_LOCK = APPEND_LOCK + 3
 """Advisory lock of a process that creates, changes or deletes rankers, while it does."""
+TRY_LEASE = "SELECT pg_try_advisory_lock(%s)"
 LEASE_SECONDS = 1.0
 """Time between two attempts to get the lease, or two signs of life of the process that has it."""
 MAX_SILENCE = "5s"
@@ -54,57 +54,74 @@ class PostgresWatch:
         self._stop = threading.Event()
         self._first = threading.Event()  # the first attempt to get the lease is over
         self.leads = self.listens = False
-        self._thread = threading.Thread(target=self._run, name="rankloop-watch", daemon=True)
+        # Two connections: the server blocks while it sends notifications to a process that stands still, and a session
+        # that is blocked is not ended for its silence.
+        self._threads = [
+            threading.Thread(target=self._keep, args=(work,), name=name, daemon=True)
+            for work, name in ((self._lease, "rankloop-lease"), (self._listen, "rankloop-bell"))
+        ]
 
     def start(self, ring: Callable[[], None]) -> None:
         """Start to listen and to ask for the lease; wait for the first answer."""
         self._ring = ring
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         self._first.wait(CONNECT_SECONDS)
 
     def close(self) -> None:
         """Stop listening, and give up the lease."""
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
 
-    def _run(self) -> None:
+    def _keep(self, work: Callable[[Connection[TupleRow]], None]) -> None:
+        """Do something with a connection, and again with another one after it was lost."""
+        lost = False
         while not self._stop.is_set():
             try:
                 with contextlib.closing(self._pg.connect(self._info, autocommit=True)) as connection:
-                    self._watch(connection)
+                    if lost:
+                        log.info("%s is connected again", threading.current_thread().name)
+                    lost = False
+                    work(connection)
             except Exception as error:
-                if self.leads or self.listens:
-                    log.warning("the watch over the log %s is interrupted (%s).", self._name, first_line(error))
-            finally:
-                self.leads = self.listens = False
+                if not lost:
+                    log.warning("%s has lost its connection: %s.", threading.current_thread().name, first_line(error))
+                lost = True
             self._first.set()
             self._stop.wait(LEASE_SECONDS)
 
-    def _watch(self, connection: Connection[TupleRow]) -> None:
-        if connection.info.server_version >= 140_000:
-            connection.execute("SELECT set_config('idle_session_timeout', %s, false)", (MAX_SILENCE,))
-        connection.execute(f"LISTEN {CHANNEL}".encode())
-        self.listens, next_sign = True, 0.0
-        self._ring()  # what was appended before is not announced
-        while not self._stop.is_set():
-            if time.monotonic() >= next_sign:
-                self._ask_for_lease(connection)
+    def _lease(self, connection: Connection[TupleRow]) -> None:
+        """Ask for the lease, and give signs of life once this process has it."""
+        try:
+            if connection.info.server_version >= 140_000:
+                connection.execute("SELECT set_config('idle_session_timeout', %s, false)", (MAX_SILENCE,))
+            while True:
+                query, parameters = ("SELECT true", ()) if self.leads else (TRY_LEASE, (LEASE_LOCK,))
+                (leads,) = connection.execute(query, parameters).fetchone() or (False,)
+                if leads and not self.leads:
+                    log.info("this process has the lease of the log %s: it closes windows", self._name)
+                self.leads = leads
                 self._first.set()
-                next_sign = time.monotonic() + LEASE_SECONDS
-            for note in connection.notifies(timeout=LISTEN_SECONDS, stop_after=1):
-                if note.payload != self._own:
-                    self._ring()
-        if self.leads:
-            connection.execute("SELECT pg_advisory_unlock(%s)", (LEASE_LOCK,))
+                if self._stop.wait(LEASE_SECONDS):
+                    connection.execute("SELECT pg_advisory_unlock_all()")
+                    return
+        finally:
+            self.leads = False
 
-    def _ask_for_lease(self, connection: Connection[TupleRow]) -> None:
-        if self.leads:
-            connection.execute("SELECT 1")
-            return
-        (self.leads,) = connection.execute("SELECT pg_try_advisory_lock(%s)", (LEASE_LOCK,)).fetchone() or (False,)
-        if self.leads:
-            log.info("this process has the lease of the log %s: it closes windows and stores snapshots", self._name)
+    def _listen(self, connection: Connection[TupleRow]) -> None:
+        """Ring when another process has appended."""
+        try:
+            connection.execute(f"LISTEN {CHANNEL}".encode())
+            self.listens = True
+            self._ring()  # what was appended before is not announced
+            while not self._stop.is_set():
+                for note in connection.notifies(timeout=LISTEN_SECONDS, stop_after=1):
+                    if note.payload != self._own:
+                        self._ring()
+        finally:
+            self.listens = False
 
     @contextmanager
     def changing_rankers(self) -> Iterator[None]:
