@@ -21,7 +21,11 @@ class Member:
     def __init__(self, database: str, settings: Mapping[str, Any], watch: Any = None, name: str = "ranker") -> None:
         self.store = SharedPostgresStore(database)
         self.writer = SharedWriter(self.store, watch)
-        self.ranker = Ranker(RankerConfig.of(settings), name=name, writer=self.writer)
+        try:
+            self.ranker = Ranker(RankerConfig.of(settings), name=name, writer=self.writer)
+        except BaseException:
+            self.close()
+            raise
 
     def state(self, position: int | None = None) -> tuple[int, State]:
         """Return the position and the whole state, once everything up to a position is applied."""
