@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from bench import blas, catalogue, engine, kernels, lin_ts, memory, replay, rows, service, slots
+from bench import blas, catalogue, engine, kernels, lin_ts, memory, replay, rows, service, slots, unseen
 from rankloop import __version__
 from rankloop.simulator.parallel import one_blas_thread
 
@@ -22,6 +22,8 @@ if __name__ == "__main__":
         kernels.main()
         print("\n== Rows that change with every request, and candidates among many items")
         rows.main()
+        print("\n== Large catalogues: items that nobody has seen, widths of confidence bounds")
+        unseen.main()
         print("\n== Slots: assignment, choice, select-rank")
         slots.main()
         print("\n== A ranker in process compared with its bare policy")

@@ -22,7 +22,7 @@ from rankloop.service.access.auth import make_key
 from rankloop.service.problems import RequestRefused
 from test_service import COUNTS, Http, Start, problem, start  # noqa: F401
 
-VISITS = {"rank", "feedback", "bulk_feedback", "withdraw"}
+VISITS = {"rank", "rank_batch", "feedback", "bulk_feedback", "withdraw"}
 """Operations of visitors, which change state and are no administration."""
 BODIES: dict[str, Any] = {
     "PUT /v1/rankers/{name}": COUNTS,

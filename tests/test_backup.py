@@ -315,7 +315,7 @@ def test_a_file_that_is_no_log_is_refused_and_nothing_is_created(tmp_path: Path)
         with pytest.raises(InvalidInput, match=r"^log is .*; accepted: an existing log"):
             back_up(tmp_path / name, tmp_path / "out.db")
     foreign(small(tmp_path / "newer.db"), "PRAGMA user_version = 99")
-    with pytest.raises(StoreUnavailable, match=r"by a newer rankloop \(layout 99\); update to back it up\.$"):
+    with pytest.raises(StoreUnavailable, match=r"by a newer rankloop \(layout 99\); update to read it\.$"):
         back_up(tmp_path / "newer.db", tmp_path / "out.db")
     assert names(tmp_path) == sorted([*before, "newer.db"])
 

@@ -22,7 +22,7 @@ from rankloop.math.crossed import crossed
 from rankloop.math.linear import features_of
 from rankloop.plan import TopK
 from rankloop.policy import Policy
-from rankloop.types import FloatArray, Request, Rows, Setting
+from rankloop.types import FloatArray, Products, Request, Rows, Setting
 
 SHARED = (
     "cascade-lin-ts",
@@ -75,6 +75,68 @@ def test_crossed_scores_are_those_of_the_products(seed: int, dx: int, dy: int, p
     agree(state.width(lazy), state.width(dense), 1e-10)
     one, other = (state.draw(1.5, np.random.default_rng(seed))(rows) for rows in (lazy, dense))
     agree(one, other, 1e-10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), dx=st.integers(1, 3), dy=st.integers(1, 4), per_learner=st.booleans())
+def test_scores_of_selected_products_are_those_of_their_rows(seed: int, dx: int, dy: int, per_learner: bool) -> None:
+    rng = np.random.default_rng(seed)
+    B, L = 2, 5
+    every = np.stack(np.unravel_index(rng.permutation(dx * dy), (dx, dy)), axis=1).astype(np.int64)
+    selected = Products(every[: rng.integers(0, dx * dy + 1)])
+    y = rng.standard_normal((B, L, dy) if per_learner else (L, dy))
+    x = rng.standard_normal((B, dx))
+    design = Crossed(dy, dx, selected)
+    state = Ridge(design.width).init(B)
+    state.F[...] += 0.1 * rng.standard_normal(state.F.shape)
+    state.b[...] = rng.standard_normal(state.b.shape)
+    request = Request(B, L, 2, y, x)
+    lazy, lists = design.rows(request, NOTHING, 0), np.tile(np.arange(L), (B, 1))
+    z = design.pick(request, lists).x
+    assert z is not None
+    everywhere = np.broadcast_to(y, (B, L, dy))
+    wanted = [x[:, None, i] * everywhere[..., j] for i, j in selected.pairs]
+    assert (z == np.concatenate([crossed(x, everywhere)[..., : dx + dy], *(w[..., None] for w in wanted)], 2)).all()
+    dense = Rows(0, z)
+    agree(state.mean(lazy), state.mean(dense), 1e-10)
+    agree(state.width(lazy), state.width(dense), 1e-10)
+    one, other = (state.draw(1.5, np.random.default_rng(seed))(rows) for rows in (lazy, dense))
+    agree(one, other, 1e-10)
+
+
+def test_products_of_columns_that_do_not_exist_are_refused() -> None:
+    for pairs in ([[3, 0]], [[0, 2]], [[-1, 0]]):
+        design = Crossed(2, 3, Products(np.array(pairs)))
+        with pytest.raises(InvalidInput, match=r"products\.pairs is columns up to"):
+            design.pick(Request(1, 4, 2, np.eye(4, 2), np.ones((1, 3))), np.array([[0, 1]]))
+    with pytest.raises(
+        InvalidInput, match=r"products\.pairs is an array of float64 of shape \(1, 2\); accepted: an array of int64"
+    ):
+        Products(np.zeros((1, 2)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("id", [*SHARED, "hybrid"])
+def test_every_shared_model_takes_selected_products(id: str) -> None:
+    """All pairs in their order are the same as no selection, and two pairs make rows of 3 + 2 + 2 features."""
+    rng = np.random.default_rng(3)
+    every = Products(np.array([[i, j] for i in range(3) for j in range(2)]))
+    few = Products(np.array([[2, 0], [1, 1]]))
+    y, context = rng.standard_normal((4, 2)), rng.standard_normal((1, 3))
+    lists = []
+    for products in (None, every, few):
+        policy: Any = catalogue.build(id, Setting(4, 2, 100, 2, context=3, products=products))
+        composed, state = getattr(policy, "inner", policy), policy.init(1)
+        count = 2 if products is few else 6
+        assert composed.belief.row_features == 3 + 2 + count + (id == "feature-ucr") + 4 * (id == "hybrid")
+        draw, shown = np.random.default_rng(5), []
+        for _ in range(12):
+            decision = policy.decide(state, Request(1, 4, 2, y, context), draw)
+            clicks = np.zeros(decision.items.shape)
+            clicks[0, 0] = float(draw.random() < 0.5)
+            policy.learn(state, decision, clicks)
+            shown.append(decision.items.tolist())
+        lists.append(shown)
+    assert lists[0] == lists[1]
 
 
 @pytest.mark.parametrize("id", SHARED)

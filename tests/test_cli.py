@@ -156,7 +156,7 @@ def test_policies_lists_every_id_with_its_sentence(capsys: Capture) -> None:
     assert head.split() == ["id", "paper", "feedback", "what", "it", "does"]
     assert [row.split()[0] for row in rows] == [entry.id for entry in catalogue.entries()]
     for row, entry in zip(rows, catalogue.entries(), strict=True):
-        assert row.endswith(entry.summary)
+        assert row.endswith(f"{entry.summary} {entry.advice}".strip())
 
 
 @pytest.mark.parametrize("entry", catalogue.entries(), ids=lambda entry: str(entry.id))

@@ -18,7 +18,7 @@ from rankloop import __version__
 from rankloop.cli.main import main
 from rankloop.datasets import SETS
 from rankloop.experiments import library
-from rankloop.experiments.claims import Claim, LowerInEveryRun, LowerRegret
+from rankloop.experiments.claims import Claim, CloseTo, LowerRegret
 from rankloop.experiments.experiment import Experiment
 from rankloop.experiments.figures import Curves
 from rankloop.experiments.outcome import Panel
@@ -33,8 +33,8 @@ TINY = Experiment(
     lambda quick: (Panel({"world": "given"}, "given", CASCADE, PLAYERS, 20 if quick else 40, 4, chunk=2),),
     Curves(),
     (
-        Claim("GTS is better", "Section 1", LowerRegret("GTS", ("UCB1",))),
-        Claim("In every run", "Section 2", LowerInEveryRun("GTS", "UCB1")),
+        Claim("GTS is better", "Section 1", "a tiny world", LowerRegret("GTS", ("UCB1",))),
+        Claim("GTS is close", "Section 2", "a tiny world", CloseTo("GTS", "UCB1", 9.0)),
     ),
 )
 FILES = ["claims.json", "figure.png", "figure.svg", "spec.json", "table.csv", "table.md", "trace.parquet"]

@@ -359,6 +359,29 @@ def test_each_replication_is_a_query_with_its_grades_features_and_prior(root: Pa
     assert np.corrcoef((prior.a / (prior.a + prior.b))[present], instance.nu[present])[0, 1] > 0.8, "grades are learned"
 
 
+@pytest.mark.parametrize("scaling", ["standard", "range-only"])
+def test_judged_documents_may_be_scaled_otherwise(root: Path, scaling: str) -> None:
+    """Documents of unit norm, or of norm at most 1 in the range [0, 1]; attraction and priors stay as they are."""
+    x, _, everything = judged(root)
+    instance = settled(JUDGED | {"attraction": {"judged": {"data": "mslr-web", "scaling": scaling}}}, 32, seed=5)
+    plain = settled(JUDGED, 32, seed=5)
+    low, high = everything.min(axis=0), everything.max(axis=0)
+    varies = np.arange(FEATURES) != 5
+    ranged = ((everything - low) / np.where(varies, high - low, 1.0))[:, varies]
+    if scaling == "standard":
+        expected = unit(((ranged - ranged.mean(axis=0)) / ranged.std(axis=0))[-len(x) :])
+    else:
+        test = ranged[-len(x) :]
+        expected = test / np.linalg.norm(test, axis=1).max()
+    starts = np.cumsum([0, *SIZES.values()])
+    of = {size: slice(starts[i], starts[i + 1]) for i, size in enumerate(SIZES.values())}
+    for b, size in enumerate(instance.request.allowed.sum(axis=1).tolist()):
+        np.testing.assert_allclose(instance.request.features[b, :size], expected[of[size]], atol=1e-9)
+    np.testing.assert_array_equal(instance.nu, plain.nu)
+    np.testing.assert_array_equal(instance.setting.prior.a, plain.setting.prior.a)
+    assert np.linalg.norm(instance.request.features, axis=2).max() <= 1.0 + 1e-9
+
+
 def test_the_best_list_holds_the_best_documents(root: Path) -> None:
     judged(root)
     instance = settled(JUDGED | {"k": 3}, 16)

@@ -63,6 +63,7 @@ def test_the_examples_of_a_tutorial_print_what_it_says(
     ("page", "printed"),
     [
         ("docs/how-to/add-a-policy.md", "of random's"),
+        ("docs/how-to/send-fields.md", "on a phone: earl-grey sencha\nat a desk: mug teapot"),
         ("docs/explanation/propensity.md", "exact [0.16666667 0.03333333 0.00833333]"),
     ],
 )

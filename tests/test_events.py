@@ -20,6 +20,8 @@ from rankloop.eventlog.events import (
     FeedbackReceived,
     GuardrailReset,
     GuardrailTripped,
+    HistoryPruned,
+    Impression,
     ItemsPut,
     ItemsRemoved,
     LogEvent,
@@ -35,7 +37,7 @@ from rankloop.eventlog.store import LogEntry
 from rankloop.propensity import Propensity
 from rankloop.schema import Item
 from rankloop.schema.limits import MAX_POSITION
-from rankloop.serving.item_table import ItemTable
+from rankloop.serving.items.item_table import ItemTable
 
 numbers = st.floats(allow_nan=False, width=64)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -119,16 +121,27 @@ things = st.builds(
     default_position=maybe(st.floats(-MAX_POSITION, MAX_POSITION)),
     score=maybe(st.floats(-1e6, 1e6)),
 )
-happenings = st.builds(FeedbackReceived, times, names, names, arrays(3), st.booleans(), maybe(numbers))
+happenings = st.builds(
+    FeedbackReceived,
+    times,
+    names,
+    names,
+    arrays(3),
+    st.booleans(),
+    maybe(numbers),
+    of_kind=st.sampled_from(["click", "purchase"]),
+)
 others: st.SearchStrategy[LogEvent] = st.one_of(
     st.builds(WindowClosed, times, st.lists(names, max_size=3).map(tuple)),
     st.builds(Withdrawn, times, names),
+    st.builds(Impression, times, names),
     st.builds(GuardrailTripped, times, names),
     st.builds(GuardrailReset, times, names),
     st.builds(ItemsRemoved, times, st.lists(names, max_size=3).map(tuple)),
     st.builds(ItemsPut, times, st.lists(things, max_size=2).map(tuple)),
     st.builds(ConfigChanged, times, st.integers(1, 9), st.just({"slots": 3}), st.just({"slots": 3}), maybe(names)),
     st.builds(EventSkipped, times, st.integers(1, 9), names),
+    st.builds(HistoryPruned, times, *[st.integers(1, 9)] * 4, st.just({"shop~base-0": {"slots": 3}})),
 )
 records: st.SearchStrategy[LogEvent] = st.one_of(lists(), happenings, others)
 

@@ -1,4 +1,8 @@
-"""Logs of older formats open, replay and verify. `fixtures/format-2.db` was written by the last version of format 2."""
+"""Logs of older formats open, replay and verify. `fixtures/format-2.db` was written by the last version of format 2.
+
+`fixtures/format-4.db`, by `tools/golden_log.py`, is a pruned log without snapshots: nothing can replace its base
+states, so every later version must be able to use them. `fixtures/format-4-archive` has every entry of the log.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +21,17 @@ from rankloop.eventlog import MemoryStore, SqliteStore
 from rankloop.eventlog.events import DecisionMade, EventSkipped, ItemsRemoved, decode
 from rankloop.eventlog.format_history import RENAMED_KINDS, upgraded_settings
 from rankloop.eventlog.process_lock import ProcessLock
+from rankloop.eventlog.retention.import_archive import import_archive
 from rankloop.hosting.change_history import change_history
 from rankloop.hosting.registry import RankerRegistry
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.serving import Ranker, RankerConfig
-from rankloop.serving.verification import decide_again
+from rankloop.serving.config import LoggedConfig
+from rankloop.serving.verification import VerifiedLists, compare_snapshot, decide_again, last_settings
 
 FORMAT_2 = Path(__file__).parent / "fixtures" / "format-2.db"
+FORMAT_4 = FORMAT_2.with_name("format-4.db")
+FORMAT_4_ARCHIVE = FORMAT_2.with_name("format-4-archive")
 
 
 @pytest.fixture
@@ -128,3 +137,57 @@ def test_settings_keep_all_but_the_old_names() -> None:
     assert upgraded_settings({"slots": 3, "guard": None}) == {"slots": 3, "guardrail": None}
     old = {"guard": {"drop": 0.1, "error": 0.01, "least": 20}}
     assert upgraded_settings(old) == {"guardrail": {"drop": 0.1, "error": 0.01, "min_lists": 20}}
+
+
+def decided_again(store: SqliteStore, log: str) -> VerifiedLists:
+    """The lists of a log, all of which must come out again."""
+    settings = last_settings(store, log)
+    assert settings is not None
+    finding = compare_snapshot(store, log, LoggedConfig.of(settings))
+    assert (finding.differences, finding.unusable) == ([], ())
+    lists = decide_again(store, log)
+    assert lists.differences == []
+    assert lists.equal + lists.close + lists.pruned == lists.decided
+    return lists
+
+
+def test_a_pruned_log_of_format_4_goes_on_from_its_base_states(tmp_path: Path) -> None:
+    path = Path(shutil.copy(FORMAT_4, tmp_path / "log.db"))
+    store = SqliteStore(path)
+    cards, books = decided_again(store, "cards"), decided_again(store, "books")
+    assert (cards.decided, cards.pruned, cards.control) == (31, 0, 9)
+    assert (books.decided, books.pruned, books.control) == (15, 6, 47)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "open_decisions", "clicked"),
+    [
+        (
+            "cards",
+            {"policy": "cascade-lin-ucb", "rounds": 1000, "window": 3600.0, "traffic": 0.7, "seed": 3, "dim": 2},
+            0,
+            21,
+        ),
+        ("books", {"window": 172800.0, "aggregate": "sum", "guardrail": {"drop": 0.5}, "traffic": 0.5}, 23, 5),
+    ],
+)
+def test_a_pruned_ranker_of_format_4_serves(
+    name: str, settings: dict[str, Any], open_decisions: int, clicked: int, tmp_path: Path
+) -> None:
+    path = Path(shutil.copy(FORMAT_4, tmp_path / "log.db"))
+    ranker = Ranker.open(path, RankerConfig.of({"slots": 3, **settings}), name=name)
+    counts, groups = ranker.counts(), ranker.overview(hours=0.0).groups
+    assert (counts["items"], counts["decisions"], counts["open_decisions"]) == (8, 80, open_decisions)
+    assert sum(group.lists for group in groups.values()) == 80
+    assert groups["treatment"].clicked == clicked
+    ranking = ranker.rank(visitor="after the upgrade")
+    assert ranker.feedback(ranking.id, clicked=[0], final=True).status in ("learned", "ignored")
+    ranker.close()
+
+
+def test_an_archive_of_format_4_makes_the_whole_log_again(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "log.db")) as store:
+        assert import_archive(FORMAT_4_ARCHIVE, store) == 335
+        for log in ("cards", "books"):
+            assert decided_again(store, log).pruned == 0

@@ -18,9 +18,10 @@ from rankloop.checks import Law, laws
 from rankloop.design.hybrid_rows import HybridRows
 from rankloop.errors import Unsupported
 from rankloop.math import factor
-from rankloop.math.hybrid_scores import BOUNDS_FROM
 from rankloop.math.item_normals import TABLE, TAIL, item_normals, quantiles
 from rankloop.objective import Revenue
+from rankloop.plan.learned_bias import ByLearnedBias
+from rankloop.shortlist import Search
 from rankloop.types import Decision, Evidence, FloatArray, Request, Rows, Setting
 
 L, K, D = 12, 3, 4
@@ -77,7 +78,9 @@ def request(rng: np.random.Generator, features: FloatArray) -> Request:
 @pytest.mark.parametrize("rows", ["fixed", "changing", "mixed"])
 @pytest.mark.parametrize("learns_bias", [False, True])
 @pytest.mark.parametrize("rounds", [5, 10_000])
-def test_posterior_equals_a_dense_regression(rows: str, learns_bias: bool, rounds: int) -> None:
+@pytest.mark.parametrize("amended", [False, True])
+def test_posterior_equals_a_dense_regression(rows: str, learns_bias: bool, rounds: int, amended: bool) -> None:
+    """Also where outcomes are learned as 0 first, and amended some lists later."""
     rng = np.random.default_rng(3)
     design, belief = HybridRows(D), Hybrid(L, K, Q, learns_bias=learns_bias, adapt=None)
     state = belief.init(1)
@@ -85,7 +88,7 @@ def test_posterior_equals_a_dense_regression(rows: str, learns_bias: bool, round
     if learns_bias:
         state.bias[...] = bias
     dense = DenseRegression(belief.tau2, belief.s2, prior_mean(state)[0])
-    fixed = rng.standard_normal((L, D))
+    fixed, later = rng.standard_normal((L, D)), list[tuple[Decision, Evidence]]()
     for _ in range(rounds):
         features = fixed.copy()
         changed = {"fixed": 0, "changing": L, "mixed": L // 2}[rows]
@@ -94,12 +97,21 @@ def test_posterior_equals_a_dense_regression(rows: str, learns_bias: bool, round
         picked = design.pick(request(rng, features), lists)
         y = (rng.random((1, K)) < 0.3).astype(float)
         exposure = np.ones((1, K)) if learns_bias else bias * (rng.random((1, K)) < 0.8)
-        belief.update(state, Decision(lists, picked, request(rng, features)), Evidence(y * (exposure > 0), exposure))
+        decision, evidence = Decision(lists, picked, request(rng, features)), Evidence(y * (exposure > 0), exposure)
+        if amended:
+            belief.update(state, decision, Evidence(np.zeros((1, K)), exposure))
+            later.append((decision, evidence))
+        else:
+            belief.update(state, decision, evidence)
+        if len(later) == 4:
+            belief.amend(state, later[0][0], np.zeros((1, K)), later.pop(0)[1])
         assert picked.x is not None
         for k in range(K):
             lam = (bias if learns_bias else exposure)[0, k]
             if exposure[0, k] > 0.0:
                 dense.add(lists[0, k], picked.x[0, k], y[0, k], lam)
+    for decision, evidence in later:
+        belief.amend(state, decision, np.zeros((1, K)), evidence)
     for got in (state, _refreshed(state)):
         for ours, theirs in zip(joint(got), dense.posterior(), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
@@ -340,25 +352,98 @@ def test_draws_have_the_posterior_as_distribution() -> None:
     np.testing.assert_allclose(np.sqrt(np.diag(spread)) / e, state.width(rows)[0], rtol=1e-9)
 
 
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("rounds", [0, 300])
-def test_upper_bounds_do_not_change_the_largest_scores(own: bool, rounds: int) -> None:
-    """With many items, the largest scores are those of a full draw from the same numbers, and no other is larger."""
-    many, k, rng = BOUNDS_FROM + 100, 10, np.random.default_rng(16)
+class Shortlists:
+    """Random states of the belief and requests, and the scores of draws from them in both forms."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = np.random.default_rng(seed)
+        self.many, self.k = int(rng.integers(12, 700)), 10
+        policy: Any = build("hybrid", Setting(self.many, self.k, dim=D))
+        self.policy, self.state = policy, policy.init(1)
+        columns = np.sort(rng.permutation(self.many)[: max(12, self.many // 2)]) if rng.random() < 0.3 else None
+        size = self.many if columns is None else len(columns)
+        self.asked = Request(1, size, self.k, self.features(size), columns=columns, **self.own(size))
+        for _ in range(int(rng.choice([0, 3, 30, 200]))):
+            decision = self.policy.decide(self.state, self.asked, rng)
+            self.policy.learn(self.state, decision, (rng.random((1, self.k)) < 0.2).astype(float))
+        if rng.random() < 0.3:  # other rows than those that were observed
+            self.asked = Request(1, size, self.k, self.features(size), columns=columns, **self.own(size))
+        belief: HybridState = self.state.belief
+        belief.tau2[:], belief.s2[:] = np.exp(rng.uniform(-9.0, 1.0)), np.exp(rng.uniform(-7.0, 1.0))
+
+    def features(self, size: int) -> FloatArray:
+        return np.asarray(self.rng.standard_normal((size, D)) * self.rng.choice([0.1, 1.0, 100.0]))
+
+    def own(self, size: int) -> dict[str, Any]:
+        kind = self.rng.integers(4)
+        scores = self.rng.random(size) * 0.3
+        if kind == 2:
+            scores[self.rng.random(size) < 0.5] = np.nan
+        return [{}, {"scores": scores}, {"scores": scores, "ranks": np.arange(float(size))}, {}][kind]
+
+    def rows(self) -> Any:
+        return self.policy.design.rows(self.asked, np.empty((1, 0), dtype=np.int64), 0)
+
+    def search(self) -> Search:
+        size, may = self.asked.items, None
+        if self.rng.random() < 0.3:
+            may = np.zeros(size, dtype=np.bool_)
+            may[self.rng.permutation(size)[: int(self.rng.integers(self.k + 1, size + 1))]] = True
+        return Search(self.rows, self.k + 1, may)
+
+
+def test_the_largest_scores_are_those_of_a_full_draw() -> None:
+    """Equal random numbers give the same largest scores with and without the others, in 3,000 draws."""
+    for seed in range(300):
+        case = Shortlists(seed)
+        for draw in range(10):
+            scale, search = float(case.rng.choice([0.5, 0.01, 3.0])), case.search()
+            found = case.state.belief.draw_largest(scale, search, np.random.default_rng(draw))
+            full = case.state.belief.draw(scale, np.random.default_rng(draw))(case.rows())[0]
+            if search.allowed is not None:
+                full[~search.allowed] = -np.inf
+            order = np.argsort(-full)[: case.k + 1]
+            assert found.ordered
+            np.testing.assert_array_equal(found.items[0], order, err_msg=f"seed {seed}")
+            np.testing.assert_allclose(found.scores[0], full[order], rtol=1e-9, atol=1e-12)
+
+
+@dataclass(frozen=True, eq=False)
+class FromAllScores(ByLearnedBias):
+    """The planner without shortlists."""
+
+    def needed(self, request: Request) -> int | None:
+        return None
+
+
+@pytest.mark.parametrize("many", [5, 11, 12, 300])
+def test_lists_from_a_shortlist_are_those_from_all_scores(many: int) -> None:
+    """Whatever is allowed, from the first round on, in which nothing is drawn and items tie."""
+    k, rng = 10, np.random.default_rng(many)
     policy: Any = build("hybrid", Setting(many, k, dim=D))
-    asked = Request(1, many, k, rng.standard_normal((many, D)), scores=rng.random(many) * 0.3 if own else None)
+    plain, features = replace(policy, plan=FromAllScores()), rng.standard_normal((many, D))
     state = policy.init(1)
-    for _ in range(rounds):
-        decision = policy.decide(state, asked, rng)
-        policy.learn(state, decision, (rng.random((1, k)) < 0.2).astype(float))
-    rows = policy.design.rows(asked, np.empty((1, 0), dtype=np.int64), 0)
-    assert rows.most == k + 1
-    for _ in range(20):
-        score = state.belief.draw(0.5, rng)
-        bounded, full = score(rows)[0], score(replace(rows, most=None))[0]
-        order = np.argsort(-full)[: k + 1]
-        np.testing.assert_array_equal(np.argsort(-bounded)[: k + 1], order)
-        np.testing.assert_allclose(bounded[order], full[order], rtol=1e-12)
+    for seed in range(300):
+        may = rng.random(many) < rng.random() if seed % 3 else None
+        asked = Request(1, many, k, features, allowed=may)
+        ours, theirs = (one.decide(state, asked, np.random.default_rng(seed)) for one in (policy, plain))
+        np.testing.assert_array_equal(ours.items, theirs.items)
+        np.testing.assert_allclose(ours.scores[ours.shown], theirs.scores[ours.shown], rtol=1e-9, atol=1e-12)
+        rivals = [np.zeros_like(one.items) if one.rivals is None else one.rivals for one in (ours, theirs)]
+        np.testing.assert_array_equal(*rivals)
+        policy.learn(state, ours, np.where(ours.shown, rng.random((1, k)) < 0.2, 0.0))
+
+
+def test_equal_scores_are_listed_at_random_from_a_shortlist() -> None:
+    """Without exploration or features, items tie, and every one of them has the same chance."""
+    many, k, rng = 40, 3, np.random.default_rng(5)
+    policy: Any = build("hybrid", Setting(many, k))
+    state, counts = policy.init(1), np.zeros(many)
+    for _ in range(4000):
+        decision = policy.decide(state, Request(1, many, k), rng)
+        counts[decision.items[0]] += 1
+        assert decision.rivals[0].tolist() == [39, 38, 37]
+    assert np.abs(counts - 300.0).max() < 5.0 * np.sqrt(300.0)  # 5 standard deviations: 40 items at 6e-7 each
 
 
 def test_a_changed_row_is_recognised() -> None:

@@ -74,7 +74,7 @@ def test_law(law: Law) -> None:
 def test_whatever_is_accepted_can_be_replayed(seed: int, id: str, every: int, aggregate: str, challenger: str) -> None:
     """Any policy, any stream of events, any challenger."""
     params: dict[str, Any] = {"every": every} if every > 1 and catalogue.find(id).feedback != "choice" else {}
-    serving.replayed(make(id, params), np.random.default_rng(seed), aggregate, challenger)
+    serving.replayed(make(id, params), np.random.default_rng(seed), challenger, aggregate=aggregate)
 
 
 # Policies that break a law

@@ -15,7 +15,7 @@ from rankloop.math import counter_rng, factor, logistic
 from rankloop.math.bernoulli import kl
 from rankloop.math.columns import take
 from rankloop.math.kernels import largest
-from rankloop.math.linear import dot
+from rankloop.math.linear import dot, norm
 from rankloop.types import EMPTY, FloatArray
 
 B, M, K, D = 3, 4, 5, 6
@@ -111,6 +111,18 @@ def test_dot_is_the_inner_product_for_shared_and_own_features_and_parameters() -
 
 
 # ---------------------------------------------------------------------------- arrays
+
+
+@pytest.mark.parametrize("d", [1, 3, 20, 48, 49, 98])
+def test_norm_is_the_same_at_every_index_for_equal_rows(d: int) -> None:
+    """Widths equal NumPy's, whether rows use the vector units by themselves or side by side, and equal rows tie."""
+    rng = np.random.default_rng(d)
+    for learners, shared, many in ((1, True, 1), (3, False, 130), (2, True, 300)):
+        x, F = rng.standard_normal((1 if shared else learners, many, d)), rng.standard_normal((learners, d, d))
+        x[:, many // 2 :: 7] = x[:, :1]
+        found = norm(x, F)
+        np.testing.assert_allclose(found, np.linalg.vector_norm(np.matmul(x, F), axis=-1), rtol=1e-12)
+        assert (found[:, many // 2 :: 7] == found[:, :1]).all()
 
 
 def test_add_at_with_an_empty_slot_beside_the_last_item() -> None:

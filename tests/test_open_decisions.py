@@ -399,7 +399,7 @@ def test_applying_an_event_that_was_committed_reads_nothing() -> None:
 
 def test_a_window_event_of_any_size_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     """Older logs have one event for all windows that closed together."""
-    monkeypatch.setattr("rankloop.serving.replica.MAX_RECALLED", 7)
+    monkeypatch.setattr("rankloop.serving.outcomes.settlement.MAX_RECALLED", 7)
     monkeypatch.setattr(open_decisions, "RECENT_BYTES", 0)
     store = MemoryStore()
     ranker = Ranker(config("cascade-lin-ts"), store=store)

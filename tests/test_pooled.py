@@ -72,7 +72,7 @@ class Dense:
 @pytest.mark.parametrize("changing", [False, True])
 @pytest.mark.parametrize("learns_bias", [False, True])
 def test_posterior_equals_a_dense_regression(changing: bool, learns_bias: bool) -> None:
-    """After 4,000 lists, after the sums are counted again, and after a prior is removed."""
+    """After 4,000 lists, some of them amended, after the sums are counted again, and after a prior is removed."""
     rng = np.random.default_rng(5)
     belief = PooledHybrid(L, K, Q, adapt=None, segments=G, learns_bias=learns_bias)
     state = belief.init(1)
@@ -81,6 +81,7 @@ def test_posterior_equals_a_dense_regression(changing: bool, learns_bias: bool) 
     table = rng.normal(size=(L, Q))
     table[:, 1], table[:, 3] = 1.0, 0.0
     dense, prior = Dense(belief, state), listed(np.array([[2]]), table[None, 2:3])
+    later: tuple[int, Decision, Evidence] | None = None
     belief.believe(state, prior, 0.4, 3.0)
     dense.add(2, table[2], NO_SEGMENT, 0.4, 1.0, 3.0)
     for t in range(4000):
@@ -89,7 +90,11 @@ def test_posterior_equals_a_dense_regression(changing: bool, learns_bias: bool) 
         if changing and t % 3 == 0:
             x[..., 4:] += rng.normal(size=(1, K, Q - 4))
         y = rng.normal(size=(1, K)) * exposure
-        belief.update(state.of_segment(segment), listed(items, x), Evidence(y, exposure))
+        first = y * (t % 4 != 0)  # every fourth outcome is learned as 0 and amended when the next list was learned
+        belief.update(state.of_segment(segment), listed(items, x), Evidence(first, exposure))
+        if later is not None:
+            belief.amend(state.of_segment(later[0]), later[1], np.zeros((1, K)), later[2])
+        later = (segment, listed(items, x), Evidence(y, exposure)) if t % 4 == 0 else None
         for k in np.flatnonzero(exposure[0]).tolist():
             dense.add(int(items[0, k]), x[0, k], segment, float(y[0, k]), float(dense.bias[k]), 1.0)
     dense.check(state, table)

@@ -18,7 +18,8 @@ from rankloop.schema import Prior, PropensityAnswer
 from rankloop.serving import ConflictingDecision, Item, Ranker, RankerConfig, UnknownDecision
 from rankloop.serving.config import LoggedConfig
 from rankloop.serving.decide import rng_of_decision
-from rankloop.serving.learners import Learners, Lesson
+from rankloop.serving.learners import Learners
+from rankloop.serving.lesson import Lesson
 from rankloop.serving.replica import Replica
 
 IDS = [entry.id for entry in catalogue.entries()]

@@ -144,8 +144,8 @@ def test_the_walk_of_a_request_is_the_same_each_time() -> None:
     assert any("service/endpoints.py" in line for line in first)
 
 
-def test_a_rank_request_passes_through_at_most_20_files_and_feedback_through_18() -> None:
-    assert trace_request.main(["--limit-rank", "20", "--limit-feedback", "18"]) == 0
+def test_a_rank_request_passes_through_at_most_20_files_and_feedback_through_20() -> None:
+    assert trace_request.main(["--limit-rank", "20", "--limit-feedback", "20"]) == 0
 
 
 def test_too_many_files_fail_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,7 +134,7 @@ def event_of(ranker: Ranker, id: str) -> DecisionMade:
     ("asked", "said"),
     [
         ({"items": [{"id": "a"}], "candidates": ["a"]}, r"^items is .*; accepted: only candidates\.$"),
-        ({"items": ["a"]}, r"^items\[0\] is 'a'; accepted: a mapping with id, features, score, price\.$"),
+        ({"items": ["a"]}, r"^items\[0\] is 'a'; accepted: a mapping with id, features, score, price, fields\.$"),
         ({"items": [{"id": "a", "feature": []}]}, r"^items\[0\]\.feature is .* Did you mean 'features'\?$"),
         ({"items": [{"features": [0.0, 1.0]}]}, r"^items\[0\]\.id is missing"),
         ({"items": [{"id": "a"}, {"id": "b"}, {"id": "a"}]}, r"^items\[2\]\.id is 'a'; accepted: every id once\.$"),

@@ -16,7 +16,7 @@ from rankloop.eventlog import MemoryStore
 from rankloop.eventlog.events import GuardrailTripped
 from rankloop.schema import Guardrail
 from rankloop.serving import Ranker, RankerConfig
-from rankloop.serving import guardrail as guardrail
+from rankloop.serving.outcomes import guardrail as guardrail
 from test_ranker import Clock, Failing, config, contents, items
 
 ORDER = [f"item-{i}" for i in range(6)]

@@ -134,7 +134,7 @@ def test_a_list_without_a_success_costs_the_loss_of_the_items_that_were_seen() -
     decision = one.rank(pin=PINS).id
     one.feedback(decision, seen=1)
     assert one.history(decision).value == -2.0
-    assert one._replica.guardrail_counts[0] == [1.0, -2.0, 4.0]
+    assert one._replica.guardrail.objective[0] == [1.0, -2.0, 4.0]
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])

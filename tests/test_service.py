@@ -221,7 +221,7 @@ def test_items_come_change_and_go(http: Http) -> None:
     assert http("PUT", f"{at}/a%2Fb", {"features": [1, 2, 3], "price": 2.5}).json()["id"] == "a/b"
     assert http("GET", f"{at}/a%2Fb").json() == {
         "id": "a/b", "features": [1.0, 2.0, 3.0], "price": 2.5, "enabled": True,
-        "coverage": None, "prior": None, "default_position": None, "score": None,
+        "coverage": None, "prior": None, "default_position": None, "score": None, "fields": None,
     }  # fmt: skip
     http("PUT", f"{at}/a%2Fb", {"features": [1, 2, 3], "enabled": False})
     found = http("GET", at).json()
@@ -676,6 +676,7 @@ def keys() -> dict[str, tuple[str, dict[str, Any]]]:
 
 ROLES: list[tuple[str, str, Any, str]] = [
     ("POST", "/v1/rankers/r/rank", {}, "rank"),
+    ("POST", "/v1/rankers/r/rank/batch", {"requests": []}, "rank"),
     ("POST", "/v1/rankers/r/feedback", {"decision": "d"}, "feedback"),
     ("POST", "/v1/rankers/r/feedback/bulk", {"events": []}, "feedback"),
     ("POST", "/v1/rankers/r/withdraw", {"decision": "d"}, "feedback"),

@@ -38,7 +38,7 @@ EXAMPLES = max(12, round(SECONDS / 2))
 """Of one kind, for each operation; where there is no time for all of them, for as many as there is."""
 log = logging.getLogger("rankloop.tests")
 NAME = "0"
-CONFIG = {"policy": "cascade-lin-ts", "slots": 3, "dim": 2}
+CONFIG = {"policy": "cascade-lin-ts", "slots": 3, "dim": 2, "reward": {"kinds": {"click": {}, "purchase": {}}}}
 ITEMS = [{"id": id, "features": [0.1, 0.2]} for id in ("a", "b", "c", "0")]
 EXCLUDED = [positive_data_acceptance]  # a body that the schema allows may still name an item that is not there
 
@@ -56,7 +56,7 @@ def test_every_response_conforms_to_the_openapi_document(service: tuple[Any, str
     app, key = service
     rankers = app.state.service.rankers
     operations: list[Any] = [found.ok() for found in _schema(app, key).get_all_operations()]
-    assert len(operations) == 30
+    assert len(operations) == 31
     asked: list[int] = []
 
     def ask(case: Any) -> None:
@@ -84,9 +84,32 @@ RANKERS: dict[str, dict[str, Any]] = {
     "lengths": {"policy": "ind", "slots": 3, "dim": 2},
     "revenue": {"policy": "g-mle", "slots": 3, "context": 1, "objective": "revenue"},
     "counts": {"policy": "gts", "slots": 3},
+    "fields": {
+        "policy": "hybrid",
+        "slots": 3,
+        "features": {
+            "items": {
+                "price": "number",
+                "sort": {"kind": "category", "categories": 2},
+                "taste": {"kind": "vector", "size": 2},
+            },
+            "context": {"hour": "number", "device": {"kind": "category", "categories": 2}},
+        },
+    },
 }
+FIELDS: dict[str, Any] = {
+    "price": st.floats(-9.0, 9.0),
+    "hour": st.integers(0, 23),
+    "sort": st.sampled_from(["a", "b", "c"]),
+    "device": st.sampled_from(["phone", "tv", "\u2603"]) | st.none(),
+    "tags": st.lists(st.sampled_from(["x", "y"]), max_size=3),
+    "taste": st.lists(st.floats(-1.0, 1.0), min_size=2, max_size=2),
+    "unknown": st.booleans(),
+}
+"""Values that a ranker takes."""
 bad_numbers = st.sampled_from([-1.0, 1e6, 1e7, float("nan"), float("inf"), -float("inf"), 1e308, 5]) | st.none()
 bad_ids = st.sampled_from(["a", "unknown", "", "\n", "x" * 201])
+odd_values = bad_numbers | st.sampled_from(["a", "x" * 1001, [], [1.0, "x"], ["x"] * 21, True, {}, [[1.0]]])
 Items = st.SearchStrategy[Any]
 
 
@@ -99,7 +122,7 @@ def lists(of: Items, size: int) -> Items:
 def bodies(draw: st.DrawFn, config: dict[str, Any]) -> dict[str, Any]:
     """A rank request that this ranker accepts, or one with anything in it."""
     if draw(st.booleans()):
-        everything = {"score", "price", "features", "rewards", "context", "extra"}
+        everything = {"score", "price", "features", "fields", "rewards", "context", "extra"}
         anything: dict[str, Any] = draw(_bodies(bad_ids, bad_numbers, everything))
         return anything
     uses = {"price"} if config.get("objective") == "revenue" else set()
@@ -108,6 +131,13 @@ def bodies(draw: st.DrawFn, config: dict[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = draw(
         _bodies(st.sampled_from(["a", "b", "c", "0"]), st.floats(0.0, 2.0, width=16), uses, exact=True)
     )
+    if "features" in config:
+        fields = st.fixed_dictionaries({}, optional=FIELDS)
+        body["context"] = draw(fields)
+        body["items"] = [
+            {"id": id, "fields": draw(fields)} for id in draw(st.lists(st.sampled_from("abc0"), unique=True))
+        ]
+        body.pop("candidates", None)
     return body | ({"context": [0.5]} if "context" in config else {})
 
 
@@ -120,13 +150,14 @@ def _bodies(ids: Items, numbers: Items, uses: set[str], *, exact: bool = False) 
 
     values: dict[str, Items] = {name: numbers for name in ("score", "price", "extra") if name in uses}
     values |= {"features": of(2)} if "features" in uses else {}
+    values |= {"fields": st.dictionaries(st.sampled_from(list(FIELDS)), odd_values)} if "fields" in uses else {}
     items = st.fixed_dictionaries({"id": ids}, optional=values)
     named = {"items": st.lists(items, max_size=4, unique_by=(lambda one: one["id"]) if exact else None)}
     more = {"exclude": unique(1), "order": unique(4), "k": st.sampled_from([0, 1, 3] if exact else [4, -1])}
     if "rewards" in uses:
         more["rewards"] = of(3).map(lambda values: sorted(values, reverse=True)) if exact else of(3)
         more["losses"] = of(4).map(lambda values: [-value for value in sorted(values)]) if exact else of(4)
-    more |= {"context": of(1)} if "context" in uses else {}
+    more |= {"context": of(1) | st.dictionaries(st.sampled_from(list(FIELDS)), odd_values)} if "context" in uses else {}
     if not exact:
         more |= {"pin": st.dictionaries(st.sampled_from(["0", "3", "x"]), ids, max_size=2), "strict": st.booleans()}
     return st.one_of(
@@ -153,7 +184,7 @@ def test_requests_that_bring_values_are_answered_or_refused_with_nothing_changed
         rankers.put_items(name, [{"id": one["id"]} | (one if "dim" in config else {}) for one in ITEMS])
 
     @given(data=st.data())
-    @settings(max_examples=30 * EXAMPLES, derandomize=True, database=None, deadline=None)
+    @settings(max_examples=60 * EXAMPLES, derandomize=True, database=None, deadline=None)
     def one(data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(RANKERS)))
         body = data.draw(bodies(RANKERS[name]))
@@ -177,9 +208,9 @@ def test_requests_that_bring_values_are_answered_or_refused_with_nothing_changed
     runner.run(client.aclose())
     runner.close()
     assert min(seen[200], seen[422]) > 20, seen
-    assert {"items", "features", "price", "rewards", "losses", "candidates", "order", "exclude"} <= set(brought), (
+    assert {"items", "features", "fields", "price", "rewards", "losses", "candidates", "order", "exclude"} <= set(
         brought
-    )
+    ), brought
     for name in RANKERS:
         assert decide_again(rankers.store, rankers.find(name).ranker.name).different == 0
 

@@ -18,7 +18,17 @@ import msgspec
 import yaml
 
 from rankloop.errors import InvalidInput, RankloopError
-from rankloop.schema import FeedbackEvent, Guardrail, Item, RankAnswer, RankerSettings, RankRequest, Receipt
+from rankloop.schema import (
+    FeedbackEvent,
+    Guardrail,
+    Item,
+    KindSettings,
+    RankAnswer,
+    RankerSettings,
+    RankRequest,
+    Receipt,
+    RewardSettings,
+)
 from rankloop.schema.api_key import ApiKey
 from rankloop.schema.connection_settings import ConnectionSettings
 from rankloop.schema.service_settings import ServiceLimits, ServiceSettings, SnapshotSettings
@@ -34,6 +44,8 @@ SHELL = ("sh", "bash", "console", "shell")
 REPOSITORY = ("src/", "tests/", "tools/", "docs/", "bench/", "examples/", ".ci/")
 PARTS: Mapping[str, type] = {
     "guardrail": Guardrail,
+    "reward": RewardSettings,
+    "kinds": KindSettings,
     "limits": ServiceLimits,
     "connections": ConnectionSettings,
     "snapshots": SnapshotSettings,

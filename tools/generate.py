@@ -20,6 +20,7 @@ from tools.reference.endpoints import endpoints_page
 from tools.reference.events import events_page
 from tools.reference.metrics import metrics_page
 from tools.reference.settings import settings_page
+from tools.reference.settings_file import settings_file
 
 ROOT = Path(__file__).parent.parent
 PAGES: dict[str, Callable[[], str]] = {
@@ -58,6 +59,7 @@ def generated() -> dict[str, str]:
         files[name] = between(text, f"<!-- {mark}:start -->", f"<!-- {mark}:end -->", lines)
     config = (ROOT / "zensical.toml").read_text("utf-8")
     pages = navigation.navigation(ROOT / "docs", [ROOT / name for name in PAGES])
+    files["deploy/rankloop.yaml"] = settings_file()
     return files | {"zensical.toml": between(config, "# nav:start", "# nav:end", lambda: pages)}
 
 

@@ -1,6 +1,6 @@
 """Trace one rank request and one feedback through the service: which files and functions they pass through.
 
-python -m tools.trace_request --limit-rank 20 --limit-feedback 18   # fail where more files are involved
+python -m tools.trace_request --limit-rank 20 --limit-feedback 20   # fail where more files are involved
 python -m tools.trace_request --markdown                            # the block of docs/explanation/architecture.md
 """
 

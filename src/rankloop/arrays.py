@@ -1,4 +1,4 @@
-"""Type aliases of arrays."""
+"""Type aliases of arrays, and the mark of an empty slot in lists."""
 
 from __future__ import annotations
 
@@ -10,3 +10,6 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Array = NDArray[np.generic]
 """An array of any type."""
+
+EMPTY = -1
+"""The item index of an empty slot."""

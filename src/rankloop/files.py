@@ -31,6 +31,12 @@ def replace_file(path: Path, write: Callable[[Path], Any], *, private: bool = Fa
         temporary.unlink(missing_ok=True)
 
 
+def sync_file(path: Path) -> None:
+    """Flush the content of a file to disk."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Flush the new name of a file to disk, on systems where folders can be opened."""
     if os.name == "posix":

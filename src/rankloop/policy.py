@@ -22,11 +22,11 @@ from rankloop.plan.base import Planner
 from rankloop.plan.pinned import around_pins
 from rankloop.propensity.list_distribution import ListDistribution, SupportsDecide
 from rankloop.ranking_policy import BatchWrapper, GreedyPolicy, LearnerState, RankingPolicy
+from rankloop.shortlist import MIN_ITEMS, Search, Shortlist
 from rankloop.state import State
 from rankloop.types import (
     EMPTY,
     Decision,
-    Evidence,
     FloatArray,
     IntArray,
     Read,
@@ -79,7 +79,7 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.overridden = overridden(cls, Policy, ("check",))
+        cls.overridden = overridden(cls, Policy, ("check", "update", "amend", "scores"))
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit."""
@@ -108,18 +108,42 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         """Return lists [B, k] for this request; the state is only read."""
         if request.learners != len(state.t):
             raise InvalidInput("request.learners", request.learners, f"{len(state.t)}, as many as the state has")
-        score = self.scores(state, request, rng)
+        if request.caps is not None and not self.plan.keeps_caps:
+            raise Unsupported(f"the planner {_name(self.plan)} does not keep caps; leave out the request's caps.")
         order = self.belief.slot_order(state.belief)
         plan = self.plan if order is None else self.plan.with_slot_order(order)
-        if request.pinned is None:
-            items, scores, rivals = plan(score, request, rng)
+        own = "scores" in self.overridden
+        belief = state.belief if own else self.belief_state(state, request)
+        found = None if own else self._shortlist(belief, state.t, plan, request, rng)
+        if found is not None:
+            items, scores, rivals = plan.of_shortlist(found, request, rng)
         else:
-            items, scores, rivals = around_pins(plan, score, request, rng)
+            score = self.scores(state, request, rng) if own else self._scores(belief, state.t, request, rng)
+            planned = plan(score, request, rng) if request.pinned is None else around_pins(plan, score, request, rng)
+            items, scores, rivals = planned
         return Decision(items, self.design.pick(request, items), request, scores, rivals)
+
+    def _shortlist(
+        self, belief: S, t: IntArray, plan: Planner, request: Request, rng: np.random.Generator
+    ) -> Shortlist | None:
+        """Return the largest scores, where the plan needs no others and the rule has a faster way to find them."""
+        if request.items < MIN_ITEMS or request.pinned is not None or request.active_caps() is not None:
+            return None
+        needed = plan.needed(request)
+        if needed is None or needed > request.items:
+            return None
+
+        def rows() -> Rows:
+            return self.design.rows(request, np.empty((request.learners, 0), dtype=np.int64), 0)
+
+        return self.explore.shortlist(belief, Search(rows, needed, request.allowed), t, rng)
 
     def scores(self, state: PolicyState[S], request: Request, rng: np.random.Generator) -> SlotScore:
         """Return the planner's input: a function that scores all items [B, L] for a slot after a prefix."""
-        score = self.explore(self.belief_state(state, request), state.t, rng)
+        return self._scores(self.belief_state(state, request), state.t, request, rng)
+
+    def _scores(self, belief: S, t: IntArray, request: Request, rng: np.random.Generator) -> SlotScore:
+        score = self.explore(belief, t, rng)
 
         def score_slot(prefix: IntArray, slot: int) -> FloatArray:
             scores = score(self.design.rows(request, prefix, slot))
@@ -168,12 +192,15 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
             state.t += len(decisions.items)
         return done
 
-    def amend(self, state: PolicyState[S], decision: Decision, before: FloatArray, after: FloatArray) -> bool:
-        """Add the change of the outcomes, where the same slots are observed with the same exposure."""
-        old, new = (self.feedback.read(decision.items, clicks) for clicks in (before, after))
-        if not np.array_equal(old.exposure, new.exposure):
-            return False
-        return self.belief.amend(state.belief, decision, Evidence(new.y - old.y, new.exposure))
+    def amendable(self, items: IntArray, before: FloatArray, after: FloatArray) -> bool:
+        """Return whether the belief amends, and the same slots are observed with the same exposure."""
+        old, new = (self.feedback.read(items, clicks).exposure for clicks in (before, after))
+        return self.amends and np.array_equal(old, new)
+
+    def amend(self, state: PolicyState[S], decision: Decision, before: FloatArray, after: FloatArray) -> None:
+        """Replace the outcomes in what the belief has learned."""
+        items = decision.items
+        self.belief.amend(state.belief, decision, self.feedback.read(items, before).y, self.feedback.read(items, after))
 
     def adopt(self, request: Request, items: ArrayLike) -> Decision:
         """Return the decision that shows these lists [B, k], made elsewhere, so that the policy can learn from it."""
@@ -191,6 +218,11 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
         return Decision(lists, self.design.pick(request, lists), request)
 
     # Capabilities, as the parts have them
+
+    @property
+    def amends(self) -> bool:
+        """Whether the belief can amend; False for a subclass with its own `update`, unless it has its own `amend`."""
+        return self.belief.amends and ("update" not in self.overridden or "amend" in self.overridden)
 
     @property
     def binary(self) -> bool:
@@ -211,6 +243,16 @@ class Policy(RankingPolicy[PolicyState[S]], Generic[S]):
     def checks_rows(self) -> bool:
         """Whether the belief may refuse a decision; always True for a subclass with its own `check`."""
         return "check" in self.overridden or self.belief.checks_rows
+
+    @property
+    def keeps_caps(self) -> bool:
+        """Whether the planner does."""
+        return self.plan.keeps_caps
+
+    def approximate(self, request: Request) -> bool:
+        """Return whether the planner keeps the request's caps greedily."""
+        caps = request.active_caps()
+        return caps is not None and self.plan.approximate(caps, request)
 
     @property
     def explores(self) -> bool:

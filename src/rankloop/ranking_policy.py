@@ -172,6 +172,15 @@ class RankingPolicy(ABC, Generic[T]):
         return not self.binary and self.feedback.every_slot
 
     @property
+    def keeps_caps(self) -> bool:
+        """Whether lists keep the caps of a request; otherwise requests with caps are refused."""
+        return False
+
+    def approximate(self, request: Request) -> bool:
+        """Return whether caps of the request are kept greedily, so that a list of larger value may exist."""
+        return False
+
+    @property
     def explores(self) -> bool:
         """Whether lists may differ from those of largest estimated value."""
         return True
@@ -250,13 +259,24 @@ class RankingPolicy(ABC, Generic[T]):
         """
         return False
 
-    def amend(self, state: T, decision: Decision, before: FloatArray, after: FloatArray) -> bool:
-        """Replace the clicks [B, K] with which a list was learned, in place, as if the new ones had been learned.
+    @property
+    def amends(self) -> bool:
+        """Whether the outcome of a list can be replaced after it was learned (`amend`)."""
+        return False
 
-        Returns False, with nothing changed, where that is impossible: the belief depends on the order of its updates,
-        or the new clicks change which slots were observed.
+    def amendable(self, items: IntArray, before: FloatArray, after: FloatArray) -> bool:
+        """Return whether these clicks [B, K] on lists [B, K] can be replaced; the state does not matter.
+
+        They cannot where the new clicks change which slots were observed: nothing learned can be unlearned.
         """
         return False
+
+    def amend(self, state: T, decision: Decision, before: FloatArray, after: FloatArray) -> None:
+        """Replace `amendable` clicks [B, K] with which a list was learned, in place.
+
+        The state is the one that learning the new clicks in their place gives, up to rounding.
+        """
+        raise Unsupported("this policy cannot amend what it has learned.")
 
     def rows_of_lists(self, request: Request, lists: IntArray) -> Rows:
         """Return the rows of lists [B, K], as this policy scores them."""

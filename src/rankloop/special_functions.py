@@ -49,6 +49,12 @@ def betaincinv(a: object, b: object, q: object) -> FloatArray:
     return found
 
 
+def ndtri(q: object) -> FloatArray:
+    """Return the q-quantile of the standard normal distribution."""
+    found: FloatArray = _special().ndtri(q)
+    return found
+
+
 def stdtrit(degrees: float, q: float) -> float:
     """Return the q-quantile of Student's t distribution."""
     return float(_special().stdtrit(degrees, q))

@@ -11,15 +11,15 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from rankloop.arrays import EMPTY as EMPTY
 from rankloop.arrays import Array
 from rankloop.arrays import BoolArray as BoolArray
 from rankloop.arrays import FloatArray as FloatArray
 from rankloop.arrays import IntArray as IntArray
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.objective import AnyClick, Objective
-
-EMPTY = -1
-"""The item index of an empty slot."""
+from rankloop.products import Products as Products
+from rankloop.request_arrays import check_caps, check_columns, check_pins, check_table, check_values, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,10 @@ class Setting:
     )
 
     segments: int | None = None  # number of segments that share what they learn; None: each has its own learner
+    products: Products | None = None  # products of context and features that are features, too; None: all of them
+    # Number of coefficients, a power of two, of hashed sparse rows: `dim` and `context` are then twice the positions of
+    # an item and of a context, values and the coefficients that these belong to. None: rows are dense.
+    hashed: int | None = None
 
     @property
     def J(self) -> int:
@@ -123,6 +127,14 @@ class Setting:
         return bias
 
 
+class Caps(NamedTuple):
+    """At most n items of a list may have the same value of a field."""
+
+    groups: IntArray  # [C, 1 or B, L], value of each candidate in each field; negative where it has none
+    at_most: IntArray  # [C]
+    counted: IntArray  # [n], candidates that are in the list anyway
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request of one round to a batch of B learners: rank k of these items."""
@@ -142,6 +154,9 @@ class Request:
     prices: FloatArray | None = None  # [L] or [B, L], the value of a click on each item; None: those of the objective
     rewards: FloatArray | None = None  # [K], reward of a success in each slot; None: those of the policy's setting
     losses: FloatArray | None = None  # [K + 1], losses if 0, 1, …, K listed items fail; None: those of the setting
+    groups: IntArray | None = None  # [C, L] or [C, B, L], value of each candidate in each capped field, -1: has none
+    caps: IntArray | None = None  # [C], at most so many items of a list have the same value; None: any number
+    counted: IntArray | None = None  # [n], candidates that are in the list anyway and count towards the caps
 
     @classmethod
     def trusted(cls, learners: int, items: int, k: int, **fields: Array | None) -> Request:
@@ -162,25 +177,42 @@ class Request:
         tables = (("features", self.features, L), ("coverage", self.coverage, L), ("context", self.context, None))
         for name, table, rows in tables:
             if table is not None:
-                _check_table(f"request.{name}", table, B, rows)
+                check_table(f"request.{name}", table, B, rows)
         may = self.allowed
         if may is not None and (
             not isinstance(may, np.ndarray) or may.dtype != bool or may.shape not in ((L,), (B, L))
         ):
-            raise InvalidInput("request.allowed", Words(_shape(may)), f"booleans of shape ({L},) or ({B}, {L})")
+            raise InvalidInput("request.allowed", Words(shape_of(may)), f"booleans of shape ({L},) or ({B}, {L})")
         if self.pinned is not None:
-            _check_pins(self.pinned, self.k, L)
+            check_pins(self.pinned, self.k, L)
         if self.columns is not None:
-            _check_columns(self.columns, L)
+            check_columns(self.columns, L)
         for name, values in (("scores", self.scores), ("ranks", self.ranks), ("prices", self.prices)):
             if values is not None:
-                _check_values(f"request.{name}", values, [(L,), (B, L)], missing=name != "prices")
+                check_values(f"request.{name}", values, [(L,), (B, L)], missing=name != "prices")
         if self.prices is not None and self.prices.min(initial=0.0) < 0.0:
             raise InvalidInput("request.prices", float(self.prices.min()), "numbers of at least 0")
         for name, values, least in (("rewards", self.rewards, self.k), ("losses", self.losses, self.k + 1)):
             if values is not None:
                 n = max(least, len(values)) if isinstance(values, np.ndarray) and values.ndim == 1 else least
-                _check_values(f"request.{name}", values, [(n,)])
+                check_values(f"request.{name}", values, [(n,)])
+        check_caps(self.groups, self.caps, self.counted, B, L)
+
+    def under(self, groups: IntArray, caps: IntArray) -> Request:
+        """Return the request with these caps, which were checked before."""
+        fields = {name: getattr(self, name) for name in Request.__slots__ if name not in ("groups", "caps")}
+        return Request.trusted(**fields, groups=groups, caps=caps)
+
+    def active_caps(self) -> Caps | None:
+        """Return the caps that this list could break; None if there are none, so that it is planned as without caps."""
+        if self.caps is None or self.groups is None:
+            return None
+        counted = np.empty(0, dtype=np.int64) if self.counted is None else self.counted
+        active = self.caps < self.k + len(counted)
+        if not active.any():
+            return None
+        groups = self.groups if active.all() else self.groups[active]
+        return Caps(groups[:, None] if groups.ndim == 2 else groups, self.caps[active], counted)
 
     def item_of(self, candidates: IntArray) -> IntArray:
         """Return the items that these candidates are; EMPTY stays EMPTY."""
@@ -206,52 +238,6 @@ class Request:
         return np.where(self.columns[at] == items, at, EMPTY)
 
 
-def _check_columns(columns: IntArray, candidates: int) -> None:
-    """Refuse candidates that are not distinct items."""
-    if not isinstance(columns, np.ndarray) or columns.dtype != np.int64 or columns.shape != (candidates,):
-        raise InvalidInput("request.columns", Words(_shape(columns)), f"an array of int64 of shape ({candidates},)")
-    ordered = np.sort(columns)
-    if ordered[0] < 0 or (ordered[1:] == ordered[:-1]).any():
-        raise InvalidInput("request.columns", columns.tolist(), "different items, each a number of at least 0")
-
-
-def _check_values(field: str, values: FloatArray, shapes: list[tuple[int, ...]], *, missing: bool = False) -> None:
-    """Refuse arrays other than finite numbers of one of these shapes; NaN stands for a missing number."""
-    if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape not in shapes:
-        wanted = " or ".join(map(str, shapes))
-        raise InvalidInput(field, Words(_shape(values)), f"an array of floats of shape {wanted}")
-    if np.isinf(values).any() or (not missing and np.isnan(values).any()):
-        accepted = "finite numbers, NaN where there is none" if missing else "finite numbers"
-        raise InvalidInput(field, Words("an array with NaN or infinity"), accepted)
-
-
-def _check_pins(pinned: IntArray, k: int, items: int) -> None:
-    """Refuse pins other than distinct items in k slots."""
-    accepted = f"{k} different items 0 to {items - 1}, -1 where a slot is free"
-    if not isinstance(pinned, np.ndarray) or pinned.dtype != np.int64 or pinned.shape != (k,):
-        raise InvalidInput("request.pinned", Words(_shape(pinned)), accepted)
-    held = pinned[pinned != EMPTY]
-    if held.size and (held.min() < 0 or held.max() >= items or len(np.unique(held)) < held.size):
-        raise InvalidInput("request.pinned", pinned.tolist(), accepted)
-
-
-def _check_table(field: str, table: FloatArray, learners: int, rows: int | None) -> None:
-    """Refuse tables other than finite numbers of shape [rows, d] or [B, rows, d], or [B, d] where `rows` is None."""
-    lead = [(learners,)] if rows is None else [(rows,), (learners, rows)]
-    wanted = " or ".join(f"({', '.join(map(str, (*shape, 'd')))})" for shape in lead)
-    if not isinstance(table, np.ndarray) or table.dtype != np.float64 or table.shape[:-1] not in lead:
-        raise InvalidInput(field, Words(_shape(table)), f"an array of floats of shape {wanted}")
-    # The sum of finite entries is finite unless it overflows; only then is every entry checked.
-    if not np.isfinite(table.sum()) and not np.isfinite(table).all():
-        raise InvalidInput(field, Words("an array with NaN or infinity"), "finite numbers")
-
-
-def _shape(value: object) -> str:
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype} of shape {value.shape}"
-    return f"a {type(value).__name__}"
-
-
 Read = Literal["features", "context", "coverage", "slot", "prefix", "scores", "prices", "rewards"]
 """What a list may depend on besides the items themselves: their features, the visitor's context, the topics that items
 cover, the slot, the items above it (the prefix), the caller's own scores or order, prices, and rewards or losses by
@@ -272,9 +258,9 @@ class Rows:
     model: Model
     x: FloatArray | None = None  # scoring: [L, d] or [B, L, d]; a list: [B, K, d]
     context: FloatArray | None = None  # [B, dx], scoring: the features are (context, x, context⊗x), not x alone
+    products: Products | None = None  # scoring: of context⊗x, only these; None: all
     # Scoring: [1 or B, h, 1 or L], h leading columns that are kept apart, so that the features in x are not copied.
     head: FloatArray | None = None
-    most: int | None = None  # scoring: only this number of largest scores matters; None: all of them
 
     @property
     def by_slot(self) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rankloop import catalogue
 from rankloop.catalogue.setting_use import EVERYTHING
-from rankloop.cli.catalogue import describe
+from rankloop.cli.catalogue import describe, with_advice
 from rankloop.worlds import KINDS
 from tools.reference.markdown import page, table
 
@@ -19,7 +19,7 @@ def policies_page() -> str:
     intro = [
         "`rankloop policies ID` prints the same; [Which policy fits?](../explanation/which-policy.md) compares them."
     ]
-    rows = ((f"[`{e.id}`](#{e.id})", e.paper, e.feedback, e.summary) for e in catalogue.entries())
+    rows = ((f"[`{e.id}`](#{e.id})", e.paper, e.feedback, with_advice(e)) for e in catalogue.entries())
     overview = table(("id", "paper", "reads clicks as", "what it does"), rows)
     each = [(f"## {entry.id}", "", "```text", describe(entry), "```") for entry in catalogue.entries()]
     return page("Policies", "`rankloop.catalogue`", intro, overview, *each)

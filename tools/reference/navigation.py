@@ -9,9 +9,8 @@ KINDS = {"Tutorials": "tutorial", "How-to guides": "how-to", "Reference": "refer
 """Kinds of pages, with their folders."""
 FIRST = (
     "quickstart", "compare-policies",
-    "embed", "run-a-ranker", "serve", "rollout", "handle-drift", "dashboard", "report", "run-several-processes",
-    "backup", "erase-a-visitor",
-    "simulate-visitors", "add-a-policy",
+    "embed", "run-a-ranker", "report-several-rewards", "serve", "rollout", "handle-drift", "dashboard", "report",
+    "run-several-processes", "backup", "erase-a-visitor", "simulate-visitors", "add-a-policy",
     "glossary", "cli", "endpoints", "settings", "api", "parts", "policies", "worlds", "events", "metrics",
     "architecture", "which-policy", "propensity", "reliability", "performance", "results",
 )  # fmt: skip

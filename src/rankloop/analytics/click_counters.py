@@ -53,8 +53,13 @@ class ClickCounters:
             self.tables[name] = np.pad(table, ((0, capacity - len(table)), (0, 0)))
         self.hits = np.pad(self.hits, ((0, 0), (0, capacity - self.hits.shape[1]), (0, 0)))
 
-    def count(self, batch: Sequence[SettledList]) -> None:
-        """Count a batch of settled lists: one vectorized update is far cheaper than one update per list."""
+    def count(self, batch: Sequence[SettledList], how: np.ufunc = np.add) -> None:
+        """Count a batch of settled lists: one vectorized update is far cheaper than one update per list.
+
+        Args:
+            batch: the lists with their outcomes.
+            how: `numpy.subtract` takes back what was counted.
+        """
         if not batch:
             return
         groups, explored, lists, outcomes = zip(*batch, strict=True)
@@ -65,12 +70,12 @@ class ClickCounters:
         above = before > np.repeat(before[start], lengths)
         filled = items != EMPTY
         for table, which in zip(TABLES, (filled, filled & above, clicked & ~above, clicked & above), strict=True):
-            np.add.at(self.tables[table], (items[which], at[which]), 1)
-        np.add.at(self.hits, (np.repeat(groups, lengths)[clicked], items[clicked], at[clicked]), 1)
+            how.at(self.tables[table], (items[which], at[which]), 1)
+        how.at(self.hits, (np.repeat(groups, lengths)[clicked], items[clicked], at[clicked]), 1)
         clicks = np.add.reduceat(clicked, start, dtype=np.int64)
-        np.add.at(self.lists, (groups, np.minimum(clicks, MAX_LIST_CLICKS)), 1)
+        how.at(self.lists, (groups, np.minimum(clicks, MAX_LIST_CLICKS)), 1)
         changed = np.array(explored)
-        self.explored += (changed.sum(), (changed & (clicks > 0)).sum())
+        self.explored = how(self.explored, (changed.sum(), (changed & (clicks > 0)).sum()))
 
     def arrays(self) -> dict[str, Array]:
         """Return copies of all counts by name, for a snapshot."""

@@ -162,7 +162,7 @@ def _check_after_click(assumes: ClickAssumptions, below: ClicksBelow) -> Assumpt
         return AssumptionCheck(name, "ok", f"{text}.")
     text = f"{text}. Visitors stop, and {assumes.policy} learns unexamined items as not clicked."
     advice, settings = advise(assumes, "last-click" if observed > MIN_CLICKS_FOR_LAST_CLICK * expected else "cascade")
-    if assumes.settings.aggregate != "sum":
+    if assumes.settings.aggregate != "sum" and assumes.settings.reward is None:
         advice += " If you send one feedback event per click, set aggregate: sum; otherwise only the first one counts."
     return AssumptionCheck(name, "violated", text, advice, settings)
 

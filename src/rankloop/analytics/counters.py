@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.analytics.click_counters import COUNT, ClickCounters, SettledList, join_lists
+from rankloop.analytics.kind_counters import KindCounters
 from rankloop.arrays import Array
 from rankloop.eventlog.events import DecisionMade
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray
@@ -35,6 +36,8 @@ MAX_EXPLORED_DAYS = 8
 """Days whose explored lists are counted separately: a clock that was wrong for a while must not reset today's count."""
 
 Counts = list[list[float]]  # [group, field]
+Outcome = tuple[FloatArray, float]
+"""Outcome [k] of a list, and its value in the objective."""
 
 
 def _zero() -> Counts:
@@ -48,7 +51,8 @@ class Counters:
     batch is full or the counts are read.
     """
 
-    def __init__(self, slots: int, capacity: int) -> None:
+    def __init__(self, slots: int, capacity: int, kinds: Sequence[str] = ()) -> None:
+        self.kinds = KindCounters(kinds)
         self.since: float | None = None  # time of the first decision
         self.total = _zero()
         self.minutes: OrderedDict[int, Counts] = OrderedDict()
@@ -56,6 +60,7 @@ class Counters:
         self._explored_days: dict[int, int] = {}  # explored lists by day; the day counted last is last
         self.feedback_delays, self.feedback_delay_seconds = [0] * (len(FEEDBACK_DELAY_BOUNDS) + 1), 0.0
         self.late = self.closed = self.withdrawn = 0
+        self.unshown = 0  # lists, among the withdrawn, that were never counted as shown
         self.own_rewards = 0  # settled lists whose request brought rewards or losses of its own
         self._tracked = np.minimum(np.arange(slots), MAX_TRACKED_SLOTS - 1)
         self._shown = np.zeros((len(GROUPS), capacity, min(slots, MAX_TRACKED_SLOTS)), dtype=COUNT)
@@ -63,6 +68,7 @@ class Counters:
         self._deferred_lists: tuple[list[IntArray], ...] = ([], [])  # by group
         self._deferred_unseen: tuple[list[IntArray], ...] = ([], [])  # by group
         self._deferred_outcomes: list[SettledList] = []
+        self._deferred_former: list[SettledList] = []  # outcomes that were counted, and have changed since
 
     @classmethod
     def column_bytes(cls, slots: int) -> int:
@@ -98,7 +104,20 @@ class Counters:
         return self.clicks.hits
 
     def count_decision(self, decision: DecisionMade) -> None:
-        """Count a decision."""
+        """Count a decision whose list is shown."""
+        self.count_explored(decision)
+        self.count_shown(decision)
+
+    def count_explored(self, decision: DecisionMade) -> None:
+        """Count a decision that exploration changed against the day's exploration, shown or not."""
+        if decision.explored:
+            day = int(decision.time // SECONDS_PER_DAY)
+            self._explored_days[day] = 1 + self._explored_days.pop(day, 0)
+            if len(self._explored_days) > MAX_EXPLORED_DAYS:
+                del self._explored_days[next(iter(self._explored_days))]
+
+    def count_shown(self, decision: DecisionMade) -> None:
+        """Count a list that is shown, at the time of its decision."""
         if self.since is None:
             self.since = decision.time
         minute = int(decision.time // 60)
@@ -111,11 +130,6 @@ class Counters:
             fields[EXPLORATION] += decision.exploring
             fields[EXPLORATION_SLOTS] += decision.judged
             fields[EXPLORED] += decision.explored
-        if decision.explored:
-            day = int(decision.time // SECONDS_PER_DAY)
-            self._explored_days[day] = 1 + self._explored_days.pop(day, 0)
-            if len(self._explored_days) > MAX_EXPLORED_DAYS:
-                del self._explored_days[next(iter(self._explored_days))]
         lists = self._deferred_lists[group]
         lists.append(decision.items)
         if len(lists) >= BATCH_LISTS:
@@ -170,6 +184,21 @@ class Counters:
             if len(self._deferred_outcomes) >= BATCH_LISTS:
                 self._count_outcomes()
 
+    def amend_outcome(self, decision: DecisionMade, before: Outcome, after: Outcome) -> None:
+        """Replace the outcome with which a decision was counted."""
+        group, (old, old_value), (new, value) = 1 if decision.group == "control" else 0, before, after
+        minute = int(decision.time // 60)
+        counts = self.minutes.get(minute) or self.hours.get(minute // 60)
+        for fields in (self.total[group],) if counts is None else (self.total[group], counts[group]):
+            fields[CLICKED] += int(new.any()) - int(old.any())
+            fields[VALUE] += value - old_value
+            fields[SQUARES] += value * value - old_value * old_value
+        if len(old) and ((old != 0.0) != (new != 0.0)).any():
+            self._deferred_outcomes.append((group, decision.explored, decision.items, new))
+            self._deferred_former.append((group, decision.explored, decision.items, old))
+            if len(self._deferred_outcomes) >= BATCH_LISTS:
+                self._count_outcomes()
+
     def _count_lists(self) -> None:
         """Count the deferred lists by item and slot, then take back what was not seen of them."""
         for count, deferred in ((np.add, self._deferred_lists), (np.subtract, self._deferred_unseen)):
@@ -183,7 +212,9 @@ class Counters:
     def _count_outcomes(self) -> None:
         """Hand the deferred outcomes to the counters of clicks."""
         batch, self._deferred_outcomes = self._deferred_outcomes, []
+        former, self._deferred_former = self._deferred_former, []
         self._clicks.count(batch)
+        self._clicks.count(former, np.subtract)
 
     def arrays(self) -> dict[str, Array]:
         """Return copies of all counts by name, for a snapshot."""
@@ -196,6 +227,8 @@ class Counters:
             "since": np.array(np.nan if self.since is None else self.since),
             "shown": self.shown.copy(),
             **{f"clicks.{name}": array for name, array in self.clicks.arrays().items()},
+            **self.kinds.arrays(),
+            **({"unshown": np.array(self.unshown)} if self.unshown else {}),
         }
         for name, periods in (("minutes", self.minutes), ("hours", self.hours)):
             arrays[f"{name}.at"] = np.array(list(periods), dtype=np.int64)
@@ -211,7 +244,9 @@ class Counters:
         self._explored_days = dict(arrays["explored_days"].tolist())
         since = float(arrays["since"])
         self.since = None if math.isnan(since) else since
-        self._shown, self._deferred_outcomes = arrays["shown"].astype(COUNT), []
+        self._shown, self._deferred_outcomes, self._deferred_former = arrays["shown"].astype(COUNT), [], []
+        self.kinds.restore(arrays)
+        self.unshown = int(arrays["unshown"]) if "unshown" in arrays else 0
         self._deferred_lists, self._deferred_unseen = ([], []), ([], [])
         self._clicks.restore({name.removeprefix("clicks."): array for name, array in arrays.items()})
         for name, periods in (("minutes", self.minutes), ("hours", self.hours)):

@@ -9,7 +9,15 @@ import numpy as np
 from msgspec.structs import asdict
 
 from rankloop.analytics.list_value import UNITS, is_binary
-from rankloop.eventlog.events import DecisionMade, EventFollower, FeedbackReceived, LogEvent, Withdrawn
+from rankloop.eventlog.events import (
+    DecisionMade,
+    EventFollower,
+    FeedbackReceived,
+    Impression,
+    LogEvent,
+    Withdrawn,
+)
+from rankloop.eventlog.outcome_rule import OutcomeRule
 from rankloop.schema import PropensityAnswer, RankedItem, RankerSettings
 from rankloop.schema.feedback_event import visible_slots
 from rankloop.types import EMPTY, FloatArray
@@ -33,14 +41,15 @@ class ExplainedSlot:
 
 @dataclass(frozen=True, slots=True)
 class DecisionEvent:
-    """A feedback event or the withdrawal of a decision."""
+    """A feedback event, the impression or the withdrawal of a decision."""
 
     time: float
-    kind: str  # feedback or withdrawn
+    kind: str  # feedback, impression or withdrawn
     event: str | None = None
     outcome: list[float] | None = None
     final: bool = False
     seen: list[int] | None = None  # slots that were visible; None if the event does not say it
+    of_kind: str | None = None  # kind of the feedback, such as click
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +89,12 @@ class _ToEvent(EventFollower[DecisionEvent]):
     def on_feedback(self, record: FeedbackReceived) -> DecisionEvent:
         """Return the feedback event."""
         seen = None if record.seen is None else list(visible_slots(record.seen))
-        return DecisionEvent(record.time, "feedback", record.event or None, record.outcome.tolist(), record.final, seen)
+        about = record.event or None, record.outcome.tolist(), record.final, seen, record.of_kind
+        return DecisionEvent(record.time, "feedback", *about)
+
+    def on_impression(self, record: Impression) -> DecisionEvent:
+        """Return the impression."""
+        return DecisionEvent(record.time, "impression")
 
     def on_withdrawn(self, record: Withdrawn) -> DecisionEvent:
         """Return the withdrawal."""
@@ -118,7 +132,8 @@ def history(
     events = [event for record in records if (event := TO_EVENT.handle(record)) is not None]
     state = "open" if is_open else "closed"
     if not is_open and events:
-        state = "withdrawn" if events[0].kind == "withdrawn" else "settled"
+        state = "settled" if any(event.kind == "feedback" for event in events) else "closed"
+        state = "withdrawn" if any(event.kind == "withdrawn" for event in events) and state == "closed" else state
     value = None if is_open else worth(events)
     candidates = shown.candidate_columns()
     return DecisionHistory(
@@ -157,24 +172,41 @@ def settled_list(
 
     Feedback that came after the window had ended, by the times in the log, does not count.
     """
-    counted: list[DecisionEvent] = []
-    for event in events:
-        if event.outcome is None:  # withdrawn
-            break
-        if event.time <= shown.time + settings.window:
-            counted.append(event)
-            if event.final or settings.aggregate == "earliest":
-                break
-    if not counted and (events or settings.on_close == "ignore"):
+    rule, counted = OutcomeRule.of(settings), list[DecisionEvent]()
+    since = next((event.time for event in events), None) if settings.activation == "impression" else shown.time
+    if since is None:  # it was never shown
         return None
-    outcomes = np.array([event.outcome for event in counted], dtype=np.float64)
-    outcome = outcomes.reshape(len(counted), len(shown.items)).sum(axis=0)
+    for event in events:
+        if event.kind == "withdrawn":
+            break
+        if event.outcome is not None and event.time <= since + settings.window:
+            counted.append(event)
+            if event.final or (rule is None and settings.aggregate == "earliest"):
+                break
+    if not counted and (any(event.kind != "impression" for event in events) or settings.on_close == "ignore"):
+        return None
+    outcome = _outcome(counted, len(shown.items), rule, since)
+    if outcome is None:
+        return None if settings.on_close == "ignore" else (shown, np.zeros(len(shown.items)))
     stated = [event.seen for event in counted if event.seen is not None]
     if not stated:
         return shown, outcome
     visible = outcome != 0.0
     visible[[slot for seen in stated for slot in seen]] = True
     return shown.as_seen(visible), outcome
+
+
+def _outcome(counted: Sequence[DecisionEvent], slots: int, rule: OutcomeRule | None, since: float) -> FloatArray | None:
+    """Return the outcome [k] of some feedback; None if none of it is of a kind that is learned."""
+    if rule is None:
+        outcomes = np.array([event.outcome for event in counted], dtype=np.float64)
+        return np.asarray(outcomes.reshape(len(counted), slots).sum(axis=0))
+    combined: FloatArray | None = None
+    for event in counted:
+        kind = rule.number(event.of_kind or "")
+        if kind is not None and rule.in_time(kind, event.time - since):
+            combined = rule.added(combined, kind, np.array(event.outcome, dtype=np.float64))
+    return None if combined is None else rule.outcome(combined)
 
 
 def _worth(objective: str, value: float | None) -> str:

@@ -185,7 +185,7 @@ def _common_estimates(state: RankerState) -> tuple[FloatArray | None, FloatArray
     With several segments or with contexts there is no estimate for all visitors, and both are None.
     """
     learners, config = state.learners, state.config
-    if len(learners.segments) != 1 or config.context is not None:
+    if len(learners.segments) != 1 or learners.no_context() is not None:
         return None, None, False
     (segment,) = learners.segments
     mean, half = slot_estimates(state, segment)

@@ -129,8 +129,7 @@ def slot_estimates(state: RankerState, segment: str) -> tuple[FloatArray | None,
     Both are None if the policy has no estimates. A context of zeros stands for all contexts.
     """
     learners = state.learners
-    context = None if state.config.context is None else np.zeros((1, state.config.context))
-    estimates = learners.policy.estimates(learners.of(segment), learners.request(1, context))
+    estimates = learners.policy.estimates(learners.of(segment), learners.request(1, learners.no_context()))
     if estimates is None:
         return None, None
     mean, deviation = estimates

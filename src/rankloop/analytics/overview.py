@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -26,10 +26,12 @@ from rankloop.analytics.counters import (
     Counts,
 )
 from rankloop.analytics.intervals import difference, wilson
+from rankloop.analytics.kind_overview import kind_summaries
 from rankloop.analytics.list_value import UNITS, is_binary
 from rankloop.analytics.mean_intervals import Moments, mean_difference, mean_interval
 from rankloop.analytics.ranker_state import RankerState
 from rankloop.schema import GroupSummary, Lift
+from rankloop.schema.answers import KindSummary
 
 BUCKET_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)
 """Lengths of a time bucket, in minutes; all divide a day."""
@@ -86,6 +88,8 @@ class Overview:
     changes: list[ConfigMarker]  # within these times, in order
     objective: str  # in which lists are valued: that of the settings, or net-reward
     unit: str  # of the values: see `list_value.UNITS`
+    kinds: list[KindSummary] = field(default_factory=list)  # of feedback, if the settings declare some
+    unshown: int = 0  # lists, among the withdrawn, without the impression that would have counted them
 
 
 def group_summary(counts: Sequence[float], objective: str) -> GroupSummary:
@@ -156,6 +160,8 @@ def overview(state: RankerState, hours: float = 2.0, points: int = 120) -> Overv
         changes=_changes(state, times),
         objective=objective,
         unit=UNITS[objective],
+        kinds=kind_summaries(counters),
+        unshown=counters.unshown,
     )
 
 

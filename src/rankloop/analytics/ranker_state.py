@@ -42,6 +42,9 @@ class SegmentLearners(Protocol):
     def request(self, k: int, context: FloatArray | None) -> Request:
         """Return a request for k of all items; context is [1, dx]."""
 
+    def no_context(self) -> FloatArray | None:
+        """Return a context of zeros, [1, dx], or None where requests have no context."""
+
     def predict(self, decision: DecisionMade) -> FloatArray | None:
         """Return the probability of a click in each slot [k], or None where the policy has no estimates."""
 

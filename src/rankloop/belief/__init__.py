@@ -16,6 +16,14 @@ from rankloop.belief.base import (
 from rankloop.belief.beta import Beta, BetaState
 from rankloop.belief.choice import ESTIMATORS, ChoiceEstimates, ChoiceState
 from rankloop.belief.counts import Counts, CountsState
+from rankloop.belief.diagonal import (
+    Diagonal,
+    DiagonalLaplace,
+    DiagonalLogisticState,
+    DiagonalNewton,
+    DiagonalRidge,
+    DiagonalState,
+)
 from rankloop.belief.gaussian import Gaussian, GaussianState
 from rankloop.belief.laplace import LaplaceState, RecursiveLaplace
 from rankloop.belief.linear import LinearState, Ridge, RidgeState
@@ -37,6 +45,12 @@ __all__ = [
     "CountState",
     "Counts",
     "CountsState",
+    "Diagonal",
+    "DiagonalLaplace",
+    "DiagonalLogisticState",
+    "DiagonalNewton",
+    "DiagonalRidge",
+    "DiagonalState",
     "Estimating",
     "Fixed",
     "Gaussian",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
+from rankloop.belief.alike import Alike, find_alike
 from rankloop.errors import Unsupported
 from rankloop.ownership import drop_stale, overridden
+from rankloop.shortlist import Search, Shortlist
 from rankloop.state import State
 from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows, Score, ScoreTrust, SlotEffects
 
@@ -62,7 +64,7 @@ class Belief(Protocol[S]):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         drop_stale(cls, Belief, follows="update", capabilities=("catch_up", "believe", "disbelieve", "amend"))
-        cls.overridden = overridden(cls, Belief, ("check", "forget", "believe", "disbelieve"))
+        cls.overridden = overridden(cls, Belief, ("check", "forget", "believe", "disbelieve", "amend"))
 
     # Capabilities
 
@@ -126,17 +128,21 @@ class Belief(Protocol[S]):
         """Undo `believe` with the same arguments; what was learned since then stays."""
         raise Unsupported(f"{type(self).__name__} cannot remove the prior of an item.")
 
-    def amend(self, state: S, decision: Decision, change: Evidence) -> bool:
-        """Add to outcomes that were learned before, in place, after a later event for the same list.
+    @property
+    def amends(self) -> bool:
+        """Whether `amend` is defined: what an outcome adds to the state does not depend on later updates."""
+        return "amend" in self.overridden
+
+    def amend(self, state: S, decision: Decision, before: FloatArray, evidence: Evidence) -> None:
+        """Replace outcomes that were learned before, in place, after a later event for the same list.
 
         Args:
             state: of B learners.
             decision: the list, with its rows as they were scored.
-            change: what is added to the outcome of each slot, and the exposure with which the slot was learned.
-
-        Returns False, with nothing changed, where the result depends on the order of the updates.
+            before: the outcomes [B, K] with which the list was learned.
+            evidence: the outcomes now, and the exposures, with which the list was learned.
         """
-        return False
+        raise Unsupported(f"{type(self).__name__} cannot amend what it has learned.")
 
     def estimates(self, state: S) -> HasMean | None:
         """Return the state as one that has estimates, or None."""
@@ -205,6 +211,9 @@ class HasTally(Protocol):
     def tally(self, rows: Rows) -> Tally:
         """Return the counts of these rows."""
 
+    def split(self, search: Search) -> tuple[Alike, HasTally] | None:
+        """Return what most items have in common, and the state of `Alike.models`; None where it is of no use."""
+
 
 class HasMean(Protocol):
     """A state with estimates, on the link scale."""
@@ -230,12 +239,18 @@ class SupportsDraw(Protocol):
     def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
         """Return the scores of one posterior draw for each learner; `scale` ([B] or a number) multiplies its spread."""
 
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
+        """Return the largest scores of such a draw; None where all have to be computed."""
+
 
 class HasQuantiles(Protocol):
     """A state with posterior quantiles."""
 
     def quantile(self, rows: Rows, q: FloatArray) -> FloatArray:
         """Return the quantiles q [B] of these rows, [B, L]."""
+
+    def split(self, search: Search) -> tuple[Alike, HasQuantiles] | None:
+        """Return what most items have in common, and the state of `Alike.models`; None where it is of no use."""
 
 
 class EstimateState(State, ABC):
@@ -249,6 +264,19 @@ class EstimateState(State, ABC):
         """Return the expected outcomes of these rows, [B, L]: the mean, where the link is the identity."""
         return self.mean(rows)
 
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
+        """Return None: a draw computes all scores."""
+        return None
+
+    def split(self, search: Search) -> tuple[Alike, Self] | None:
+        """Return None: nothing is known of what items have in common."""
+        return None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "draw" in vars(cls) and "draw_largest" not in vars(cls):  # an inherited shortlist is of another draw
+            cls.draw_largest = EstimateState.draw_largest  # type: ignore[method-assign]
+
 
 class SummaryState(EstimateState):
     """A state with estimates and their uncertainty."""
@@ -256,6 +284,16 @@ class SummaryState(EstimateState):
     @abstractmethod
     def width(self, rows: Rows) -> FloatArray:
         """Return one standard deviation, or the norm that confidence bounds are multiples of, [B, L]."""
+
+
+@dataclass
+class ByItemState(EstimateState):
+    """A state whose arrays are records of items, each [B, L]."""
+
+    def split(self, search: Search) -> tuple[Alike, Self] | None:
+        """Return what most items have in common, and the state of the others and of one of them."""
+        found = find_alike(tuple(np.asarray(array, dtype=np.float64) for _, array in self.arrays()), search)
+        return None if found is None else (found, self.of_models(found.models()))
 
 
 E = TypeVar("E", bound=EstimateState)

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.belief.base import Summarising, SummaryState
+from rankloop.belief.alike import EVERYTHING
+from rankloop.belief.base import ByItemState, Summarising, SummaryState
 from rankloop.belief.counts import Additive
+from rankloop.shortlist import Search, Shortlist
 from rankloop.special_functions import betaincinv
 from rankloop.types import BetaPrior, Evidence, FloatArray, Rows, Score
 
 
 @dataclass
-class BetaState(SummaryState):
+class BetaState(ByItemState, SummaryState):
     """Beta(a, b) for every model, each [B, M]."""
 
     a: FloatArray
@@ -37,6 +39,18 @@ class BetaState(SummaryState):
             mean = self.a / (self.a + self.b)
             sample = mean + np.reshape(scale, (-1, 1)) * (sample - mean)
         return lambda rows: sample[:, rows.model]
+
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
+        """Return the largest scores of such a draw, in distribution: of equal posteriors only the largest are drawn."""
+        split = self.split(search) if np.min(scale) > 0.0 else None
+        if split is None:
+            return None
+        found, state = split
+        sample = state.draw(scale, rng)(EVERYTHING)[:, :-1]
+        a, b = float(state.a[0, -1]), float(state.b[0, -1])
+        mean = a / (a + b)
+        largest = 1.0 - betaincinv(b, a, found.largest_tails(rng))
+        return found.drawn(sample, mean + np.reshape(scale, -1) * (largest - mean), rng)
 
     def quantile(self, rows: Rows, q: FloatArray) -> FloatArray:
         """Return the quantiles q [B] of the posteriors; their means where a quantile cannot be computed."""

@@ -9,12 +9,12 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from rankloop.belief.base import E, EstimateState, Estimating, Tally
+from rankloop.belief.base import ByItemState, E, Estimating, Tally
 from rankloop.types import Decision, Evidence, FloatArray, IntArray, Rows
 
 
 @dataclass
-class CountsState(EstimateState):
+class CountsState(ByItemState):
     """Sums per model, each [B, M]."""
 
     clicks: FloatArray
@@ -80,13 +80,11 @@ class Additive(Estimating[E], Protocol):
             now, before = getattr(state, field.name), getattr(prior, field.name)
             now[...] = before + share * (now - before)
 
-    def amend(self, state: E, decision: Decision, change: Evidence) -> bool:
-        """Add the change of the outcomes; the order of a sum does not matter."""
-        model, nothing = decision.rows.models(), Evidence(np.zeros_like(change.y), change.exposure)
-        before = self.changes(nothing)
-        for name, values in self.changes(change).items():
-            add_at(getattr(state, name), model, values - before[name])
-        return True
+    def amend(self, state: E, decision: Decision, before: FloatArray, evidence: Evidence) -> None:
+        """Add what the outcomes add to the state now, without what they added before."""
+        model, added = decision.rows.models(), self.changes(Evidence(before, evidence.exposure))
+        for name, values in self.changes(evidence).items():
+            add_at(getattr(state, name), model, values - added[name])
 
     def believe(self, state: E, decision: Decision, score: float, strength: float) -> None:
         """Add `strength` times what one observation of the score adds."""

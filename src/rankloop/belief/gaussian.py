@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.belief.base import Summarising, SummaryState
+from rankloop.belief.alike import EVERYTHING
+from rankloop.belief.base import ByItemState, Summarising, SummaryState
 from rankloop.belief.counts import Additive
+from rankloop.shortlist import Search, Shortlist
+from rankloop.special_functions import ndtri
 from rankloop.types import Evidence, FloatArray, Rows, Score
 
 
 @dataclass
-class GaussianState(SummaryState):
+class GaussianState(ByItemState, SummaryState):
     """N(shift/precision, 1/precision) for every model, each [B, M]."""
 
     precision: FloatArray  # 1/σ0² + n/σ²
@@ -33,6 +36,17 @@ class GaussianState(SummaryState):
         noise *= np.reshape(scale, (-1, 1))
         sample = self.shift / self.precision + noise / np.sqrt(self.precision)
         return lambda rows: sample[:, rows.model]
+
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
+        """Return the largest scores of such a draw, in distribution: of equal posteriors only the largest are drawn."""
+        split = self.split(search) if np.min(scale) > 0.0 else None
+        if split is None:
+            return None
+        found, state = split
+        sample = state.draw(scale, rng)(EVERYTHING)[:, :-1]
+        precision, shift = state.precision[0, -1], state.shift[0, -1]
+        noise = -np.reshape(scale, -1) * ndtri(found.largest_tails(rng))
+        return found.drawn(sample, shift / precision + noise / np.sqrt(precision), rng)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from rankloop.belief.hybrid_fit import LEAST_MEAN, PRIOR_SD, adapt, prior_mean
 from rankloop.belief.hybrid_state import HybridState, signature_weights
 from rankloop.belief.linear import blend_precision
 from rankloop.math import factor
-from rankloop.math.hybrid_kernels import HEAD, learn
+from rankloop.math.hybrid.kernels import HEAD, learn
 from rankloop.math.linear import features_of
 from rankloop.special_functions import NORMAL_95
 from rankloop.types import Decision, Evidence, FloatArray, IntArray, ScoreTrust, SlotEffects
@@ -106,6 +106,36 @@ class Hybrid(Summarising[HybridState]):
             if self.adapt is not None and state.updates[0] % self.adapt == 0:
                 self._adapt(state)
         return True
+
+    def amend(self, state: HybridState, decision: Decision, before: FloatArray, evidence: Evidence) -> None:
+        """Add the change δ of the outcomes to Y and b, which are linear in them: ΔY = λδ, Δb = λδ·(x - S/c)/s².
+
+        A, n and S do not depend on outcomes. λ is the present bias of the slot, with which the sums of all items with
+        fixed rows are kept.
+        """
+        items, x, change = decision.rows.models(), features_of(decision.rows), evidence.y - before
+        K, seen = items.shape[1], (items >= 0) & (evidence.exposure > 0.0)
+        at, change = np.where(seen, items, 0), np.where(seen, change, 0.0)
+        product = state.bias[:, :K] * evidence.exposure * change
+        state.b += np.vecmat(product, self._amend_sums(state, at, x, product, change)) / state.s2[:, None]
+        rows = np.arange(len(items))[:, None]
+        varied = state.varied[rows, at]
+        state.g += np.vecmat(np.where(varied, product, 0.0), x)
+        state.by_slot[:, 0, :K] += np.where(varied, change, 0.0)
+        state.by_slot[:, 2, :K] += np.where(x[..., 3] > 0.0, change, 0.0)
+        state.totals[:, 0] += np.where(seen, evidence.y**2 - before**2, 0.0).sum(axis=1)
+
+    def _amend_sums(
+        self, state: HybridState, items: IntArray, x: FloatArray, product: FloatArray, change: FloatArray
+    ) -> FloatArray:
+        """Add to the sums of items [B, K], and return u = x - S/c of their rows, [B, K, p]."""
+        rows = np.arange(len(items))[:, None]
+        c = state.n[rows, items] + (state.s2 / state.tau2)[:, None]
+        np.add.at(state.Y, (rows, items), product)
+        if self.learns_bias:
+            slots = np.arange(items.shape[1])
+            np.add.at(state.C, (rows, items, slots), np.where(state.varied[rows, items], 0.0, change))
+        return np.asarray(x[..., 1:] - state.S[rows, items, 1:] / c[..., None])
 
     def forget(self, state: HybridState, prior: HybridState, share: float) -> None:
         """Keep this share of all sums, of A - Λ and of b - Λθ_0; the next adaptation computes A and b from the sums."""

@@ -6,8 +6,8 @@ import numpy as np
 
 from rankloop.belief.hybrid_state import HybridState
 from rankloop.math import factor
-from rankloop.math.hybrid_fit_kernels import dispersion, rebuild, slot_biases
-from rankloop.math.hybrid_kernels import HEAD
+from rankloop.math.hybrid.fit_kernels import dispersion, rebuild, slot_biases
+from rankloop.math.hybrid.kernels import HEAD
 from rankloop.types import FloatArray, IntArray
 
 PRIOR_SD = 0.3

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from rankloop.belief.base import SummaryState
 from rankloop.errors import InvalidInput
-from rankloop.math.hybrid_kernels import FIELD_SCALE, HEAD, drawn
-from rankloop.math.hybrid_scores import BOUNDS_FROM, TABLES, hybrid_scores
+from rankloop.math.hybrid.kernels import FIELD_SCALE, HEAD, drawn
+from rankloop.math.hybrid.largest import LEAST, UPPER, hybrid_largest
+from rankloop.math.hybrid.scores import TABLES, hybrid_scores
 from rankloop.math.linear import features_of
+from rankloop.shortlist import Search, Shortlist
 from rankloop.types import BoolArray, FloatArray, IntArray, Rows, Score
 
 NO_HEAD = np.zeros((1, 3, 1))
+NOTHING_FORBIDDEN = np.ones((1, 0), dtype=np.bool_)
 NO_KEYS = np.zeros(1, dtype=np.uint64)
 
 
@@ -90,13 +93,38 @@ class HybridState(SummaryState):
 
     def draw(self, scale: FloatArray | float, rng: np.random.Generator) -> Score:
         """Return xᵀθ̃ + b̃_i, with θ̃ ~ N(θ̂, e²A⁻¹) and b̃_i ~ N((Y - Sᵀθ̃)/c, e²s²/c) for the scale e."""
+        theta, spread, key = self._numbers(scale, rng)
+        return lambda rows: self._scores(rows, theta, spread, key)
+
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
+        """Return the largest scores of the draw that the same random numbers give with `draw`."""
+        theta, spread, key = self._numbers(scale, rng)
+        made, needed = search.rows(), search.needed
+        x, head, factor, items = self._checked(made, theta)
+        may = NOTHING_FORBIDDEN if search.allowed is None else np.atleast_2d(search.allowed)
+        largest, scores = np.empty((len(theta), needed), dtype=np.int64), np.empty((len(theta), needed))
+        distinct = hybrid_largest(
+            x, head, factor, signature_weights(theta.shape[1]), made.chosen(), theta, self.sums, self.variances, spread,
+            key, may, UPPER, LEAST, largest, scores,
+        )  # fmt: skip
+        if distinct:
+            return Shortlist(largest, scores, ordered=True)
+        # Ties are broken at random among all items of equal score.
+        everything, scores = np.arange(items), self._scores(made, theta, spread, key)
+        if search.allowed is not None:
+            scores[~np.broadcast_to(search.allowed, scores.shape)] = -np.inf
+        return Shortlist(np.broadcast_to(everything, scores.shape), scores)
+
+    def _numbers(
+        self, scale: FloatArray | float, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray, NDArray[np.uint64]]:
+        """Return drawn coefficients [B, q], the scale [B] and the key of the items' normal numbers [B]."""
         spread = np.empty(len(self.b))
         spread[...] = scale
         B, p = self.b.shape
         z = rng.standard_normal((B, p + 1))
-        theta = self._drawn(z, spread)
-        key = z[:, p].view(np.uint64)  # the bits of one more normal number: cheaper than another call
-        return lambda rows: self._scores(rows, theta, spread, key)
+        # The key is the bits of one more normal number: cheaper than another call.
+        return self._drawn(z, spread), spread, z[:, p].view(np.uint64)
 
     def _drawn(self, z: FloatArray, scale: FloatArray) -> FloatArray:
         theta = np.empty((len(self.b), self.b.shape[1] + 1))
@@ -105,20 +133,25 @@ class HybridState(SummaryState):
 
     def _scores(self, rows: Rows, theta: FloatArray, scale: FloatArray, key: NDArray[np.uint64]) -> FloatArray:
         """Return the scores of rows, complete ones or such with their first columns apart, [B, n]."""
-        x = features_of(rows)
-        x = np.ascontiguousarray(x[None] if x.ndim == 2 else x)
-        if not x.shape[1]:  # an empty list, whose `chosen` would stand for all models
+        if not features_of(rows).shape[-2]:  # an empty list, whose `chosen` would stand for all models
             return np.empty((len(theta), 0))
-        head, factor, left_out = (NO_HEAD, 0.0, 0) if rows.head is None else (rows.head, FIELD_SCALE, HEAD)
-        index = rows.chosen()
-        items = len(index) if len(index) else self.n.shape[1]
-        if index.max(initial=0) >= self.n.shape[1]:
-            raise InvalidInput("request.columns", int(index.max()), "items that this policy was built for")
-        if x.shape[1] != items or x.shape[2] != theta.shape[1] - left_out:  # compiled loops do not check their bounds
-            raise ValueError(f"rows of shape {x.shape} do not fit {items} items and {theta.shape[1]} features")
+        x, head, factor, items = self._checked(rows, theta)
         out = np.empty((len(theta), items))
         self._score_rows(x, head, factor, rows, theta, scale, key, out)
         return out
+
+    def _checked(self, rows: Rows, theta: FloatArray) -> tuple[FloatArray, FloatArray, float, int]:
+        """Return features [1 or B, n, d], the columns apart, the factor of the features, and the number n of rows."""
+        x = features_of(rows)
+        x = np.ascontiguousarray(x[None] if x.ndim == 2 else x)
+        head, factor, left_out = (NO_HEAD, 0.0, 0) if rows.head is None else (rows.head, FIELD_SCALE, HEAD)
+        index = rows.chosen()
+        items = len(index) if len(index) else self.n.shape[1]
+        if len(index) and index.max() >= self.n.shape[1]:
+            raise InvalidInput("request.columns", int(index.max()), "items that this policy was built for")
+        if x.shape[1] != items or x.shape[2] != theta.shape[1] - left_out:  # compiled loops do not check their bounds
+            raise ValueError(f"rows of shape {x.shape} do not fit {items} items and {theta.shape[1]} features")
+        return x, head, factor, items
 
     def _score_rows(
         self,
@@ -132,9 +165,8 @@ class HybridState(SummaryState):
         out: FloatArray,
     ) -> None:
         """Write the scores of checked rows into out [B, n]."""
-        most = rows.most if rows.most is not None and out.shape[1] >= BOUNDS_FROM else 0
         known, index = signature_weights(theta.shape[1]), rows.chosen()
-        hybrid_scores(x, head, factor, known, index, theta, self.sums, self.variances, scale, key, TABLES, most, out)
+        hybrid_scores(x, head, factor, known, index, theta, self.sums, self.variances, scale, key, TABLES, out)
 
     def _complete(self, rows: Rows) -> FloatArray:
         """Return rows with all q columns, [B, n, q] or [1, n, q]."""

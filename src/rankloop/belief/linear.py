@@ -135,15 +135,14 @@ class Ridge(Linear[RidgeState]):
             state.b[:, rows.model] = np.cumsum(steps, axis=0)[-1:]
         return True
 
-    def amend(self, state: RidgeState, decision: Decision, change: Evidence) -> bool:
+    def amend(self, state: RidgeState, decision: Decision, before: FloatArray, evidence: Evidence) -> None:
         """Add the change of the outcomes to b = weight·Σ xy; V holds the rows already."""
-        rows = decision.rows
-        x = features_of(rows) * (self.weight * change.exposure * change.y)[:, :, None]
+        rows, change = decision.rows, evidence.y - before
+        x = features_of(rows) * (self.weight * evidence.exposure * change)[:, :, None]
         if rows.by_slot:
-            add_at(state.b, factor.slot_models(rows.model, change.y.shape), x)
+            add_at(state.b, factor.slot_models(rows.model, change.shape), x)
         else:
             state.b[:, rows.model] += x.sum(axis=1)
-        return True
 
     def forget(self, state: RidgeState, prior: RidgeState, share: float) -> None:
         """Keep this share of the rows, and the whole prior."""

@@ -12,8 +12,8 @@ from rankloop.belief.hybrid_fit import LEAST_MEAN
 from rankloop.belief.hybrid_state import HybridState, signature_weights
 from rankloop.belief.pooled_fit import adapt
 from rankloop.belief.pooled_state import PooledState
+from rankloop.math.hybrid.pooled_kernels import pooled_learn
 from rankloop.math.linear import features_of
-from rankloop.math.pooled_kernels import pooled_learn
 from rankloop.types import Decision, FloatArray, IntArray
 
 
@@ -64,6 +64,23 @@ class PooledHybrid(Hybrid):
         item = int(decision.rows.models()[0, 0])
         state.X[:, item] += strength * features_of(decision.rows)[0, 0]
         state.X[:, item] *= (state.P[:, item] > 0.0)[:, None]
+
+    def _amend_sums(
+        self, state: HybridState, items: IntArray, x: FloatArray, product: FloatArray, change: FloatArray
+    ) -> FloatArray:
+        """Add to the sums of cells and items, and return u = x - T/c_g - ζS/c of the rows, [B, K, p]."""
+        pooled, rows = _pooled(state), np.arange(len(items))[:, None]
+        tau2, omega2, s2 = (variance[:, None] for variance in pooled.three_variances)
+        at = pooled.segment[:, None], items
+        own, c = pooled.m[rows, *at] + s2 / omega2, state.n[rows, items] + s2 / tau2
+        zeta = s2 / omega2 / own
+        np.add.at(pooled.Z, (rows, *at), product)
+        np.add.at(state.Y, (rows, items), zeta * product)
+        if self.learns_bias:
+            slots = np.arange(items.shape[1])
+            np.add.at(state.C, (rows, *at, slots), np.where(state.varied[rows, items], 0.0, change))
+        shared = (zeta / c)[..., None] * state.S[rows, items, 1:]
+        return np.asarray(x[..., 1:] - pooled.T[rows, *at, 1:] / own[..., None] - shared)
 
     def _adapt(self, state: HybridState) -> None:
         first = self.tau2, self.omega2

@@ -8,7 +8,7 @@ from rankloop.belief import hybrid_fit as fit
 from rankloop.belief.hybrid_state import signature_weights
 from rankloop.belief.pooled_state import PooledState
 from rankloop.math import factor
-from rankloop.math.pooled_fit_kernels import pooled_biases, pooled_dispersion, pooled_rebuild
+from rankloop.math.hybrid.pooled_fit_kernels import pooled_biases, pooled_dispersion, pooled_rebuild
 
 
 def refresh(state: PooledState) -> None:

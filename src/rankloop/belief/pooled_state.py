@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.belief.hybrid_state import HybridState, signature_weights
-from rankloop.math.hybrid_scores import TABLES
-from rankloop.math.pooled_kernels import Cells, pooled_scores
+from rankloop.math.hybrid.pooled_kernels import Cells, pooled_scores
+from rankloop.math.hybrid.scores import TABLES
+from rankloop.shortlist import Search, Shortlist
 from rankloop.types import FloatArray, IntArray, Rows
 
 NO_SEGMENT = -1
@@ -62,6 +63,10 @@ class PooledState(HybridState):
         spread = np.square(np.matmul(u, self.F)).sum(axis=-1)
         return np.asarray(np.sqrt(spread + self.s2[:, None] * (zeta * zeta / c + 1.0 / c_g)))
 
+    def draw_largest(self, scale: FloatArray | float, search: Search, rng: np.random.Generator) -> Shortlist | None:
+        """Return None: a draw computes all scores."""
+        return None
+
     def _score_rows(
         self,
         x: FloatArray,
@@ -73,7 +78,7 @@ class PooledState(HybridState):
         key: NDArray[np.uint64],
         out: FloatArray,
     ) -> None:
-        known, tables = signature_weights(theta.shape[1]), (TABLES[0], TABLES[1])
+        known, tables = signature_weights(theta.shape[1]), TABLES
         pooled_scores(
             x, head, factor, known, rows.chosen(), theta, self.sums, self.cells, self.segment, self.three_variances,
             scale, key, tables, out,

@@ -56,7 +56,7 @@ def epoch_ucb_known(setting: Setting) -> EpochRepeat[CountsState]:
     return _epoch_counts(setting, "epoch-ucb", lambda t: np.log(J * t**2 / 2.0), 4.0)
 
 
-@policy("epoch-ucb-w", paper="choice", feedback="choice", needs=("bias", "lasting"))
+@policy("epoch-ucb-w", paper="choice", feedback="choice", needs=("bias", "lasting"), practical="epoch-ucb")
 def epoch_ucb_w(setting: Setting) -> EpochRepeat[CountsState]:
     """Epoch-UCB-W: Epoch-UCB with the wider bound that follows from earlier analyses.
 
@@ -81,7 +81,7 @@ def _unknown_bias(
     return EpochRepeat(inner, np.ones(setting.slots))
 
 
-@policy("epoch-ucb-upb", paper="choice", feedback="choice", needs=("lasting",))
+@policy("epoch-ucb-upb", paper="choice", feedback="choice", needs=("lasting",), practical="epoch-ucb-upb-star")
 def epoch_ucb_upb(setting: Setting, *, estimator: Estimate = "mle") -> EpochRepeat[ChoiceState]:
     """Epoch-UCB-UPB: as Epoch-UCB, with both attractions and position biases estimated.
 
@@ -123,7 +123,7 @@ def epoch_ucb_upb_star(setting: Setting, *, estimator: Estimate = "mle") -> Epoc
     )
 
 
-@policy("mnl-bandit", paper="choice", feedback="choice", needs=("lasting",))
+@policy("mnl-bandit", paper="choice", feedback="choice", needs=("lasting",), practical="epoch-ucb-upb-star")
 def mnl_bandit(setting: Setting) -> EpochRepeat[CountsState]:
     """MNL-Bandit: an independent estimate for each pair of item and slot.
 

@@ -9,6 +9,7 @@ from rankloop.belief.hybrid_state import HybridState
 from rankloop.belief.pooled import PooledHybrid
 from rankloop.catalogue.params import NonNegative
 from rankloop.catalogue.registry import PLAIN_FEEDBACKS, policy
+from rankloop.design import refuse_hashed
 from rankloop.design.hybrid_rows import HybridRows
 from rankloop.errors import Unsupported
 from rankloop.explore import Thompson
@@ -48,7 +49,7 @@ def hybrid(setting: Setting, *, explore: NonNegative = 0.5) -> Policy[HybridStat
     model = setting.feedback or POSITION_BASED
     learns_bias = model == POSITION_BASED and setting.bias is None
     prices = setting.objective.prices if learns_bias else None
-    rows = _rows(setting, largest_only=learns_bias and prices is None)
+    rows = _rows(setting)
     amounts = learns_bias and setting.objective.name == "amount"
     size, most = (setting.items, setting.slots, rows.row_features or 0), np.inf if amounts else 1.0
     if setting.segments is None:
@@ -64,9 +65,10 @@ def hybrid(setting: Setting, *, explore: NonNegative = 0.5) -> Policy[HybridStat
     return Policy(rows, belief, rule, plan, _feedback(setting, model))
 
 
-def _rows(setting: Setting, *, largest_only: bool) -> HybridRows:
+def _rows(setting: Setting) -> HybridRows:
+    refuse_hashed(setting, "hybrid")
     try:
-        return HybridRows(setting.dim, setting.context, largest_only)
+        return HybridRows(setting.dim, setting.context, setting.products)
     except Unsupported as error:
         raise Unsupported(f"hybrid {error}") from None
 

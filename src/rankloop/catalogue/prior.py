@@ -14,6 +14,10 @@ from rankloop.belief import (
     BetaState,
     Counts,
     CountsState,
+    DiagonalLaplace,
+    DiagonalNewton,
+    DiagonalRidge,
+    DiagonalState,
     Fixed,
     Gaussian,
     GaussianState,
@@ -34,7 +38,7 @@ from rankloop.belief import (
 )
 from rankloop.catalogue.params import Fraction, NonNegative, Positive, PositivePerItem, Real
 from rankloop.catalogue.registry import policy
-from rankloop.design import PerItem, shared_rows
+from rankloop.design import PerItem, hashed_or_shared, shared_rows
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.explore import Blocks, Greedy, Quantile, Schedule, SharedNoise, Thompson, Ucb
 from rankloop.feedback import Cascade, SemiBandit
@@ -180,7 +184,7 @@ def ts_cascade(setting: Setting) -> Policy[CountsState]:
     )
 
 
-@policy("toprank", paper="prior", feedback="semi-bandit", needs=("lasting",))
+@policy("toprank", paper="prior", feedback="semi-bandit", needs=("lasting",), practical="gts")
 def toprank(setting: Setting, *, delta: Fraction | None = None) -> Policy[OrderState]:
     """TopRank: keep items in ordered blocks, and split a block once the clicks of its items differ significantly.
 
@@ -202,7 +206,7 @@ def toprank(setting: Setting, *, delta: Fraction | None = None) -> Policy[OrderS
 
 def _beta_t(setting: Setting, name: str, lam: float, instead: str) -> Schedule:
     """Return the paper's β_t(δ_t) (Section 3.2) as a function of the round, with S = 1 and σ² = 0.25."""
-    d, T = shared_rows(setting, name).width, setting.need_rounds(name, instead)
+    d, T = hashed_or_shared(setting, name).unknowns, setting.need_rounds(name, instead)
     delta = 1.0 / (T * (np.log2(T) + 2.0))
 
     def beta(t: IntArray) -> FloatArray:
@@ -220,13 +224,14 @@ def lin_ts_ltr(
     mode: Literal["practical", "paper"] = "practical",
     lam: Positive | None = None,
     scale: NonNegative | None = None,
-) -> Policy[RidgeState]:
+) -> Policy[RidgeState] | Policy[DiagonalState]:
     """LinTS-LTR: linear Thompson sampling with a stated prior and noise.
 
     V = λI + Σxxᵀ, θ̃ ~ N(V⁻¹Σxy, s_t²V⁻¹); show the K items of largest xᵀθ̃. Feedback may be any number.
     mode 'paper': s_t = β_t(δ_t) = σ²√(2 log((λ+t)^{d/2} λ^{-d/2}/δ_t)) + √λ S for d features and T rounds, with S = 1,
     σ² = 0.25, δ_t = δ/2^max(1, ⌈log2 t⌉), δ = 1/(T(log2 T + 2)).
     mode 'practical': s_t = 0.5 and λ = 0.25, that is prior N(0, I) and noise of standard deviation ½.
+    Hashed rows keep the diagonal of V⁻¹ only, by assumed-density filtering; d is then the positions of a row.
 
     Args:
         mode: 'paper' uses the paper's β_t(δ_t); 'practical' uses the constants that the authors run.
@@ -237,21 +242,26 @@ def lin_ts_ltr(
 
     Reference: Azizi et al. (2023), Section 3.2, Algorithm 2; Section 5 for S and λ.
     """
-    x = shared_rows(setting, "lin-ts-ltr")
-    d = x.width
+    x = hashed_or_shared(setting, "lin-ts-ltr")
     lam = lam or (0.25 if mode == "practical" else 1e-4)
     s: Schedule | float | None = scale
     if s is None:
         s = 0.5 if mode == "practical" else _beta_t(setting, "lin-ts-ltr", lam, "scale")
-    return Policy(x, Ridge(d, ridge=lam), Thompson(s), plan_for("cascade", setting), Cascade())
+    plan = plan_for("cascade", setting)
+    if setting.hashed is not None:
+        return Policy(x, DiagonalRidge(x.unknowns, setting.hashed, ridge=lam), Thompson(s), plan, Cascade())
+    return Policy(x, Ridge(x.width, ridge=lam), Thompson(s), plan, Cascade())
 
 
-@policy("lin-ts-cascade", paper="prior", needs=("features",))
-def lin_ts_cascade(setting: Setting, *, lam: NonNegative = 1.0, R: NonNegative = 0.25) -> Policy[RidgeState]:
+@policy("lin-ts-cascade", paper="prior", needs=("features",), practical="lin-ts-ltr")
+def lin_ts_cascade(
+    setting: Setting, *, lam: NonNegative = 1.0, R: NonNegative = 0.25
+) -> Policy[RidgeState] | Policy[DiagonalState]:
     """LinTS-Cascade: linear Thompson sampling whose spread is inflated as the regret analysis requires.
 
     M = I + Σxxᵀ, θ ~ N(M⁻¹Σxy, s_t²M⁻¹), s_t = λ·3R√(d log t)·√K for d features; show the K items of largest xᵀθ.
     At t = 1 the spread is 0 and all items tie.
+    Hashed rows keep the diagonal of M⁻¹ only, by assumed-density filtering; d is then the positions of a row.
 
     Args:
         lam: the paper's λ, the factor by which the spread is inflated.
@@ -259,13 +269,16 @@ def lin_ts_cascade(setting: Setting, *, lam: NonNegative = 1.0, R: NonNegative =
 
     Reference: Zhong et al., Thompson Sampling Algorithms for Cascading Bandits (2021), Algorithm 3.
     """
-    x = shared_rows(setting, "lin-ts-cascade")
-    d = x.width
+    x = hashed_or_shared(setting, "lin-ts-cascade")
+    d = x.unknowns
     factor = lam * 3.0 * R * np.sqrt(setting.slots * d)
-    return Policy(x, Ridge(d), Thompson(lambda t: factor * np.sqrt(np.log(t))), plan_for("cascade", setting), Cascade())
+    plan, spread = plan_for("cascade", setting), lambda t: factor * np.sqrt(np.log(t))
+    if setting.hashed is not None:
+        return Policy(x, DiagonalRidge(d, setting.hashed), Thompson(spread), plan, Cascade())
+    return Policy(x, Ridge(d), Thompson(spread), plan, Cascade())
 
 
-@policy("cascade-woful", paper="prior", needs=("features",))
+@policy("cascade-woful", paper="prior", needs=("features",), practical="lin-ts-ltr")
 def cascade_woful(setting: Setting) -> Policy[SelfWeightedState]:
     """CascadeWOFUL: variance-aware linear UCB.
 
@@ -289,7 +302,7 @@ def cascade_woful(setting: Setting) -> Policy[SelfWeightedState]:
 @policy("log-ts-ltr", paper="prior", needs=("features",))
 def log_ts_ltr(
     setting: Setting, *, mode: Literal["laplace", "paper"] = "laplace"
-) -> Policy[LogisticState] | Policy[LaplaceState]:
+) -> Policy[LogisticState] | Policy[LaplaceState] | Policy[DiagonalState]:
     """LogTS-LTR: logistic Thompson sampling from a Gaussian approximation of the posterior.
 
     Sample θ̃ and show the K items of largest xᵀθ̃; μ = σ(xᵀθ̂) is the paper's link.
@@ -298,6 +311,7 @@ def log_ts_ltr(
     never refreshed; λ = 1e-4, κ = σ′(S), S = 1, β_t(δ_t) as in lin-ts-ltr.
     Where rows do not return (a context, features that change, or new items in every round), no rows are stored: both
     modes use the recursive Laplace approximation, V += μ(1-μ)xxᵀ, θ̂ += V⁻¹x(y - μ) for each observation, as H and V.
+    Hashed rows keep the diagonal of V⁻¹ only, by assumed-density filtering; d is then the positions of a row.
 
     Args:
         mode: 'paper' is the paper's Algorithm 3; 'laplace' samples from the Laplace approximation itself.
@@ -307,27 +321,32 @@ def log_ts_ltr(
 
     Reference: Azizi et al. (2023), Section 3.3, Algorithm 3, equation (3).
     """
-    x = shared_rows(setting, "log-ts-ltr")
+    x = hashed_or_shared(setting, "log-ts-ltr")
     d = x.width
     plan = plan_for("cascade", setting, link=LOGISTIC)
     if mode == "laplace":
+        if setting.hashed is not None:
+            return Policy(x, DiagonalLaplace(x.unknowns, setting.hashed), Thompson(), plan, Cascade())
         if setting.rows_return:
             return Policy(x, LogisticMAP(d, setting.items), Thompson(), plan, Cascade())
         return Policy(x, RecursiveLaplace(d), Thompson(), plan, Cascade())
     lam, kappa = 1e-4, float(curvature(1.0))
     beta = _beta_t(setting, "log-ts-ltr", lam, "mode 'laplace'")
     explore = Thompson(lambda t: beta(t) / kappa)
+    if setting.hashed is not None:
+        return Policy(x, DiagonalLaplace(x.unknowns, setting.hashed, ridge=lam), explore, plan, Cascade())
     if setting.rows_return:
         return Policy(x, LogisticFrozen(d, setting.items, ridge=lam), explore, plan, Cascade())
     return Policy(x, RecursiveLaplace(d, ridge=lam), explore, plan, Cascade())
 
 
 @policy("log-ts-newton", paper="prior", needs=("features",))
-def log_ts_newton(setting: Setting, *, alpha: Positive | None = None) -> Policy[NewtonState]:
+def log_ts_newton(setting: Setting, *, alpha: Positive | None = None) -> Policy[NewtonState] | Policy[DiagonalState]:
     """LogTS with Newton steps: logistic Thompson sampling at a cost of O(d²) for each observation.
 
     V = K·I at first, θ̂ = 0; sample θ̃ ~ N(θ̂, V⁻¹) and show the K items of largest xᵀθ̃. Then for each observed slot
     in order, o = +1 for a click and -1 otherwise: V += xxᵀ, θ̂ += α σ(-o θ̂ᵀx) o V⁻¹x. o is the paper's Ō.
+    Hashed rows keep the diagonal of V⁻¹ only, by assumed-density filtering.
 
     Args:
         alpha: the paper's step size α (Algorithm 4); null for 1/κ, κ = σ′(1).
@@ -336,8 +355,10 @@ def log_ts_newton(setting: Setting, *, alpha: Positive | None = None) -> Policy[
 
     Reference: Azizi et al. (2023), Appendix D, Algorithm 4.
     """
-    x = shared_rows(setting, "log-ts-newton")
-    d = x.width
+    x = hashed_or_shared(setting, "log-ts-newton")
     rate = alpha if alpha is not None else float(1.0 / curvature(1.0))
-    belief = OnlineNewton(d, ridge=float(setting.slots), rate=rate)
-    return Policy(x, belief, Thompson(), plan_for("cascade", setting, link=LOGISTIC), Cascade())
+    ridge, plan = float(setting.slots), plan_for("cascade", setting, link=LOGISTIC)
+    if setting.hashed is not None:
+        diagonal = DiagonalNewton(x.unknowns, setting.hashed, ridge=ridge, rate=rate)
+        return Policy(x, diagonal, Thompson(), plan, Cascade())
+    return Policy(x, OnlineNewton(x.width, ridge=ridge, rate=rate), Thompson(), plan, Cascade())

@@ -40,6 +40,7 @@ class PolicyEntry:
     learns: bool
     build: Build
     params: tuple[Param, ...]
+    practical: str = ""  # id of the policy to use instead, where the default radius is a worst-case bound
     code: str = ""  # a hash of its source file, if that is outside the package
 
     @property
@@ -57,6 +58,11 @@ class PolicyEntry:
         """The docstring's first sentence."""
         return self.doc.split("\n\n")[0].replace("\n", " ")
 
+    @property
+    def advice(self) -> str:
+        """What to use instead, where the default radius is a worst-case bound; empty for all other policies."""
+        return f"Worst-case radius; in practice {self.practical}." if self.practical else ""
+
 
 PAPERS = ("baseline", "cascade", "prior", "long-sequences", "select-rank", "choice")
 HOW_TO_LOAD = "a policy of your own is loaded with --policy module:name"
@@ -71,12 +77,28 @@ _DISCOVERIES: list[Callable[[], None]] = []
 
 
 def policy(
-    id: str, *, paper: str = "own", feedback: str = "cascade", needs: tuple[str, ...] = (), learns: bool = True
+    id: str,
+    *,
+    paper: str = "own",
+    feedback: str = "cascade",
+    needs: tuple[str, ...] = (),
+    learns: bool = True,
+    practical: str = "",
 ) -> Callable[[F], F]:
-    """Return a decorator that adds a function `(setting, *, ...) -> Policy` to the catalogue under this id."""
+    """Return a decorator that adds a function `(setting, *, ...) -> Policy` to the catalogue under this id.
+
+    Args:
+        id: its id.
+        paper: id of its paper.
+        feedback: name of its default feedback model.
+        needs: what it needs of a setting.
+        learns: whether it learns at all.
+        practical: id of a policy that explores less, if its default radius is the one that a worst-case analysis needs.
+    """
 
     def decorate(build: F) -> F:
-        enter(PolicyEntry(id, paper, feedback, needs, learns, build, params_of(build), code_in(build.__module__)))
+        code = code_in(build.__module__)
+        enter(PolicyEntry(id, paper, feedback, needs, learns, build, params_of(build), practical, code))
         return build
 
     return decorate

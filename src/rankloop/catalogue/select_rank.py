@@ -17,10 +17,11 @@ from rankloop.belief import (
 )
 from rankloop.catalogue.params import AddedLater, NonNegative, OneOf, Positive, Whole
 from rankloop.catalogue.registry import policy
-from rankloop.design import Design, Interaction, Positional
+from rankloop.design import Design, Interaction, Positional, refuse_hashed
 from rankloop.errors import Unsupported
 from rankloop.explore import Ucb
 from rankloop.feedback import SemiBandit
+from rankloop.math.crossed import width_of
 from rankloop.math.links import IDENTITY, POISSON, Link
 from rankloop.plan import matching_plan
 from rankloop.policy import Policy, PolicyState
@@ -121,6 +122,7 @@ def ucr(
 
     Reference: Wang et al. (2024), Section 3, Algorithms 1 and 2.
     """
+    refuse_hashed(setting, "ucr")
     d = 1 + setting.need_context("ucr")
     return _select_rank(setting, "ucr", Positional(d - 1), d, setting.items, bonus * xi, fit, ridge, v_ridge, T0, link)
 
@@ -148,6 +150,7 @@ def g_mle(
 
     Reference: Wang et al. (2024), Remark 3.1 and Section 5.
     """
+    refuse_hashed(setting, "g-mle")
     d = 1 + setting.need_context("g-mle")
     return _select_rank(setting, "g-mle", Positional(d - 1), d, setting.items, 0.0, fit, ridge, 1.0, T0, link)
 
@@ -182,11 +185,13 @@ def feature_ucr(
 
     Reference: Wang et al. (2024), Appendix B.
     """
+    refuse_hashed(setting, "feature-ucr")
     dx = setting.need_context("feature-ucr")
     one_hot = setting.items if setting.dim is None else None
     if one_hot is not None:
         setting.need_lasting("feature-ucr without item features")
     dy = one_hot or setting.need_dim("feature-ucr")
-    d = 1 + dx + dy + dx * dy
-    design = Interaction(dx, one_hot, setting.dim)
+    products = None if one_hot is not None else setting.products
+    d = 1 + width_of(dx, dy, products)
+    design = Interaction(dx, one_hot, setting.dim, products)
     return _select_rank(setting, "feature-ucr", design, d, 1, bonus * xi, fit, ridge, v_ridge, T0, link)

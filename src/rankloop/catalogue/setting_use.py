@@ -18,13 +18,13 @@ from rankloop.types import BetaPrior, Setting
 NAMES = frozenset(field.name for field in fields(Setting))
 OF_POLICY = (
     *("dim", "context", "bias", "prior", "rounds", "coverage"),
-    *("rewards", "losses", "termination", "slot_weights", "pooled"),
+    *("rewards", "losses", "termination", "slot_weights", "pooled", "features"),
 )
 """Settings of a ranker that only its policy can use; they are None or False unless given."""
-NAMED_OTHERWISE = {"pooled": "segments"}
+NAMED_OTHERWISE = {"pooled": "segments", "features": "dim"}
 """Fields of `Setting` that have another name than the setting of a ranker they follow from."""
 
-OF_LOG = ("dim", "context", "coverage")
+OF_LOG = ("dim", "context", "coverage", "features")
 """Settings that define the fields of items and requests: all policies of a log share them, read or not."""
 
 
@@ -102,6 +102,9 @@ def refuse_unread(settings: RankerSettings, read: frozenset[str], inherited: Col
         unused = NAMED_OTHERWISE.get(setting, setting) not in read and setting not in inherited
         if getattr(settings, setting) not in (None, False) and unused:
             raise Unsupported(f"{name} does not use ranker.{setting}; leave it out, or choose {_choose(setting)}.")
+    features = settings.feature_settings
+    if features is not None and features.context and "context" not in (*read, *inherited):
+        raise Unsupported(f"{name} does not use ranker.features.context; leave it out, or choose {_choose('context')}.")
     objective = settings.objective
     if objective not in ("any-click", "amount") and "objective" not in (*read, *inherited):
         instead = _choose("objective")
@@ -116,6 +119,15 @@ def refuse_unable(settings: RankerSettings, policy: RankingPolicy[LearnerState])
             f"{name} cannot learn amounts (ranker.objective is 'amount'): its belief must be about numbers, and every "
             "slot observed; choose gts or lin-ts-ltr with params.feedback 'semi-bandit' or 'position-based'."
         )
+    reward = settings.reward
+    if reward is not None and reward.learn == "at-once" and not policy.amends:
+        discounted = " with ranker.discount" if settings.discount != 1.0 else ""
+        raise Unsupported(
+            f"{name}{discounted} cannot add a later event to what it has learned from a list (ranker.reward.learn is"
+            " 'at-once'); set ranker.reward.learn to 'at-close', which learns each list once, when its window closes."
+        )
+    if settings.caps is not None and not policy.keeps_caps:
+        raise Unsupported(f"{name} has a planner that keeps no caps; leave out ranker.caps.")
     if settings.explore_from or settings.explore_daily is not None:
         limit = "explore_from" if settings.explore_from else "explore_daily"
         if not policy.explores:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from rankloop.checks import candidates, capabilities, policies, serving, settings
+from rankloop.checks import candidates, capabilities, caps, policies, serving, settings
 from rankloop.checks.trial import Make, Trial
 
 __all__ = ["Law", "Make", "laws"]
@@ -45,8 +45,13 @@ def laws(make: Make, *, learns: bool = True) -> Iterator[Law]:
         policies.a_batch_of_two_learns_as_two_batches_of_one,
         policies.impossible_clicks_are_refused,
         candidates.candidates_are_ranked_as_by_a_policy_of_these_items,
+        caps.every_list_keeps_the_caps,
+        caps.a_cap_that_no_list_can_exceed_changes_nothing,
+        caps.relabelling_items_relabels_lists_under_caps,
+        caps.propensities_under_caps_match_sampled_frequencies,
         candidates.learning_from_candidates_equals_learning_from_all_items,
         serving.accepted_feedback_replays_to_the_same_state,
+        serving.several_kinds_of_feedback_replay_to_the_same_state,
         serving.catching_up_equals_single_updates,
         serving.growing_preserves_what_was_learned,
         serving.every_logged_list_is_reproduced,

@@ -37,7 +37,11 @@ def small() -> tuple[Setting, Request]:
 def propensities_match_sampled_frequencies(make: Make) -> None:
     """In a fixed state, every list is drawn with the frequency that its exact or estimated propensity states."""
     setting, request = small()
-    policy = make(setting)
+    assert_propensities_match(make(setting), request)
+
+
+def assert_propensities_match(policy: RankingPolicy[LearnerState], request: Request) -> None:
+    """Assert that lists for a request of one learner are drawn as their propensities state, early and after lessons."""
     state = policy.init(1)
     for rounds, seed in ((0, 31), (7, 32)):
         _taught(policy, state, request, rounds, seed)
@@ -126,7 +130,10 @@ def priors_order_the_first_lists(make: Make) -> None:
 
 
 def amending_equals_learning_the_amended_clicks(make: Make) -> None:
-    """Where clicks can be amended after learning, the state equals that of learning the amended clicks."""
+    """Where clicks can be amended after learning, the state equals that of learning the amended clicks.
+
+    Whether they can follows from the list and the clicks alone.
+    """
     setting, request = small()
     policy = make(setting)
     rng = np.random.default_rng(35)
@@ -139,9 +146,10 @@ def amending_equals_learning_the_amended_clicks(make: Make) -> None:
         policy.update(early, decision, first)
         policy.update(late, decision, second)
         kept = early.copy()
-        if not policy.amend(early, decision, first, second):
+        if not policy.amendable(decision.items, first, second):
             assert_equal(early, kept)
             continue
+        policy.amend(early, decision, first, second)
         for (name, left), (_, right) in zip(early.arrays(), late.arrays(), strict=True):
             np.testing.assert_allclose(left.astype(float), right.astype(float), rtol=1e-9, atol=1e-9, err_msg=name)
 

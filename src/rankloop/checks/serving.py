@@ -94,6 +94,8 @@ class Stream:
             self._report,
         ]
         rare: list[Callable[[], object]] = [self._add_items, self._change_item, self._remove_item, self._wait]
+        if self.ranker.config.activation == "impression":
+            actions.append(self._impression)
         for _ in range(steps):
             choices = actions if self._rng.random() < 0.75 else rare
             choices[int(self._rng.integers(len(choices)))]()
@@ -182,6 +184,7 @@ class Stream:
             payload = {"values": values}
         if rng.random() < 0.4:
             payload["seen"] = self._seen(clicked, len(shown.slots))
+        payload |= self._kind()
         event = f"event-{int(rng.integers(200))}" if rng.random() < 0.5 else None
         self.ranker.flush()
         before = len(list(self.store.read(self.ranker.name)))
@@ -190,6 +193,16 @@ class Stream:
         except RankloopError:
             self.refused += 1
             assert len(list(self.store.read(self.ranker.name))) == before, "refused feedback is in the log"
+
+    def _kind(self) -> dict[str, object]:
+        """Return the kind of an event, if the ranker takes several; sometimes one that it does not take."""
+        reward = self.ranker.config.reward
+        kinds = [] if reward is None else [*reward.kinds, *reward.kinds, "unknown"]
+        return {"kind": kinds[int(self._rng.integers(len(kinds)))]} if kinds else {}
+
+    def _impression(self) -> None:
+        if self._decisions and self.ranker.config.activation == "impression":
+            self.ranker.feedback(self._decisions[int(self._rng.integers(len(self._decisions)))], kind="impression")
 
     def _seen(self, clicked: list[int], slots: int) -> int | list[int]:
         """Return the last visible slot, or visible slots; sometimes without a clicked one, which is refused."""
@@ -203,20 +216,35 @@ def accepted_feedback_replays_to_the_same_state(make: Make) -> None:
     """A replay of everything that was accepted, with and without a challenger, reaches the live state."""
     for aggregate in ("earliest", "sum"):
         for challenger in CHALLENGERS:
-            replayed(make, np.random.default_rng(20), aggregate, challenger)
+            replayed(make, np.random.default_rng(20), challenger, aggregate=aggregate)
 
 
-def replayed(make: Make, rng: np.random.Generator, aggregate: str, challenger: str) -> None:
+def several_kinds_of_feedback_replay_to_the_same_state(make: Make) -> None:
+    """A replay reaches the live state also where events amend what was learned, and where only shown lists count."""
+    kinds = {"kinds": {"click": {}, "purchase": {"window": 40.0}, "dwell": {"weight": 0.0}}}
+    for learn in ("at-once", "at-close"):
+        try:
+            configured(make, reward={**kinds, "learn": learn}).check()
+        except RankloopError:
+            assert learn == "at-once", "every policy can learn a list once, at its close"
+            continue
+        replayed(make, np.random.default_rng(25), CHALLENGERS[0], reward={**kinds, "learn": learn})
+    replayed(make, np.random.default_rng(26), None, activation="impression")
+
+
+def replayed(make: Make, rng: np.random.Generator, challenger: str | None, **settings: object) -> None:
     """Assert that a random stream of events gives the same states live and in a replay."""
-    config = configured(make, aggregate=aggregate)
+    config = configured(make, **settings)
     stream = Stream(config, rng, challenger)
     stream.run(STEPS)
-    live, other = (_bytes(one) for one in (stream.ranker._replica, stream.ranker._challenger))
-    for made, expected in ((config, live), (_settings_of(stream.ranker), other)):
+    followed = [(config, _bytes(stream.ranker._replica))]
+    if challenger is not None:
+        followed.append((_settings_of(stream.ranker), _bytes(stream.ranker._challenger)))
+    for made, expected in followed:
         again = Replica(made)
         again.follow(stream.store.read("ranker"))
         assert _bytes(again) == expected, (
-            f"the replayed state differs from the live one ({aggregate}, challenger {challenger})"
+            f"the replayed state differs from the live one ({settings}, challenger {challenger})"
         )
 
 

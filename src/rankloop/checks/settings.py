@@ -35,6 +35,8 @@ VALUES: dict[str, tuple[object, object]] = {
     "objective": ("any-click", "revenue"),
     "window": (60.0, 5.0),
     "aggregate": ("earliest", "sum"),
+    "reward": (None, {"kinds": {"click": {}}, "learn": "at-close"}),
+    "activation": ("decision", "impression"),
     "on_close": ("nothing", "ignore"),
     "discount": (1.0, 0.6),
     "seed": (7, 8),
@@ -44,6 +46,7 @@ VALUES: dict[str, tuple[object, object]] = {
     "pooled": (False, True),
     "explore_from": (0, 2),
     "explore_daily": (None, 0),
+    "caps": (None, {"brand": 1}),
     "guardrail": (None, Guardrail(drop=0.0, error=0.5, min_lists=2)),
 }
 """Two values of every setting that must lead to different behaviour."""
@@ -147,6 +150,6 @@ def _unvalued(name: str, counts: Array) -> bytes:
 
 def _item(config: RankerConfig, i: int, x: FloatArray, topics: FloatArray) -> dict[str, object]:
     """Return an item with the fields that the settings require, and a price that is unrelated to its appeal."""
-    item: dict[str, object] = {"id": f"item-{i}", "price": float(1 + (5 * i) % ITEMS)}
+    item: dict[str, object] = {"id": f"item-{i}", "price": float(1 + (5 * i) % ITEMS), "fields": {"brand": i % 2}}
     item |= {} if config.dim is None else {"features": x[: config.dim].tolist()}
     return item | ({} if config.coverage is None else {"coverage": topics[: config.coverage].tolist()})

@@ -40,8 +40,13 @@ def show_policies(args: argparse.Namespace) -> None:
     if args.id is not None:
         print(describe(catalogue.find(args.id)))
         return
-    rows = [(entry.id, entry.paper, entry.feedback, entry.summary) for entry in catalogue.entries()]
+    rows = [(entry.id, entry.paper, entry.feedback, with_advice(entry)) for entry in catalogue.entries()]
     _print_table(("id", "paper", "feedback", "what it does"), rows)
+
+
+def with_advice(entry: PolicyEntry) -> str:
+    """Return what a policy does in one line, and what to use instead where its radius is a worst-case bound."""
+    return " ".join(filter(None, (entry.summary, entry.advice)))
 
 
 def describe(entry: PolicyEntry) -> str:
@@ -54,6 +59,11 @@ def describe(entry: PolicyEntry) -> str:
         "  feedback: click model, if not the policy's default: cascade, last-click, position-based or semi-bandit"
     )
     lines.append("  every: number of rounds in a batch; the policy learns after each batch")
+    if entry.practical:
+        lines.append(
+            "The default radius is the one that the analysis needs in the worst case, and learns slowly; in practice "
+            f"use {entry.practical}."
+        )
     if entry.needs:
         lines.append(f"Requires of the world: {', '.join(entry.needs)}.")
     return "\n".join(lines)

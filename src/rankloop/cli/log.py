@@ -1,4 +1,4 @@
-"""`rankloop log`: export, import, verify, repair and back up a log, and erase visitors in it."""
+"""`rankloop log`: back up, archive, export, verify and repair a log, and erase visitors in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from rankloop.cli import log_backup, log_erase, log_skip, log_verify
+from rankloop.cli import log_archive, log_backup, log_erase, log_prune, log_restore, log_skip, log_verify
 from rankloop.cli.log_address import LOG_HELP, log_address, without_passwords
 from rankloop.cli.options import Commands, add_policies, load_policies
 from rankloop.errors import InvalidInput, MissingExtra, Words
@@ -25,12 +25,15 @@ def add_to(commands: Commands) -> None:
     """Add the command with its verbs."""
     command = commands.add_parser(
         "log",
-        help="Export, import, verify, repair or back up a log, or erase visitors in it.",
-        description="Export, import, verify, repair or back up the log of a service or of an in-process ranker, or "
-        "erase visitors in it.",
+        help="Back up, restore, archive, prune, export, verify or repair a log, or erase visitors in it.",
+        description="Back up, restore, archive, prune, export, import, verify or repair the log of a service or of an "
+        "in-process ranker, or erase visitors in it.",
     )
     verbs = command.add_subparsers(dest="verb", required=True, metavar="VERB")
     log_backup.add_to(verbs)
+    log_restore.add_to(verbs)
+    log_archive.add_to(verbs)
+    log_prune.add_to(verbs)
     out = verbs.add_parser(
         "export",
         help="Write decisions and feedback to a Parquet file.",
@@ -46,10 +49,16 @@ def add_to(commands: Commands) -> None:
     out.set_defaults(run=run_export)
     back = verbs.add_parser(
         "import",
-        help="Write an exported Parquet file to a new log.",
-        description="Write the decisions and feedback of an exported Parquet file to a new log.",
+        help="Write an exported Parquet file, or an archive, to a new log.",
+        description="Write the decisions and feedback of an exported Parquet file to a new log, or all entries of an "
+        "archive.",
     )
-    back.add_argument("file", metavar="IN.parquet", type=Path, help="File that `rankloop log export` wrote.")
+    back.add_argument(
+        "file",
+        metavar="IN",
+        type=Path,
+        help="File that `rankloop log export` wrote, or folder that `rankloop log archive` wrote.",
+    )
     back.add_argument("log", metavar="LOG", type=log_address, help=LOG_HELP)
     back.add_argument(
         "--ranker", metavar="NAME", default="ranker", help="Name of the ranker in the new log (default: %(default)s)."
@@ -80,10 +89,23 @@ def run_import(args: argparse.Namespace) -> None:
     from rankloop.eventlog import export
     from rankloop.eventlog.address import open_store
 
+    if args.file.is_dir():
+        _import_archive(args.file, args.log)
+        return
     export.check(args.file)  # before a log is created
     with closing(open_store(args.log, exclusive=True)) as store:
         count = export.import_(args.file, store, args.ranker)
     print(f"{count:,} decisions of {args.ranker} are in {without_passwords(args.log)}.")
+
+
+def _import_archive(folder: Path, log: str) -> None:
+    from rankloop.eventlog.address import open_store
+    from rankloop.eventlog.retention.import_archive import existing_parts, import_archive
+
+    existing_parts(folder)  # before a log is created
+    with closing(open_store(log, exclusive=True)) as store:
+        count = import_archive(folder, store)
+    print(f"{count:,} entries are in {without_passwords(log)}, verified.")
 
 
 def _logged_configs(store: Store, only: str | None) -> dict[str, RankerConfig]:

@@ -15,8 +15,8 @@ from rankloop.errors import MISSING, InvalidInput
 if TYPE_CHECKING:
     from rankloop.eventlog.erasure.tombstones import Erasure
 
-SQLITE, PARQUET = b"SQLite format 3\0", b"PAR1"
-"""First bytes of a backup, and of an exported file."""
+SQLITE, PARQUET, FOLDER = b"SQLite format 3\0", b"PAR1", b""
+"""First bytes of a backup, and of an exported file; none of an archive in a folder."""
 
 
 def add_to(verbs: Commands) -> None:
@@ -44,11 +44,12 @@ def add_to(verbs: Commands) -> None:
     )
     verb.add_argument(
         "--archive",
-        metavar="FILE",
+        metavar="PATH",
         action="append",
         default=[],
         type=Path,
-        help="File of `rankloop log backup` or `rankloop log export` in which to erase the visitors as well.",
+        help="File of `rankloop log backup` or `rankloop log export`, or folder of `rankloop log archive`, in which to "
+        "erase the visitors as well.",
     )
     verb.set_defaults(run=run, on_interrupt="the erasure is incomplete; run the same command again")
 
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
     where = "the log" if is_database(args.log) else args.log  # an address may contain a password
     print("\n".join(report_lines(where, done)))
     for path, kind in zip(args.archive, kinds, strict=True):
-        done = _erase_in_log(str(path), visitors) if kind == SQLITE else _erase_in_export(path, visitors)
+        done = _erase_in(path, kind, visitors)
         print("\n".join(report_lines(str(path), done)))
 
 
@@ -88,6 +89,11 @@ def _visitors(given: list[str], file: Path | None) -> set[str]:
 
 def _kind(path: Path) -> bytes:
     """Return the first bytes of an archive; refuse a file of another kind."""
+    if path.is_dir():
+        from rankloop.eventlog.retention.import_archive import existing_parts
+
+        existing_parts(path)
+        return FOLDER
     try:
         with path.open("rb") as file:
             start = file.read(len(SQLITE))
@@ -96,18 +102,27 @@ def _kind(path: Path) -> bytes:
     for kind in (SQLITE, PARQUET):
         if start.startswith(kind):
             return kind
-    raise InvalidInput("--archive", str(path), "a file that `rankloop log backup` or `rankloop log export` wrote")
+    accepted = "a file that `rankloop log backup` or `rankloop log export` wrote, or a folder of `rankloop log archive`"
+    raise InvalidInput("--archive", str(path), accepted)
 
 
 def _erase_in_log(address: str, visitors: set[str]) -> Erasure:
     from rankloop.eventlog.address import open_store
     from rankloop.eventlog.erasure import tombstones
+    from rankloop.serving import snapshots
 
     with closing(open_store(address, exclusive=True)) as store:
-        return tombstones.erase(store, visitors, time.time())
+        return tombstones.erase(store, visitors, time.time(), snapshots.renamed)
 
 
-def _erase_in_export(path: Path, visitors: set[str]) -> Erasure:
+def _erase_in(path: Path, kind: bytes, visitors: set[str]) -> Erasure:
+    """Erase in an archive."""
+    if kind == SQLITE:
+        return _erase_in_log(str(path), visitors)
+    if kind == FOLDER:
+        from rankloop.eventlog.retention.erased_archive import erase_in_archive
+
+        return erase_in_archive(path, visitors, time.time())
     from rankloop.eventlog.erasure import exported
 
     return exported.erase(path, visitors)

@@ -14,7 +14,10 @@ from rankloop.errors import InvalidInput
 if TYPE_CHECKING:
     from rankloop.eventlog import LogEntry, Store
 
-SKIPPABLE_KINDS = ("decision", "feedback", "window-closed", "withdrawn", "guardrail-tripped", "guardrail-reset")
+SKIPPABLE_KINDS = (
+    *("decision", "impression", "feedback", "window-closed", "withdrawn"),
+    *("guardrail-tripped", "guardrail-reset"),
+)
 """Kinds of events that may be excluded. Without an event of items or settings, later events would change their
 meaning."""
 
@@ -70,6 +73,12 @@ def _log_of(store: Store, ranker: str) -> str:
 
 def _check(store: Store, log: str, position: int) -> None:
     """Refuse a position that is not an event of the ranker, and an event that cannot be excluded."""
+    from rankloop.eventlog.retention.pruned_history import pruned_history
+
+    pruned = pruned_history(store, log)
+    if pruned is not None and position <= pruned.position:
+        accepted = f"a position after {pruned.position}: earlier entries were removed, and their effect is kept"
+        raise InvalidInput("position", position, accepted)
     entry: LogEntry | None = next(store.read(log, position - 1), None)
     if entry is None or entry.position != position:
         raise InvalidInput("position", position, "the position of an event of this ranker")

@@ -105,6 +105,8 @@ def report_lines(log: str, finding: VerificationFinding, repeated: VerifiedLists
         lines.append(
             f"  {repeated.unknown} lists do not record the state in which they were made: an older version wrote them."
         )
+    if repeated.pruned:
+        lines.append(f"  {repeated.pruned} lists were made before entries that `rankloop log prune` removed.")
     if repeated.outdated:
         lines.append(f"  {repeated.outdated} lists depend on an event that was excluded after they were made.")
     if repeated.erased:

@@ -22,9 +22,10 @@ from rankloop.schema import (
     Receipt,
     RequestItems,
 )
-from rankloop.schema.answers import BulkAnswer, BulkAnswers, RankersAnswer
+from rankloop.schema.answers import BatchAnswer, BatchAnswers, BulkAnswer, BulkAnswers, RankersAnswer
+from rankloop.schema.fields import Fields
 from rankloop.schema.ranker_fields import RankerFields, merge_settings
-from rankloop.schema.request_bodies import ItemPage, TokenAnswer, TokenRequest
+from rankloop.schema.request_bodies import ItemPage, ItemsAnswer, TokenAnswer, TokenRequest
 
 T = TypeVar("T")
 
@@ -38,11 +39,13 @@ class Call(Generic[T]):
     read: Callable[[bytes], T]
     body: Mapping[str, object] | None = None
     query: Mapping[str, str | float] | None = None
+    text: bytes | None = None  # a body of another type than JSON
+    media: str = "application/json"  # type of the body
 
     @property
     def content(self) -> bytes | None:
-        """The body as JSON, or None."""
-        return None if self.body is None else msgspec.json.encode(self.body)
+        """The bytes of the body, or None."""
+        return self.text if self.body is None else msgspec.json.encode(self.body)
 
     def result(self, response: httpx.Response) -> T:
         """Return the decoded response, or raise the exception of an error response."""
@@ -64,10 +67,15 @@ def _nothing(body: bytes) -> None:
     return None
 
 
+def _ignored(body: bytes) -> ItemsAnswer | None:
+    return msgspec.json.decode(body, type=ItemsAnswer) if body else None
+
+
 _list, _receipt = msgspec.json.Decoder(RankAnswer).decode, msgspec.json.Decoder(Receipt).decode
 _item, _page = msgspec.json.Decoder(Item).decode, msgspec.json.Decoder(ItemPage).decode
 _rankers, _ranker = msgspec.json.Decoder(RankersAnswer).decode, msgspec.json.Decoder(RankerAnswer).decode
 _parts, _plain = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode, msgspec.json.Decoder(dict[str, Any]).decode
+_batch = msgspec.json.Decoder(BatchAnswers).decode
 _bulk, _token = msgspec.json.Decoder(BulkAnswers).decode, msgspec.json.Decoder(TokenAnswer).decode
 
 
@@ -80,9 +88,10 @@ class Calls:
         *,
         k: int | None = None,
         budget: int | None = None,
-        context: Sequence[float] | None = None,
+        context: Sequence[float] | Fields | None = None,
         candidates: Sequence[str] | None = None,
         items: RequestItems | None = None,
+        open: bool = False,
         exclude: Sequence[str] = (),
         pin: Mapping[int, str] | None = None,
         segment: str = "",
@@ -102,6 +111,7 @@ class Calls:
             context=context,
             candidates=candidates,
             items=items,
+            open=open,
             exclude=exclude,
             pin=pin,
             segment=segment,
@@ -117,6 +127,21 @@ class Calls:
         return Call("POST", _path(ranker, "rank"), _list, request.non_default_fields())
 
     @staticmethod
+    def rank_many(ranker: str, requests: Sequence[RankRequest | Mapping[str, object]]) -> Call[list[BatchAnswer]]:
+        """Decide a list for each request; each is answered or refused by itself."""
+        checked = [RankRequest.of(one, f"requests[{i}]").non_default_fields() for i, one in enumerate(requests)]
+        return Call(
+            "POST", _path(ranker, "rank", "batch"), lambda answer: _batch(answer).results, {"requests": checked}
+        )
+
+    @staticmethod
+    def upload_items(ranker: str, items: Sequence[Item | ItemFields]) -> Call[ItemsAnswer | None]:
+        """Do as `put_items` with one item in each line of the body, which is the fastest way to put many."""
+        mappings = [Item.of(item, f"items[{i}]").as_mapping() for i, item in enumerate(items)]
+        lines = b"\n".join(map(msgspec.json.encode, mappings))
+        return Call("PUT", _path(ranker, "items"), _ignored, text=lines, media="application/x-ndjson")
+
+    @staticmethod
     def feedback(
         ranker: str,
         decision: str,
@@ -129,9 +154,11 @@ class Calls:
         final: bool = False,
         regret: float | None = None,
         seen: int | Sequence[int] | None = None,
+        kind: str = "click",
+        value: float | None = None,
     ) -> Call[Receipt]:
         """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
-        feedback = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret, seen)
+        feedback = FeedbackEvent(decision, clicked, items, values, item_values, event, final, regret, seen, kind, value)
         return Call("POST", _path(ranker, "feedback"), _receipt, feedback.non_default_fields())
 
     @staticmethod
@@ -207,10 +234,10 @@ class Calls:
         return Call("GET", _path(ranker, "items", id), _item)
 
     @staticmethod
-    def put_items(ranker: str, items: Sequence[Item | ItemFields]) -> Call[None]:
-        """Add or change items, all of them or none."""
+    def put_items(ranker: str, items: Sequence[Item | ItemFields]) -> Call[ItemsAnswer | None]:
+        """Add or change items, all of them or none; return what had no effect, if anything."""
         mappings = [Item.of(item, f"items[{i}]").as_mapping() for i, item in enumerate(items)]
-        return Call("PUT", _path(ranker, "items"), _nothing, {"items": mappings})
+        return Call("PUT", _path(ranker, "items"), _ignored, {"items": mappings})
 
     @staticmethod
     def remove_item(ranker: str, id: str) -> Call[None]:

@@ -45,6 +45,10 @@ def _headers(key: str | None) -> dict[str, str]:
     return {"Content-Type": "application/json"} | ({} if key is None else {"Authorization": f"Bearer {key}"})
 
 
+def _media(call: Call[T]) -> dict[str, str]:
+    return {"Content-Type": call.media}
+
+
 class Client:
     """A client that blocks until the service responds. It is thread-safe.
 
@@ -60,7 +64,9 @@ class Client:
     def ask(self, call: Call[T]) -> T:
         """Send a call and return its result."""
         try:
-            response = self._http.request(call.method, call.path, content=call.content, params=call.query)
+            response = self._http.request(
+                call.method, call.path, content=call.content, params=call.query, headers=_media(call)
+            )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _unreached(self._http.base_url, error) from None
         return call.result(response)
@@ -76,6 +82,7 @@ class Client:
         self._http.close()
 
     rank = _sync(Calls.rank)
+    rank_many = _sync(Calls.rank_many)
     feedback = _sync(Calls.feedback)
     feedback_bulk = _sync(Calls.feedback_bulk)
     withdraw = _sync(Calls.withdraw)
@@ -89,6 +96,7 @@ class Client:
     items = _sync(Calls.items)
     item = _sync(Calls.item)
     put_items = _sync(Calls.put_items)
+    upload_items = _sync(Calls.upload_items)
     remove_item = _sync(Calls.remove_item)
     rankers = _sync(Calls.rankers)
     ranker = _sync(Calls.ranker)
@@ -112,7 +120,9 @@ class AsyncClient:
     async def ask(self, call: Call[T]) -> T:
         """Send a call and return its result."""
         try:
-            response = await self._http.request(call.method, call.path, content=call.content, params=call.query)
+            response = await self._http.request(
+                call.method, call.path, content=call.content, params=call.query, headers=_media(call)
+            )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _unreached(self._http.base_url, error) from None
         return call.result(response)
@@ -128,6 +138,7 @@ class AsyncClient:
         await self._http.aclose()
 
     rank = _async(Calls.rank)
+    rank_many = _async(Calls.rank_many)
     feedback = _async(Calls.feedback)
     feedback_bulk = _async(Calls.feedback_bulk)
     withdraw = _async(Calls.withdraw)
@@ -141,6 +152,7 @@ class AsyncClient:
     items = _async(Calls.items)
     item = _async(Calls.item)
     put_items = _async(Calls.put_items)
+    upload_items = _async(Calls.upload_items)
     remove_item = _async(Calls.remove_item)
     rankers = _async(Calls.rankers)
     ranker = _async(Calls.ranker)

@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, Self, Unpack
 
-from rankloop.schema import Item, ItemFields, RankAnswer, RankerAnswer, RankerSettings, Receipt, RequestItems
+from rankloop.schema import (
+    Item,
+    ItemFields,
+    RankAnswer,
+    RankerAnswer,
+    RankerSettings,
+    RankRequest,
+    Receipt,
+    RequestItems,
+)
+from rankloop.schema.answers import BatchAnswer
+from rankloop.schema.fields import Fields
 from rankloop.schema.ranker_fields import RankerFields
+from rankloop.schema.request_bodies import ItemsAnswer
 
 
 class Connection(Protocol):
@@ -36,8 +48,8 @@ class Connection(Protocol):
     def delete_ranker(self, ranker: str) -> None:
         """Delete a ranker; its log is kept."""
 
-    def put_items(self, ranker: str, items: Sequence[Item | ItemFields]) -> None:
-        """Add or change items, all of them or none."""
+    def put_items(self, ranker: str, items: Sequence[Item | ItemFields]) -> ItemsAnswer | None:
+        """Add or change items, all of them or none; return what had no effect, if anything."""
 
     def items(self, ranker: str, *, limit: int = 1000, offset: int = 0) -> list[Item]:
         """Return items in the order in which they were added."""
@@ -54,9 +66,10 @@ class Connection(Protocol):
         *,
         k: int | None = None,
         budget: int | None = None,
-        context: Sequence[float] | None = None,
+        context: Sequence[float] | Fields | None = None,
         candidates: Sequence[str] | None = None,
         items: RequestItems | None = None,
+        open: bool = False,
         exclude: Sequence[str] = (),
         pin: Mapping[int, str] | None = None,
         segment: str = "",
@@ -71,6 +84,9 @@ class Connection(Protocol):
     ) -> RankAnswer:
         """Decide a list; `schema.RankRequest` describes the options."""
 
+    def rank_many(self, ranker: str, requests: Sequence[RankRequest | Mapping[str, object]]) -> list[BatchAnswer]:
+        """Decide a list for each request; each is answered or refused by itself."""
+
     def feedback(
         self,
         ranker: str,
@@ -84,6 +100,8 @@ class Connection(Protocol):
         final: bool = False,
         regret: float | None = None,
         seen: int | Sequence[int] | None = None,
+        kind: str = "click",
+        value: float | None = None,
     ) -> Receipt:
         """Report feedback for a decision; `schema.FeedbackEvent` describes the options."""
 

@@ -21,7 +21,9 @@ from rankloop.schema import (
     Receipt,
 )
 from rankloop.schema.accepted_values import integer_range
+from rankloop.schema.answers import BatchAnswer
 from rankloop.schema.ranker_fields import RankerFields, merge_settings
+from rankloop.schema.request_bodies import ItemsAnswer
 from rankloop.schema.service_settings import ServiceSettings
 
 MEMORY = ":memory:"
@@ -91,9 +93,9 @@ class LocalConnection:
         """Delete a ranker; its log is kept."""
         self._rankers.delete(ranker)
 
-    def put_items(self, ranker: str, items: Sequence[Item | ItemFields]) -> None:
-        """Add or change items, all of them or none."""
-        self._rankers.put_items(ranker, items)
+    def put_items(self, ranker: str, items: Sequence[Item | ItemFields]) -> ItemsAnswer | None:
+        """Add or change items, all of them or none; return what had no effect, if anything."""
+        return self._rankers.put_items(ranker, items)
 
     def items(self, ranker: str, *, limit: int = 1000, offset: int = 0) -> list[Item]:
         """Return items in the order in which they were added."""
@@ -117,6 +119,10 @@ class LocalConnection:
         if commit is not None:
             commit.result()
         return ranking.answer()
+
+    def rank_many(self, ranker: str, requests: Sequence[RankRequest | Mapping[str, object]]) -> list[BatchAnswer]:
+        """Decide a list for each request; each is answered or refused by itself."""
+        return self._rankers.ranker(ranker).rank_many(requests)
 
     @_takes_fields_of(FeedbackEvent, FeedbackEvent.__struct_fields__)
     def feedback(self, ranker: str, event: FeedbackEvent) -> Receipt:

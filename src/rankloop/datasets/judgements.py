@@ -142,6 +142,14 @@ def scaled(*parts: Judgements) -> tuple[Judgements, ...]:
     return tuple(replace(part, x=columns) for part, columns in zip(parts, np.split(x, cuts), strict=True))
 
 
+def standardised(*parts: Judgements) -> tuple[Judgements, ...]:
+    """Give features mean 0 and standard deviation 1 over all parts; those that `scaled` drops are dropped here too."""
+    parts = scaled(*parts)
+    x = np.concatenate([part.x for part in parts])
+    mean, deviation = x.mean(axis=0), x.std(axis=0)
+    return tuple(replace(part, x=(part.x - mean) / deviation) for part in parts)
+
+
 def _starts(ids: IntArray) -> IntArray:
     return np.flatnonzero(np.diff(ids, prepend=ids[:1] - 1))
 

@@ -16,7 +16,7 @@ from rankloop.datasets import bandit_log, ensemble, features, finder
 from rankloop.datasets import cache as array_cache
 from rankloop.datasets.cache import Arrays
 from rankloop.datasets.errors import BadData
-from rankloop.datasets.judgements import Judgements, scaled
+from rankloop.datasets.judgements import Judgements, scaled, standardised
 from rankloop.datasets.mnist import Digits
 from rankloop.datasets.ratings import Ratings
 from rankloop.datasets.splits import Split
@@ -166,18 +166,25 @@ class JudgedQueries:
     b: FloatArray  # [Q, L]
 
 
-def judged_queries(id: str, *, rankers: int = 10, min_documents: int = 10) -> JudgedQueries:
+SCALINGS = ("range", "standard", "range-only")
+"""How features of judged documents are scaled; what the paper calls normalised is not said."""
+
+
+def judged_queries(id: str, *, rankers: int = 10, min_documents: int = 10, scaling: str = "range") -> JudgedQueries:
     """Return the test queries with enough documents: attraction, features and Beta priors (paper `prior`, 5.4).
 
-    Features are scaled to [0, 1] over all documents, features of standard deviation below 1e-6 are removed
-    (Appendix F), and each document is scaled to unit norm.
+    Features are scaled to [0, 1] over all documents, and features of standard deviation below 1e-6 are removed
+    (Appendix F). Each document is then scaled to unit norm, but not with scaling `range-only`, which divides all by the
+    largest norm; with `standard` features have mean 0 and standard deviation 1 before that.
     """
 
     def make() -> Arrays:
         split = read(id, Split)
         train, test = scaled(split.train, split.test)
         a, b = ensemble.beta_prior(ensemble.scores(train, test.x, seed=SEED, rankers=rankers, top=TOP_GRADE))
-        queries = Judgements(test.grade, test.query, features.unit_rows(test.x)).by_query()
+        x = standardised(split.train, split.test)[1].x if scaling == "standard" else test.x
+        unit = x / np.linalg.norm(x, axis=1).max() if scaling == "range-only" else features.unit_rows(x)
+        queries = Judgements(test.grade, test.query, unit).by_query()
         shapes = np.ones((2, *queries.present.shape))
         shapes[:, queries.present] = a, b
         nu = np.where(queries.present, ensemble.attraction(queries.grade, TOP_GRADE), 0.0)
@@ -187,7 +194,7 @@ def judged_queries(id: str, *, rankers: int = 10, min_documents: int = 10) -> Ju
         made = {"nu": nu, "x": queries.x, "present": queries.present, "a": shapes[0], "b": shapes[1]}
         return {name: array[enough] for name, array in made.items()}
 
-    return JudgedQueries(**_prepared("judged", id, make, rankers=rankers, least=min_documents))
+    return JudgedQueries(**_prepared("judged", id, make, rankers=rankers, least=min_documents, scaling=scaling))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ import numpy as np
 from rankloop.design.base import Design, context_of
 from rankloop.errors import InvalidInput, Unsupported, Words
 from rankloop.math.columns import take
-from rankloop.math.crossed import crossed
-from rankloop.math.hybrid_kernels import HEAD, complete_rows, has_nan, head_columns
-from rankloop.types import FloatArray, IntArray, Model, Read, Request, Rows
+from rankloop.math.crossed import crossed, width_of
+from rankloop.math.hybrid.kernels import HEAD, complete_rows, has_nan, head_columns
+from rankloop.types import FloatArray, IntArray, Model, Products, Read, Request, Rows
 
 OFFSET = 0.05
 """Prior mean of an item without score and rank: the known offset of its row."""
@@ -24,12 +24,12 @@ class HybridRows(Design):
     offset: 0.05 for an item without score and rank, else 0; its coefficient is 1 and is not learned.
     score: the caller's score, 0 where there is none.
     order: 1/√(1+r) for an item of rank r without score, else 0.
-    fields: the item's features y; with a context c, (c, y, c⊗y).
+    fields: the item's features y; with a context c, (c, y, c⊗y), or a selection of the products.
     """
 
     dim: int | None = None  # d, None without features
     context: int | None = None  # length of the visitor's context, None without one
-    largest_only: bool = False  # the planner lists the items of largest score, and reads no others
+    products: Products | None = None  # the products of context and features; None: all
 
     def __post_init__(self) -> None:
         """Refuse a context without features, which would be the same for all items."""
@@ -39,8 +39,7 @@ class HybridRows(Design):
     @property
     def fields(self) -> int:
         """Number of fields of a row."""
-        d, dx = self.dim or 0, self.context or 0
-        return d + dx + d * dx
+        return width_of(self.context or 0, self.dim or 0, self.products if self.context is not None else None)
 
     @property
     def reads(self) -> frozenset[Read]:
@@ -74,12 +73,9 @@ class HybridRows(Design):
             fields = self._features(request)
         else:
             features = np.broadcast_to(self._features(request), (*shape, self.dim))
-            fields = crossed(context_of(request, self.context), features)
-        # One more than the list has: a planner looks whether the next item ties with the last.
-        whole = request.allowed is None and request.pinned is None and request.prices is None
-        most = request.k + 1 if self.largest_only and whole else None
+            fields = crossed(context_of(request, self.context), features, self.products)
         chosen = slice(None) if request.columns is None else request.columns
-        return Rows(model=chosen, x=fields, head=_head(request), most=most)
+        return Rows(model=chosen, x=fields, head=_head(request))
 
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Return the complete rows of the listed items, [B, K, 4 + fields]."""
@@ -89,7 +85,7 @@ class HybridRows(Design):
             table = self._features(request)
             fields = table[items] if table.ndim == 2 else take(table, items)
             if self.context is not None:
-                fields = crossed(context_of(request, self.context), fields)
+                fields = crossed(context_of(request, self.context), fields, self.products)
         x = np.empty((*items.shape, HEAD + self.fields))
         complete_rows(_listed(request.scores, items), _listed(request.ranks, items), OFFSET, fields, x)
         return Rows(model=request.item_of(items), x=x)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.design.base import Design, at, context_of
-from rankloop.math.crossed import crossed
-from rankloop.types import FloatArray, IntArray, Model, Read, Request, RowLayout, Rows
+from rankloop.math.crossed import crossed, width_of
+from rankloop.types import FloatArray, IntArray, Model, Products, Read, Request, RowLayout, Rows
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Interaction(Design):
     context: int  # dx
     one_hot: int | None = None  # number of items, where each is its own feature
     dim: int | None = None  # dy, where items have features and it is known
+    products: Products | None = None  # the products of context and features; None: all
 
     @property
     def reads(self) -> frozenset[Read]:
@@ -61,7 +62,7 @@ class Interaction(Design):
     def row_features(self) -> int | None:
         """The slot, the context, the features and their products."""
         dx, dy = self.context, self.dim if self.one_hot is None else self.one_hot
-        return None if dy is None else 1 + dx + dy + dx * dy
+        return None if dy is None else 1 + width_of(dx, dy, self.products)
 
     def layout(self, width: int) -> RowLayout | None:
         """Return the columns of features when items are added: y grows, and so does each of the dx blocks of x⊗y."""
@@ -82,12 +83,12 @@ class Interaction(Design):
         """Return z of every candidate in this slot, [B, L, 1 + dx + dy + dx·dy]."""
         features = self._features(request)
         y = np.broadcast_to(features, (request.learners, request.items, features.shape[-1]))
-        z = crossed(context_of(request, self.context), y)
+        z = crossed(context_of(request, self.context), y, self.products)
         return Rows(model=0, x=_with_position(z, np.full(request.items, slot + 1.0)))
 
     def pick(self, request: Request, items: IntArray) -> Rows:
         """Return z of the listed items."""
-        z = crossed(context_of(request, self.context), at(self._features(request), items))
+        z = crossed(context_of(request, self.context), at(self._features(request), items), self.products)
         return Rows(model=0, x=_with_position(z, np.arange(1.0, items.shape[1] + 1.0)))
 
     def list_models(self, items: IntArray) -> Model:

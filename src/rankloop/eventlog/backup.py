@@ -89,7 +89,7 @@ def _open_file(log: Path) -> Iterator[Callable[[Path], None]]:
         raise InvalidInput("log", str(log), "an existing log")
     unused = not log.with_name(f"{log.name}-wal").exists()
     try:
-        with closing(_connect_to_log(log)) as source:
+        with closing(connect_read_only(log)) as source:
 
             def copy(part: Path) -> None:
                 shutil.copymode(log, part)  # the users that can read the log can read the backup
@@ -105,8 +105,13 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, isolation_level=None)
 
 
-def _connect_to_log(log: Path) -> sqlite3.Connection:
-    """Return a read-only connection; refuse a file that is no log, and a log of a newer version."""
+def connect_read_only(log: Path, field: str = "log") -> sqlite3.Connection:
+    """Return a read-only connection; refuse a file that is no log, and a log of a newer version.
+
+    Args:
+        log: the file.
+        field: what the caller calls it.
+    """
     with contextlib.ExitStack() as stack:
         try:
             source = stack.enter_context(closing(_connect(log, "ro")))
@@ -114,12 +119,12 @@ def _connect_to_log(log: Path) -> sqlite3.Connection:
             tables = source.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         except sqlite3.Error as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
-                raise InvalidInput("log", str(log), "a log that rankloop wrote") from None
-            raise StoreUnavailable(f"the log {log.name} cannot be read now ({error}).") from None
+                raise InvalidInput(field, str(log), "a log that rankloop wrote") from None
+            raise StoreUnavailable(f"the {field} {log.name} cannot be read now ({error}).") from None
         if version < 1 or not {("log",), ("snapshot",)} <= set(tables):
-            raise InvalidInput("log", str(log), "a log that rankloop wrote")
+            raise InvalidInput(field, str(log), "a log that rankloop wrote")
         if version > len(MIGRATIONS):
-            raise StoreUnavailable(f"{log} was written by a newer rankloop (layout {version}); update to back it up.")
+            raise StoreUnavailable(f"{log} was written by a newer rankloop (layout {version}); update to read it.")
         stack.pop_all()
         return source
 

@@ -45,6 +45,7 @@ COLUMNS = {
     "action": "int64",  # number of the item, null for an empty slot
     "reward": "float64",  # null while it is unknown
     "seen": "bool",  # whether the slot was visible, null if the feedback does not say it
+    "kinds": "string",  # values of the slot by kind of feedback as JSON, null if there are no kinds
     "pscore": "float64",
     "pscore_cascade": "float64",
     "pscore_item_position": "float64",
@@ -90,6 +91,7 @@ class Row(RequestRow):
     action: int | None
     reward: float | None
     seen: bool | None
+    kinds: str | None
     pscore: float | None
     pscore_cascade: float | None
     pscore_item_position: float | None
@@ -141,24 +143,24 @@ ITEMS_KEY = b"rankloop.items"
 
 def export(store: Store, ranker: str, config: RankerSettings, path: Path) -> int:
     """Write the decisions and item changes of a ranker to a Parquet file; return the number of decisions."""
-    pa, pq = _arrow()
+    pa, pq = arrow()
     count, skipped = 0, skipped_positions(store, ranker)
     settled = SettledDecisions(config)
 
     def write(temporary: Path) -> None:
         nonlocal count
-        with pq.ParquetWriter(temporary, _schema(pa)) as writer:
+        with pq.ParquetWriter(temporary, schema(pa)) as writer:
             slates = settled.of(entry for entry in store.read(ranker) if entry.position not in skipped)
             while chunk := list(islice(slates, CHUNK_DECISIONS)):
                 count += len(chunk)
-                writer.write_table(_table(pa, chunk))
+                writer.write_table(table(pa, chunk))
             writer.add_key_value_metadata({ITEMS_KEY: json.dumps(settled.item_changes).encode()})
 
     replace_file(path, write, private=True)  # it names visitors
     return count
 
 
-def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
+def table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
     """Return the rows of some decisions."""
     sizes = [len(slate.ids) for slate in slates]
     decisions = [slate.event for slate in slates]
@@ -178,6 +180,7 @@ def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
         "action": [None if item == EMPTY else item for item in slots([one.items for one in decisions])],
         "reward": slots([slate.outcome for slate in slates]),
         "seen": slots([slate.seen for slate in slates]),
+        "kinds": [one for slate in slates for one in slate.values_of_slots()],
         "pscore": each([one.list for one in propensities]),
         "pscore_cascade": slots([one.prefix for one in propensities]),
         "pscore_item_position": slots([one.slot for one in propensities]),
@@ -207,7 +210,7 @@ def _table(pa: ModuleType, slates: Sequence[SettledDecision]) -> object:
         "decision_order": each([slate.order for slate in slates]),
         "feedback_order": each([slate.feedback_order for slate in slates]),
     }
-    return pa.table(columns, schema=_schema(pa))
+    return pa.table(columns, schema=schema(pa))
 
 
 def _nan_to_none(values: list[object]) -> list[object]:
@@ -240,10 +243,10 @@ def check(path: Path) -> None:
 def _open_exported(path: Path) -> Iterator[tuple[bytes, Iterator[Row]]]:
     """Give the item changes and the rows of a Parquet file; turn every error of it into one sentence."""
     not_exported = InvalidInput("file", str(path), "a Parquet file that `rankloop log export` of this version wrote")
-    pa, pq = _arrow()
+    pa, pq = arrow()
     try:
         with pq.ParquetFile(path) as file:
-            if not file.schema_arrow.equals(_schema(pa)) or ITEMS_KEY not in file.metadata.metadata:
+            if not file.schema_arrow.equals(schema(pa)) or ITEMS_KEY not in file.metadata.metadata:
                 raise not_exported
             yield file.metadata.metadata[ITEMS_KEY], (row for batch in file.iter_batches() for row in batch.to_pylist())
     except OSError:
@@ -273,12 +276,12 @@ def _in_order(slates: Iterator[list[Row]], changes: list[tuple[int, LogEvent]]) 
         while later and later[0][0] <= first["decision_order"]:
             yield heapq.heappop(later)[2]
         yield _decision(slots)
-        outcome = _outcome(slots)
         feedback_order = first["feedback_order"]
-        if outcome is not None and feedback_order is None:
-            unordered.append(outcome)
-        elif outcome is not None and feedback_order is not None:
-            heapq.heappush(later, (feedback_order, 0, outcome))
+        for n, outcome in enumerate(_outcomes(slots)):
+            if feedback_order is None:
+                unordered.append(outcome)
+            else:
+                heapq.heappush(later, (feedback_order, n, outcome))
     while later:
         yield heapq.heappop(later)[2]
     yield from unordered
@@ -335,27 +338,38 @@ def _explanation(slots: list[Row]) -> FloatArray | None:
     return None if missing else np.array(values, dtype=np.float64)
 
 
-def _outcome(slots: list[Row]) -> LogEvent | None:
-    """Return the event that settled a decision; for an open one, its feedback so far."""
+def _outcomes(slots: list[Row]) -> list[LogEvent]:
+    """Return the event that settled a decision, one for each kind of feedback; for an open one, its feedback so far."""
     id, status, time = slots[0]["decision"], slots[0]["status"], slots[0]["feedback_time"]
     if status not in STATUSES:
         raise ValueError(status)
     if status == "withdrawn":
-        return Withdrawn(time, id)
-    if status in ("nothing", "ignored"):
-        return WindowClosed(time, (id,))
-    if slots[0]["reward"] is None:
-        return None
-    outcome = np.array([slot["reward"] for slot in slots], dtype=np.float64)
+        return [Withdrawn(time, id)]
     seen = None if slots[0]["seen"] is None else [slot["position"] for slot in slots if slot["seen"]]
-    return FeedbackReceived(time, f"imported {id}", id, outcome, status == "learned", slots[0]["regret"], seen)
+    more = slots[0]["regret"], seen
+    if slots[0]["kinds"] is not None and status in ("learned", "open"):
+        values = [json.loads(slot["kinds"] or "{}") for slot in slots]
+        events: list[LogEvent] = []
+        for n, kind in enumerate(values[0], 1):
+            outcome = np.array([one[kind] for one in values], dtype=np.float64)
+            final, key = status == "learned" and n == len(values[0]), f"imported {id} {kind}"
+            # At the time of the decision, which is within the window of every kind.
+            events.append(FeedbackReceived(slots[0]["time"], key, id, outcome, final, *more, of_kind=kind))
+        return events
+    if status in ("nothing", "ignored"):
+        return [WindowClosed(time, (id,))]
+    if slots[0]["reward"] is None:
+        return []
+    outcome = np.array([slot["reward"] for slot in slots], dtype=np.float64)
+    return [FeedbackReceived(time, f"imported {id}", id, outcome, status == "learned", *more)]
 
 
 def _change(kind: str, time: float, body: str) -> LogEvent:
     return decode(LogEntry(kind, "", "", time, body.encode()))
 
 
-def _schema(pa: ModuleType) -> object:
+def schema(pa: ModuleType) -> object:
+    """Return the columns of a file with their types."""
     types: Mapping[str, object] = {
         "int64": pa.int64(),
         "float64": pa.float64(),
@@ -365,7 +379,8 @@ def _schema(pa: ModuleType) -> object:
     return pa.schema([(name, types.get(type) or pa.list_(pa.float64())) for name, type in COLUMNS.items()])
 
 
-def _arrow() -> tuple[ModuleType, ModuleType]:
+def arrow() -> tuple[ModuleType, ModuleType]:
+    """Return the modules that read and write Parquet files; refuse with the name of the extra to install."""
     try:
         import pyarrow
         import pyarrow.parquet

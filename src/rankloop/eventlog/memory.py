@@ -114,3 +114,7 @@ class MemoryRewriting:
     def delete_snapshot(self, name: str) -> None:
         """Delete the snapshot."""
         del self._draft._snapshots[name]
+
+    def put_snapshot(self, name: str, snapshot: Snapshot) -> None:
+        """Store the snapshot."""
+        self._draft._snapshots[name] = snapshot

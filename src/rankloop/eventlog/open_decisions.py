@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,21 @@ ARRAYS_OF_SLOTS = 8
 LARGE_ARRAYS = ("x", "context", "allowed", *OF_REQUEST)
 """Arrays of an event that are counted with all their numbers."""
 SAVED = ("ids", "id_bytes", "positions", "times", "foreign", "regrets", "outcomes", "outcome_slots", "visible")
-"""Arrays of a copy; snapshots store these names."""
+"""Arrays of every copy; snapshots store these names."""
+SAVED_OF_EVENTS = (
+    *("since_positions", "since_times", "flags", "learned_at"),
+    *("combined_sizes", "combined_slots", "combined", "seen"),
+)
+"""Arrays of a copy with several kinds of events or with impressions."""
+CHANGING = (
+    *("outcome", "regret", "visible"),
+    *("active", "since_position", "since", "combined", "learned_at"),
+)
+"""Fields of an open decision that events change."""
+INACTIVE, SEEN = 1, 2
+"""Bits of `flags`."""
+FOREIGN, CONTROL = 1, 2
+"""Bits of `foreign`, whose second one snapshots of older versions do not have."""
 NOT_SAID = 2
 """Entry of the array `visible` where no feedback has said whether the slot was visible; otherwise 0 or 1."""
 
@@ -47,7 +62,11 @@ def recall_from(store: Store, ranker: str) -> Recall:
 
 @dataclass(slots=True)
 class OpenDecision:
-    """A decision, the feedback received for it so far, and its event while it is recent."""
+    """A decision, the feedback received for it so far, and its event while it is recent.
+
+    Without a `reward` section, `outcome` is what was reported so far. With one, `combined` is, and `outcome` is what
+    was learned from it.
+    """
 
     position: int  # of the decision in the log
     time: float
@@ -56,10 +75,16 @@ class OpenDecision:
     outcome: FloatArray | None = None  # [k], None before the first feedback
     regret: float | None = None  # against the best list, where it was reported
     visible: BoolArray | None = None  # [k], None if no feedback has said which slots were
+    control: bool = False  # the list is one of the control group
+    active: bool = True  # it counts as shown; False before its impression
+    since_position: int = 0  # log position of the event that started its window: of the decision, or of its impression
+    since: float = 0.0  # time of that event
+    combined: FloatArray | None = None  # [kinds, k] combined values by kind, NaN for kinds without an event
+    learned_at: int = 0  # log position of the event with which it was learned, while it can still be amended
 
 
 class OpenDecisions(dict[str, OpenDecision]):
-    """Open decisions by id, in log order.
+    """Open decisions by id, in the log order of the events that started their windows.
 
     Args:
         window: seconds after which a decision is closed.
@@ -72,9 +97,11 @@ class OpenDecisions(dict[str, OpenDecision]):
         self._recent: deque[tuple[str, int]] = deque()  # the latest decisions, settled ones too, and their sizes
         self._bytes = 0  # of the latest decisions
 
-    def open(self, event: DecisionMade, position: int, *, foreign: bool) -> None:
+    def open(self, event: DecisionMade, position: int, *, foreign: bool, active: bool = True) -> None:
         """Add a decision; the oldest of the recent ones give up their events for it."""
-        self[event.id] = OpenDecision(position, event.time, foreign, event)
+        decision = self[event.id] = OpenDecision(position, event.time, foreign, event)
+        decision.since_position, decision.since, decision.active = position, event.time, active
+        decision.control = event.group == "control"
         if self.recall is None:
             return
         size = _size(event)
@@ -83,9 +110,15 @@ class OpenDecisions(dict[str, OpenDecision]):
         while self._bytes > RECENT_BYTES:
             id, size = self._recent.popleft()
             self._bytes -= size
-            decision = self.get(id)
-            if decision is not None:
-                decision.event = None
+            gone = self.get(id)
+            if gone is not None:
+                gone.event = None
+
+    def activate(self, id: str, position: int, time: float) -> None:
+        """Start the window of a decision with its impression, an event at this position of the log."""
+        decision = self.pop(id)
+        decision.active, decision.since_position, decision.since = True, position, time
+        self[id] = decision
 
     def detach(self, ids: Iterable[str]) -> None:
         """Copy the arrays of the recent ones of these decisions, so that they keep no page of the log in memory."""
@@ -100,18 +133,18 @@ class OpenDecisions(dict[str, OpenDecision]):
         return self.recall(missing) if missing and self.recall is not None else {}
 
     def oldest(self) -> OpenDecision | None:
-        """Return the decision that was opened first."""
+        """Return the decision whose window started first."""
         return next(iter(self.values()), None)
 
     def oldest_foreign(self) -> int | None:
         """Return the position of the first decision that another policy made, if one is open."""
-        return next((one.position for one in self.values() if one.foreign), None)
+        return min((one.position for one in self.values() if one.foreign), default=None)
 
     def saved(self) -> OpenCopy:
         """Return a copy, which later events do not change."""
         decisions = list(self.values())
-        outcomes, visible = [one.outcome for one in decisions], [one.visible for one in decisions]
-        return OpenCopy(list(self), decisions, outcomes, visible, [one.regret for one in decisions])
+        changing = {name: [getattr(one, name) for one in decisions] for name in CHANGING}
+        return OpenCopy(list(self), decisions, changing)
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Restore what a copy's `arrays` returned; the events stay in the log."""
@@ -120,11 +153,29 @@ class OpenDecisions(dict[str, OpenDecision]):
         columns = (arrays[name].tolist() for name in SAVED if name not in ("ids", "outcomes", "visible"))
         for size, position, time, foreign, regret, slots in zip(*columns, strict=True):
             outcome = None if slots < 0 else outcomes[used : used + slots].copy()
-            decision = OpenDecision(position, time, bool(foreign), None, outcome, None if regret != regret else regret)
+            known = None if regret != regret else regret
+            decision = OpenDecision(position, time, bool(foreign & FOREIGN), None, outcome, known)
+            decision.since_position, decision.since, decision.control = position, time, bool(foreign & CONTROL)
             if slots > 0 and visible[used] != NOT_SAID:
                 decision.visible = visible[used : used + slots].astype(np.bool_)
             self[ids[at : at + size].decode()] = decision
             at, used = at + size, used + max(slots, 0)
+        if "flags" in arrays:
+            self._restore_events(arrays)
+
+    def _restore_events(self, arrays: Mapping[str, Array]) -> None:
+        """Restore what several kinds of events, and impressions, have left."""
+        combined, visible, used, seen = arrays["combined"], arrays["seen"], 0, 0
+        columns = (arrays[name].tolist() for name in SAVED_OF_EVENTS if name not in ("combined", "seen"))
+        for decision, at, time, flags, learned_at, size, slots in zip(self.values(), *columns, strict=True):
+            decision.since_position, decision.since, decision.learned_at = at, time, learned_at
+            decision.active = not flags & INACTIVE
+            if size > 0:
+                decision.combined = combined[used : used + size].reshape(-1, slots).copy()
+                used += size
+            if flags & SEEN:
+                decision.visible = visible[seen : seen + slots].astype(np.bool_)
+                seen += slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +184,15 @@ class OpenCopy:
 
     ids: list[str]
     decisions: list[OpenDecision]  # of which only the position, the time and the origin never change
-    outcomes: list[FloatArray | None]
-    visible: list[BoolArray | None]
-    regrets: list[float | None]
+    changing: Mapping[str, list[Any]]  # the other fields
 
     def arrays(self) -> dict[str, Array]:
         """Return the decisions as arrays: what the log cannot give back, and where it has the rest."""
-        ids = [id.encode() for id in self.ids]
-        known = [outcome for outcome in self.outcomes if outcome is not None]
+        ids, changing = [id.encode() for id in self.ids], self.changing
+        known = [outcome for outcome in changing["outcome"] if outcome is not None]
         visible = [
             np.full(len(outcome), NOT_SAID) if visible is None else visible
-            for outcome, visible in zip(self.outcomes, self.visible, strict=True)
+            for outcome, visible in zip(changing["outcome"], changing["visible"], strict=True)
             if outcome is not None
         ]
         return {
@@ -151,15 +200,46 @@ class OpenCopy:
             "id_bytes": np.array([len(id) for id in ids], dtype=np.int32),
             "positions": np.array([one.position for one in self.decisions], dtype=np.int64),
             "times": np.array([one.time for one in self.decisions], dtype=np.float64),
-            "foreign": np.array([one.foreign for one in self.decisions], dtype=np.uint8),
-            "regrets": np.array([np.nan if one is None else one for one in self.regrets], dtype=np.float64),
+            "foreign": np.array(
+                [FOREIGN * one.foreign + CONTROL * one.control for one in self.decisions], dtype=np.uint8
+            ),
+            "regrets": np.array([np.nan if one is None else one for one in changing["regret"]], dtype=np.float64),
             "outcomes": np.concatenate([np.empty(0), *known]),
-            "outcome_slots": np.array([-1 if one is None else len(one) for one in self.outcomes], dtype=np.int32),
+            "outcome_slots": np.array([-1 if one is None else len(one) for one in changing["outcome"]], dtype=np.int32),
             "visible": np.concatenate([np.empty(0), *visible]).astype(np.uint8),
+            **self._of_events(),
+        }
+
+    def _of_events(self) -> dict[str, Array]:
+        """Return what several kinds of events, and impressions, have left; nothing if there were none."""
+        changing = self.changing
+        combined, activated = changing["combined"], zip(changing["since_position"], self.decisions, strict=True)
+        nothing_reported = all(one is None for one in combined) and all(changing["active"])
+        if nothing_reported and all(since == one.position for since, one in activated):
+            return {}
+        seen = [
+            visible if values is not None else None
+            for visible, values in zip(changing["visible"], combined, strict=True)
+        ]
+        flags = [
+            INACTIVE * (not active) + SEEN * (visible is not None)
+            for active, visible in zip(changing["active"], seen, strict=True)
+        ]
+        tables = [one for one in combined if one is not None]
+        return {
+            "since_positions": np.array(changing["since_position"], dtype=np.int64),
+            "since_times": np.array(changing["since"], dtype=np.float64),
+            "flags": np.array(flags, dtype=np.uint8),
+            "learned_at": np.array(changing["learned_at"], dtype=np.int64),
+            "combined_sizes": np.array([0 if one is None else one.size for one in combined], dtype=np.int32),
+            "combined_slots": np.array([0 if one is None else one.shape[1] for one in combined], dtype=np.int32),
+            "combined": np.concatenate([np.empty(0), *(one.ravel() for one in tables)]),
+            "seen": np.concatenate([np.empty(0), *(one for one in seen if one is not None)]).astype(np.uint8),
         }
 
 
 def _size(event: DecisionMade) -> int:
     """Return about how many bytes an event needs in memory."""
     large: int = sum(array.nbytes for name in LARGE_ARRAYS if (array := getattr(event, name)) is not None)
+    large += len(event.context_fields or "") + len(event.item_fields or "")
     return EVENT_BYTES + ARRAYS_OF_SLOTS * event.items.nbytes + large

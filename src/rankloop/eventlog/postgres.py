@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rankloop.eventlog.erasure.rewriting import Rewriting, SqlRewriting
+from rankloop.eventlog.erasure.rewriting import SqlRewriting
 from rankloop.eventlog.format_history import RENAME_KINDS
 from rankloop.eventlog.postgres_connection import (
     APPEND_LOCK,
@@ -16,6 +17,7 @@ from rankloop.eventlog.postgres_connection import (
     WriteConnection,
     connection_info,
     execute,
+    execute_all,
     first_line,
     psycopg_modules,
     storable,
@@ -68,8 +70,7 @@ EXISTING = """
     SELECT given.n FROM unnest(%s::text[], %s::text[], %s::text[]) WITH ORDINALITY AS given (ranker, kind, key, n),
     LATERAL (SELECT FROM log WHERE log.ranker = given.ranker AND log.kind = given.kind
              AND log.key = given.key AND log.key <> '' LIMIT 1) AS found
-"""
-"""Looks up each key by itself, which the limit demands; as a join, a plan without statistics would read all keys."""
+"""  # the limit demands a look for each key; as a join, a plan without statistics would read all keys
 RANKERS = """
     WITH RECURSIVE name (ranker) AS (
       SELECT min(ranker) FROM log
@@ -235,12 +236,12 @@ class PostgresStore:
             )
 
     @contextmanager
-    def rewriting(self) -> Iterator[Rewriting]:
+    def rewriting(self) -> Iterator[SqlRewriting]:
         """Give the changes of a transaction, which may take long."""
         with self._writing, self._explained("written"):
             self._resolve_unconfirmed()
             with self._writer.locked(watched=False) as connection:
-                yield SqlRewriting(lambda statement, values: execute(connection, statement, values))
+                yield SqlRewriting(partial(execute, connection), partial(execute_all, connection))
 
     def purge(self) -> None:
         """Write both tables into new files, with new statistics.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -154,6 +154,14 @@ def execute(
     """Run a statement with `?` for each parameter; return the rows, if it has a result."""
     cursor = connection.execute(statement.replace("?", "%s").encode(), values)
     return [] if cursor.description is None else cursor.fetchall()
+
+
+def execute_all(
+    connection: Connection[TupleRow], statement: str, rows: Iterable[tuple[str | int | float | bytes, ...]]
+) -> None:
+    """Run a statement with `?` for each parameter once for each row, without waiting for each of them."""
+    with connection.cursor() as cursor:
+        cursor.executemany(statement.replace("?", "%s").encode(), rows)
 
 
 def _not_understood() -> InvalidInput:

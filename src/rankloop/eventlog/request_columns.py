@@ -21,6 +21,8 @@ COLUMNS = {
     "order": "list",  # numbers of the items in the caller's order, if the policy reads it
     "rewards": "list",  # of this request
     "losses": "list",  # of this request
+    "context_fields": "string",  # of the request's context, as JSON
+    "item_fields": "string",  # that the request brought for each candidate or null, as a JSON list
 }
 FIELDS = {
     "candidate_features": "rows",
@@ -29,6 +31,8 @@ FIELDS = {
     **{name: name for name in ("excluded", "order", "rewards", "losses")},
 }
 """Fields of the decision event by the columns that only the first slot has."""
+TEXTS = ("context_fields", "item_fields")
+"""Texts of the decision event that only the first slot has."""
 NUMBERS_OF_ITEMS = ("candidates", "excluded", "order")
 
 
@@ -43,6 +47,8 @@ class RequestRow(TypedDict):
     order: list[float] | None
     rewards: list[float] | None
     losses: list[float] | None
+    context_fields: str | None
+    item_fields: str | None
 
 
 def write(decisions: Sequence[DecisionMade], sizes: Sequence[int]) -> dict[str, Sequence[object]]:
@@ -60,6 +66,9 @@ def write(decisions: Sequence[DecisionMade], sizes: Sequence[int]) -> dict[str, 
             value = getattr(one, field)
             rows += [None if value is None else value.ravel().astype(np.float64), *[None] * (size - 1)]
         columns[column] = rows
+    for name in TEXTS:
+        texts = [(getattr(one, name), size) for one, size in zip(decisions, sizes, strict=True)]
+        columns[name] = [text for first, size in texts for text in (first, *[None] * (size - 1))]
     return columns
 
 
@@ -68,6 +77,8 @@ def with_request(event: DecisionMade, first: Mapping[str, object]) -> DecisionMa
     for column, field in (("candidates", "candidates"), *FIELDS.items()):
         if first[column] is not None:
             setattr(event, field, np.array(first[column], dtype=np.int32 if field in NUMBERS_OF_ITEMS else np.float64))
+    for name in TEXTS:
+        setattr(event, name, first[name])
     if event.rows is not None and event.candidates is not None:
         event.rows = event.rows.reshape(len(event.candidates), -1)
     return event

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +12,17 @@ from rankloop.eventlog.events import (
     DecisionMade,
     EventFollower,
     FeedbackReceived,
+    Impression,
     ItemsPut,
     ItemsRemoved,
     WindowClosed,
     Withdrawn,
     decode,
 )
+from rankloop.eventlog.outcome_rule import OutcomeRule
 from rankloop.eventlog.store import LogEntry
 from rankloop.schema import RankerSettings
+from rankloop.schema.reward import CLICK
 from rankloop.types import EMPTY, BoolArray, FloatArray
 
 
@@ -32,9 +36,19 @@ class SettledDecision:
     status: str = "open"
     feedback_time: float | None = None
     feedback_order: int | None = None
-    reported: FloatArray | None = None  # [k], the feedback so far
+    reported: FloatArray | None = None  # [k], the outcome so far
+    combined: FloatArray | None = None  # [kinds, k], the values by kind so far
+    values: Mapping[str, FloatArray] | None = None  # [k] combined values of each kind that had an event
+    shown_at: float | None = None  # when its window started; None before an impression that it needs
     regret: float | None = None  # against the best list, where it was reported
     visible: BoolArray | None = None  # [k], None if no feedback has said which slots were
+
+    def values_of_slots(self) -> list[str | None]:
+        """Return the values of every slot by kind, as JSON; None where the settings declare no kinds."""
+        of_kind = self.values
+        if of_kind is None:
+            return [None] * len(self.ids)
+        return [json.dumps({kind: one[slot] for kind, one in of_kind.items()}) for slot in range(len(self.ids))]
 
     @property
     def seen(self) -> BoolArray | None:
@@ -51,7 +65,7 @@ class SettledDecisions(EventFollower[SettledDecision]):
     """Follows a log and yields its decisions with what became of each."""
 
     def __init__(self, settings: RankerSettings) -> None:
-        self._settings = settings
+        self._settings, self._rule = settings, OutcomeRule.of(settings)
         self._open: dict[str, SettledDecision] = {}
         self._order = 0  # of the next decision or settlement
         self._column: dict[str, int] = {}
@@ -90,12 +104,23 @@ class SettledDecisions(EventFollower[SettledDecision]):
             return None
         ids = [None if column == EMPTY else self._ids[column] for column in event.items.tolist()]
         settled = self._open[event.id] = SettledDecision(event, self._next(), ids)
+        settled.shown_at = event.time if self._settings.activation == "decision" else None
         return settled
+
+    def on_impression(self, event: Impression) -> None:
+        """Start the window of a decision."""
+        settled = self._open.get(event.decision)
+        if settled is not None and settled.shown_at is None:
+            settled.shown_at = event.time
 
     def on_feedback(self, event: FeedbackReceived) -> None:
         """Add the outcome to an open decision, and settle it if nothing more can come."""
         settled = self._open.get(event.decision)
-        if settled is not None:
+        if settled is not None and settled.shown_at is None:
+            settled.shown_at = event.time
+        if settled is not None and self._rule is not None:
+            self._add(settled, event, self._rule)
+        elif settled is not None and event.of_kind == CLICK:
             aggregate = self._settings.aggregate
             settled.visible = event.combined_visible(settled.visible, settled.reported, aggregate)
             settled.reported = event.combined(settled.reported, aggregate)
@@ -104,24 +129,48 @@ class SettledDecisions(EventFollower[SettledDecision]):
             if event.final or aggregate == "earliest":
                 self._settle(event.decision, "learned", event.time)
 
+    def _add(self, settled: SettledDecision, event: FeedbackReceived, rule: OutcomeRule) -> None:
+        """Add an event to the values of its kind; the final one settles the decision."""
+        kind = rule.number(event.of_kind)
+        if kind is None or settled.shown_at is None or not rule.in_time(kind, event.time - settled.shown_at):
+            return
+        if not (rule.at_once and settled.reported is not None):  # what was learned at once was seen as was said then
+            settled.visible = event.combined_visible(settled.visible, None, "sum")
+        settled.combined = rule.added(settled.combined, kind, event.outcome)
+        settled.reported = rule.outcome(settled.combined)
+        reported = settled.combined[:, :1] == settled.combined[:, :1]
+        settled.values = {name: settled.combined[n] for n, name in enumerate(rule.kinds) if reported[n].any()}
+        settled.regret = event.regret if settled.regret is None else settled.regret
+        settled.feedback_time = event.time
+        if rule.at_once and settled.reported is not None and settled.feedback_order is None:
+            settled.feedback_order = self._next()  # when it was learned, for later events only amend it
+        if event.final:
+            settled.reported = np.zeros(len(settled.ids)) if settled.reported is None else settled.reported
+            self._settle(event.decision, "learned", event.time)
+
     def on_window_closed(self, event: WindowClosed) -> None:
         """Settle the decisions with the feedback received so far."""
         empty = "nothing" if self._settings.on_close == "nothing" else "ignored"
         for id in event.decisions:
             settled = self._open.get(id)
-            if settled is not None:
+            if settled is not None and settled.shown_at is None:
+                self._settle(id, "withdrawn", event.time)
+            elif settled is not None:
                 self._settle(id, empty if settled.reported is None else "learned", event.time)
 
     def on_withdrawn(self, event: Withdrawn) -> None:
         """Drop the outcome of a list that was never shown."""
         settled = self._open.get(event.decision)
-        if settled is not None:
-            settled.reported = None
+        learned = self._rule is not None and self._rule.at_once and settled is not None and settled.reported is not None
+        if settled is not None and not learned:
+            settled.reported = settled.values = None
             self._settle(event.decision, "withdrawn", event.time)
 
     def _settle(self, id: str, status: str, time: float) -> None:
         settled = self._open.pop(id)
-        settled.status, settled.feedback_time, settled.feedback_order = status, time, self._next()
+        settled.status, settled.feedback_time = status, time
+        if settled.feedback_order is None or status == "withdrawn":
+            settled.feedback_order = self._next()
 
     def _next(self) -> int:
         self._order += 1

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from rankloop.eventlog.erasure.rewriting import Rewriting, SqlRewriting
+from rankloop.eventlog.erasure.rewriting import SqlRewriting
 from rankloop.eventlog.format_history import RENAME_KINDS
 from rankloop.eventlog.process_lock import ProcessLock
 from rankloop.eventlog.store import LogEntry, LogMoved, Snapshot, StoreUnavailable
@@ -286,10 +286,11 @@ class SqliteStore:
         return None if row is None else Snapshot(*row)
 
     @contextmanager
-    def rewriting(self) -> Iterator[Rewriting]:
+    def rewriting(self) -> Iterator[SqlRewriting]:
         """Give the changes of a transaction."""
         with self._writing, _explained("written", self.path), _transaction(self._writer) as connection:
-            yield SqlRewriting(lambda statement, values: connection.execute(statement, values).fetchall())
+            execute, execute_all = connection.execute, connection.executemany
+            yield SqlRewriting(lambda statement, values: execute(statement, values).fetchall(), execute_all)
 
     def purge(self) -> None:
         """Write the file anew without its free space, and empty the write-ahead log."""

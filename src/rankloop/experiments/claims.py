@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +20,7 @@ class ClaimVerdict(StrEnum):
 
     HOLDS = "holds"
     UNSURE = "cannot tell"
+    SMALL = "cannot tell at this size"
     FAILS = "does not hold"
 
     @property
@@ -46,10 +46,11 @@ class ClaimTest(Protocol):
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper, its location in the paper, and the test that decides it."""
+    """A statement of a paper, its location there, the data that it is about, and the test that decides it."""
 
     text: str
-    source: str
+    source: str  # section, figure or table
+    data: str  # the data set or problem
     test: ClaimTest
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
@@ -71,6 +72,12 @@ def interval_above(value: float, half: float, bound: float) -> ClaimVerdict:
     if value - half > bound:
         return ClaimVerdict.HOLDS
     return ClaimVerdict.FAILS if value + half < bound else ClaimVerdict.UNSURE
+
+
+def interval_inside(value: float, half: float, low: float, high: float) -> ClaimVerdict:
+    """Return HOLDS if the whole interval value ± half lies between the bounds, FAILS if it lies outside of them."""
+    above, below = interval_above(value, half, low), interval_above(value, half, high).opposite
+    return max((above, below), key=list(ClaimVerdict).index)
 
 
 def compare_regret(worse: Trace, better: Trace, times: float, at: int = -1) -> ClaimFinding:
@@ -95,6 +102,7 @@ class LowerRegret:
     better: str
     worse: tuple[str, ...]
     times: float = 1.0
+    at: int | None = None  # the round, if not the last
     where: Key = field(default_factory=dict)
 
     def judge(self, outcome: Outcome) -> ClaimFinding:
@@ -104,8 +112,9 @@ class LowerRegret:
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             for label in self.worse:
-                found = compare_regret(trace(result, label), trace(result, self.better), self.times)
-                yield _name(panel.title, outcome), found
+                mine = trace(result, self.better)
+                found = compare_regret(trace(result, label), mine, self.times, _checkpoint(mine, self.at))
+                yield panel_name(panel.title, outcome), found
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,47 @@ class CloseTo:
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             found = compare_regret(trace(result, self.label), trace(result, self.to), self.times)
-            yield _name(panel.title, outcome), ClaimFinding(found.verdict.opposite, found.numbers)
+            yield panel_name(panel.title, outcome), ClaimFinding(found.verdict.opposite, found.numbers)
+
+
+@dataclass(frozen=True)
+class SimilarRegret:
+    """The final regret of `label` is between `low` and `high` times that of `to`, in every panel (paired, 95 %)."""
+
+    label: str
+    to: str
+    low: float
+    high: float
+    where: Key = field(default_factory=dict)
+
+    def judge(self, outcome: Outcome) -> ClaimFinding:
+        """Compare the ratio of mean final regrets with both bounds."""
+        return combine(self._each(outcome))
+
+    def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
+        for panel, result in outcome.where(**self.where):
+            mine, other = trace(result, self.label), trace(result, self.to)
+            above = compare_regret(mine, other, self.low)
+            below = compare_regret(mine, other, self.high)
+            verdict = max((above.verdict, below.verdict.opposite), key=list(ClaimVerdict).index)
+            numbers = above.numbers.split(" (the bound")[0] + f" (bounds {self.low:g} and {self.high:g})"
+            yield panel_name(panel.title, outcome), ClaimFinding(verdict, numbers)
+
+
+@dataclass(frozen=True)
+class ForEachConstant:
+    """A claim about a policy with a constant that the paper does not print, tested with several values of it.
+
+    The authors chose one value: the claim holds if it holds with one of them, and fails only if it fails with all.
+    """
+
+    tests: tuple[tuple[str, ClaimTest], ...]  # the constant's value as text, and the test with it
+
+    def judge(self, outcome: Outcome) -> ClaimFinding:
+        """Return the best verdict over the values, or cannot tell where the claim fails with some of them only."""
+        found = [(value, test.judge(outcome)) for value, test in self.tests]
+        verdict = min((finding.verdict for _, finding in found), key=list(ClaimVerdict).index)
+        return ClaimFinding(verdict, "; ".join(f"{value}: {f.verdict}, {f.numbers}" for value, f in found))
 
 
 @dataclass(frozen=True)
@@ -142,71 +191,15 @@ class LowestRegret:
     def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
         for panel, result in outcome.where(**self.where):
             mine = trace(result, self.label)
-            c = -1 if self.at is None else int(np.searchsorted(mine.rounds, self.at).clip(max=len(mine.rounds) - 1))
+            c = _checkpoint(mine, self.at)
             # A custom policy does not change the verdict on a claim of the paper.
             others = (t for t in result if t is not mine and t.label not in panel.own)
             rival = min(others, key=lambda t: float(t.regret[c].mean()))
             found = compare_regret(rival, mine, 1.0, c)
-            yield _name(panel.title, outcome), ClaimFinding(found.verdict, f"next is {rival.label}: {found.numbers}")
-
-
-@dataclass(frozen=True)
-class LowerInEveryRun:
-    """In each single replication the final regret of `better` is below that of `worse`."""
-
-    better: str
-    worse: str
-    where: Key = field(default_factory=dict)
-
-    def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Count the replications in which it holds."""
-        return combine(self._each(outcome))
-
-    def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
-        for panel, result in outcome.where(**self.where):
-            below = trace(result, self.better).final < trace(result, self.worse).final
-            verdict = ClaimVerdict.HOLDS if below.all() else ClaimVerdict.FAILS
-            yield _name(panel.title, outcome), ClaimFinding(verdict, f"in {below.sum()} of {below.size} runs")
-
-
-@dataclass(frozen=True)
-class MonotoneTrend:
-    """The final regret (or reward) of `label` increases (or decreases) from panel to panel."""
-
-    label: str
-    of: str = "regret"
-    falls: bool = False
-    where: Key = field(default_factory=dict)
-
-    def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Require each step to exceed its confidence interval."""
-        found = [(p.title, getattr(trace(r, self.label), self.of)[-1]) for p, r in outcome.where(**self.where)]
-        steps = []
-        for (_, low), (_, high) in pairwise(found):
-            step = (low - high if self.falls else high - low).mean()
-            noise = float(np.hypot(half_width(low), half_width(high)))
-            steps.append(("", ClaimFinding(interval_above(float(step), noise, 0.0), "")))
-        numbers = ", ".join(f"{title}: {final.mean():,.0f} ± {half_width(final):,.0f}" for title, final in found)
-        return ClaimFinding(combine(steps).verdict, numbers)
-
-
-@dataclass(frozen=True)
-class RegretSpread:
-    """Over the panels, the largest mean final regret of `label` is at most (or more than) `times` the smallest."""
-
-    label: str
-    times: float
-    wide: bool = False  # claim more than `times`
-    where: Key = field(default_factory=dict)
-
-    def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Compare the ratio of the two means with `times`; the panels are treated as independent."""
-        finals = [(p.title, trace(r, self.label).final) for p, r in outcome.where(**self.where)]
-        (least, low), (most, high) = (pick(finals, key=lambda f: float(f[1].mean())) for pick in (min, max))
-        ratio = float(high.mean() / low.mean())
-        noise = ratio * float(np.hypot(half_width(high) / high.mean(), half_width(low) / low.mean()))
-        verdict = interval_above(ratio, noise, self.times) if self.wide else interval_above(-ratio, noise, -self.times)
-        return ClaimFinding(verdict, f"{self.label} at {most} / at {least} = {ratio:.2f} ± {noise:.2f}")
+            yield (
+                panel_name(panel.title, outcome),
+                ClaimFinding(found.verdict, f"next is {rival.label}: {found.numbers}"),
+            )
 
 
 @dataclass(frozen=True)
@@ -231,7 +224,7 @@ class LinearGrowth:
             numbers = (
                 f"{self.label} grows by {late.mean():.4g} in the last quarter, by {early.mean():.4g} in the second"
             )
-            yield _name(panel.title, outcome), ClaimFinding(verdict, numbers)
+            yield panel_name(panel.title, outcome), ClaimFinding(verdict, numbers)
 
 
 def trace(result: Result, label: str) -> Trace:
@@ -239,5 +232,11 @@ def trace(result: Result, label: str) -> Trace:
     return result.random if label == result.random.label and label not in [t.label for t in result] else result[label]
 
 
-def _name(title: str, outcome: Outcome) -> str:
+def _checkpoint(trace: Trace, at: int | None) -> int:
+    """Return the index of the first checkpoint at this round or later; of the last one for None."""
+    return -1 if at is None else int(np.searchsorted(trace.rounds, at).clip(max=len(trace.rounds) - 1))
+
+
+def panel_name(title: str, outcome: Outcome) -> str:
+    """Return the title of a panel; nothing where the outcome has only one."""
     return title if len(outcome.parts) > 1 else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rankloop.experiments.claims import Claim
 from rankloop.experiments.outcome import Outcome, Panel
+from rankloop.experiments.sensitivity import Sensitivity
 from rankloop.experiments.tables import ResultTable
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Experiment:
     arrangement: Arrangement
     claims: tuple[Claim, ...] = ()
     data: tuple[str, ...] = ()  # ids of data sets
+    horizon: int | None = None  # the paper's number of rounds, where even the full version has fewer
+    sensitivity: tuple[Sensitivity, ...] = ()  # constants that the paper does not print
     differs: str = ""  # what differs from the paper, and why
 
     @property

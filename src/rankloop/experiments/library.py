@@ -5,8 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from rankloop.errors import InvalidInput
-from rankloop.experiments import cascade, choice, long_sequences, prior, select_rank
 from rankloop.experiments.experiment import Experiment
+from rankloop.experiments.papers import beyond, cascade, choice, long_sequences, prior, select_rank
 
 PAPERS = {
     "cascade": "Cascading Bandits for Large-Scale Recommendation Problems (Zong et al., 2016)",
@@ -15,8 +15,16 @@ PAPERS = {
     "select-rank": "Adaptively Learning to Select-Rank in Online Platforms (Wang et al., 2024)",
     "choice": "Learning to Rank under Multinomial Logit Choice (Grant and Leslie, 2023)",
 }
-ALL: tuple[Experiment, ...] = tuple(
-    experiment for module in (cascade, prior, long_sequences, select_rank, choice) for experiment in module.EXPERIMENTS
+ALL: tuple[Experiment, ...] = (
+    *cascade.EXPERIMENTS,
+    *prior.EXPERIMENTS,
+    *beyond.PRIOR,
+    *long_sequences.EXPERIMENTS,
+    *beyond.LONG_SEQUENCES,
+    *select_rank.EXPERIMENTS,
+    *beyond.SELECT_RANK,
+    *choice.EXPERIMENTS,
+    *beyond.CHOICE,
 )
 
 

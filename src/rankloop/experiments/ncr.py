@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from rankloop.experiments.claims import ClaimFinding, ClaimVerdict, combine
 from rankloop.experiments.figures import canvas, label_axes, legend, values
 from rankloop.experiments.outcome import Outcome, Panel
 from rankloop.experiments.published import COLUMNS, published
@@ -127,68 +126,8 @@ class NcrTable:
         return {"table": ResultTable(head, rows), "winners": winners}
 
 
-def _rank_correlation(a: FloatArray, b: FloatArray) -> float:
-    """Return Spearman's rank correlation, NaN where it is undefined."""
-    if np.isnan(a).any() or np.isnan(b).any() or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return np.nan
-    from scipy.stats import spearmanr  # imported here: it takes half a second
-
-    return float(spearmanr(a, b).statistic)
-
-
 def _with_printed(value: float, printed: float | None) -> str:
     return f"{value:.2f}" if printed is None else f"{value:.2f} ({printed:.2f})"
-
-
-@dataclass(frozen=True)
-class NcrNearPrinted:
-    """Every cell of a policy at these budgets is within `tolerance` of the printed one."""
-
-    table: int
-    id: str
-    budgets: tuple[int, ...] = (1, 5, 10)
-    tolerance: float = 0.03
-
-    def judge(self, outcome: Outcome) -> ClaimFinding:
-        """List the cells that differ by more."""
-        all_cells = [c for c in NcrTable(self.table).cells(outcome) if c[1] == self.id and c[2] in self.budgets]
-        far = []
-        for scenario, _, budget, best, printed in all_cells:
-            value = float(best.ncr.mean())
-            # Printed numbers have two digits: half a unit of the last one is rounding.
-            if printed is not None and abs(value - printed) > self.tolerance + 0.005:
-                far.append(f"{scenario} b = {budget}: {value:.2f}, printed {printed:.2f}")
-        near = f"{len(all_cells) - len(far)} of {len(all_cells)} cells within {self.tolerance}"
-        verdict = ClaimVerdict.FAILS if far else ClaimVerdict.HOLDS if all_cells else ClaimVerdict.UNSURE
-        return ClaimFinding(verdict, "; ".join((near, *far)))
-
-
-@dataclass(frozen=True)
-class NcrAtLeast:
-    """In a scenario, a policy's NCR is at least that of others, at these budgets."""
-
-    id: str
-    over: tuple[str, ...]
-    scenario: str
-    budgets: tuple[int, ...] = (1, 5, 10)
-
-    def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Compare means; a difference below 0.005 is rounding."""
-        return combine(self._each(outcome))
-
-    def _each(self, outcome: Outcome) -> Iterator[tuple[str, ClaimFinding]]:
-        for budget in self.budgets:
-            found = {
-                id: best_parameters(outcome, id, scenario=self.scenario, budget=budget, space="plain")
-                for id in (self.id, *self.over)
-            }
-            ncr = {id: float(best.ncr.mean()) for id, best in found.items() if best is not None}
-            if self.id not in ncr or len(ncr) < 2:
-                continue
-            ahead = min(ncr[self.id] - value for id, value in ncr.items() if id != self.id)
-            verdict = ClaimVerdict.HOLDS if ahead > -0.005 else ClaimVerdict.FAILS
-            numbers = ", ".join(f"{NAMES[id]} {value:.2f}" for id, value in ncr.items())
-            yield f"b = {budget}", ClaimFinding(verdict, numbers)
 
 
 @dataclass(frozen=True)
@@ -276,13 +215,3 @@ class MixtureSpaceEffect:
             for pivot, dep, difference in zip(self.pivots, *self.numbers(outcome, scenario, budget), strict=True):
                 rows.append((scenario, str(budget), str(pivot), f"{dep:.3f}", f"{difference:+.3f}"))
         return {"table": ResultTable(("scenario", "b", "pivot", "Dep", "difference of Ind"), tuple(rows))}
-
-    def judge(self, outcome: Outcome) -> ClaimFinding:
-        """Test whether Ind loses by the mixture's space where Dep does poorly, by rank correlation over pivots."""
-        found = []
-        for scenario, budget in self.rows:
-            dep, difference = self.numbers(outcome, scenario, budget)
-            rank = _rank_correlation(dep, difference)
-            verdict = ClaimVerdict.HOLDS if rank > 0.55 else ClaimVerdict.FAILS if rank < 0.0 else ClaimVerdict.UNSURE
-            found.append((scenario, ClaimFinding(verdict, f"rank correlation {rank:.2f} over {len(dep)} pivots")))
-        return combine(found)

@@ -17,7 +17,11 @@ INTRODUCTION = """# Reproduction
 
 Every figure and table of the five papers, run again by `rankloop reproduce`, with a verdict on each claim of a paper:
 it *holds* or *does not hold* where a 95 % interval lies on one side of the bound; otherwise the verdict is *cannot
-tell*. A claim that fails is listed like the others. This page is written by
+tell*. A run that differs from the paper's in more than its number of replications (fewer rounds, also because the data
+set at hand is smaller, or a coarser search of parameters) decides nothing: *cannot tell at this size*. Where the paper
+does not print a constant, the claim is tested with several values, and a table shows all of them: the claim holds if it
+holds with one, and fails only if it fails with all. Where data stand in for the paper's, the text below the table says
+how they differ. A claim that fails is listed like the others. This page is written by
 `rankloop reproduce --page docs/explanation/reproduction.md` from the results of the machine that ran them; *quick*
 marks the smaller version of an experiment.
 """
@@ -38,6 +42,9 @@ def _lines(stored: dict[str, StoredResult | None]) -> Iterator[str]:
     yield INTRODUCTION
     yield _summary(stored).markdown()
     yield ""
+    quick = [id for id, result in stored.items() if result is not None and result.head["quick"]]
+    if quick:
+        yield f"Quick versions: {', '.join(quick)}. Each says what its full version costs.\n"
     for paper, title in library.PAPERS.items():
         yield f"## {title}\n"
         for experiment in library.ALL:
@@ -50,9 +57,11 @@ def _summary(stored: dict[str, StoredResult | None]) -> ResultTable:
     for paper in library.PAPERS:
         results = [stored[e.id] for e in library.ALL if e.paper == paper]
         verdicts = Counter(claim["verdict"] for result in results if result is not None for claim in result.claims)
-        ran = sum(result is not None for result in results)
-        rows.append((paper, f"{ran} of {len(results)}", *(str(verdicts[v]) for v in ClaimVerdict)))
-    return ResultTable(("paper", "experiments run", *(str(v) for v in ClaimVerdict)), tuple(rows))
+        run = [result for result in results if result is not None]
+        quick = sum(bool(result.head["quick"]) for result in run)
+        counts = (str(verdicts[v]) for v in ClaimVerdict)
+        rows.append((paper, f"{len(run)} of {len(results)}", str(quick), *counts))
+    return ResultTable(("paper", "experiments run", "of these quick", *(str(v) for v in ClaimVerdict)), tuple(rows))
 
 
 def _section(experiment: Experiment, stored: StoredResult | None) -> Iterator[str]:
@@ -71,8 +80,12 @@ def _section(experiment: Experiment, stored: StoredResult | None) -> Iterator[st
         f"{head['speed']}.\n"
     )
     if stored.claims:
-        rows = tuple((c["claim"], c["source"], c["verdict"], c["numbers"]) for c in stored.claims)
-        yield ResultTable(("claim", "where", "verdict", "numbers"), rows).markdown() + "\n"
+        columns = ("claim", "source", "data", "verdict", "numbers")
+        rows = tuple(tuple(claim[name] for name in columns) for claim in stored.claims)
+        yield ResultTable(("claim", "where", "data", "verdict", "numbers"), rows).markdown() + "\n"
+    if stored.sensitivity:
+        yield "By constants that the paper does not print:\n"
+        yield stored.sensitivity
     if stored.table.count("\n") <= 40:
         yield stored.table
     if experiment.differs:

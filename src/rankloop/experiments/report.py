@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rankloop.errors import MissingExtra, RankloopError
+from rankloop.experiments import sensitivity, verdicts
 from rankloop.experiments.experiment import Experiment
 from rankloop.experiments.outcome import SEED, Outcome
 from rankloop.files import replace_file
@@ -22,6 +23,8 @@ from rankloop.version import __version__
 
 HEAD = "spec.json"
 """Written last and removed first: a folder that contains it is complete."""
+SENSITIVITY = "sensitivity.md"
+"""The table of results by the value of constants that the paper does not print; only where there are such constants."""
 
 
 def result_folder(results: Path, experiment: Experiment, *, quick: bool) -> Path:
@@ -56,6 +59,8 @@ def write(experiment: Experiment, outcome: Outcome, folder: Path) -> None:
     for name, table in experiment.arrangement.tables(outcome).items():
         _text(folder / f"{name}.md", f"{table.markdown()}\n\n{outcome.size[0].upper()}{outcome.size[1:]}.\n")
         _text(folder / f"{name}.csv", table.csv())
+    if experiment.sensitivity:
+        _text(folder / SENSITIVITY, sensitivity.table(experiment.sensitivity, outcome).markdown() + "\n")
     _text(folder / "claims.json", json.dumps(claim_verdicts(experiment, outcome), indent=1, ensure_ascii=False) + "\n")
     replace_file(folder / "trace.parquet", lambda p: _trace(outcome, p))
     _text(folder / HEAD, json.dumps(_head(experiment, outcome), indent=1, ensure_ascii=False) + "\n")
@@ -63,10 +68,16 @@ def write(experiment: Experiment, outcome: Outcome, folder: Path) -> None:
 
 def claim_verdicts(experiment: Experiment, outcome: Outcome) -> list[dict[str, str]]:
     """Return every claim with its verdict and numbers."""
-    findings = [(claim, claim.judge(outcome)) for claim in experiment.claims]
     return [
-        {"claim": c.text, "source": c.source, "verdict": str(f.verdict), "numbers": f.numbers, "size": outcome.size}
-        for c, f in findings
+        {
+            "claim": c.text,
+            "source": c.source,
+            "data": c.data,
+            "verdict": str(f.verdict),
+            "numbers": f.numbers,
+            "size": outcome.size,
+        }
+        for c, f in verdicts.judge(experiment, outcome)
     ]
 
 
@@ -85,6 +96,30 @@ def time_breakdown(outcome: Outcome, most: int = 4) -> str:
     return f"{played / total:,.0f} rounds/s of one process; time: {shares}" if total else "nothing to play"
 
 
+def full_cost(experiment: Experiment, outcome: Outcome) -> str:
+    """Return, as text, what the full version takes at the rates of a smaller one, by policy; empty for a full one.
+
+    The smaller version simulates fewer replications at once, which is slower: the estimate is an upper bound.
+    """
+    if not outcome.quick or not outcome.parts:
+        return ""
+    seconds: dict[str, float] = defaultdict(float)
+    rounds: dict[str, int] = defaultdict(int)
+    for _, result in outcome.parts:
+        for trace in (*result, result.random):
+            seconds[trace.id] += trace.seconds
+            rounds[trace.id] += int(trace.rounds[-1]) * trace.regret.shape[1]
+    total = 0.0
+    for panel in experiment.panels(False):
+        for id in ("random", *(str(p["id"]) for p in panel.policies if isinstance(p, Mapping))):
+            total += panel.rounds * panel.replications * seconds[id] / max(rounds[id], 1)
+    return f"a full run takes about {_duration(total)} of one process at these rates"
+
+
+def _duration(seconds: float) -> str:
+    return f"{max(1, round(seconds / 60))} minutes" if seconds < 5400 else f"{round(seconds / 3600)} hours"
+
+
 @dataclass(frozen=True)
 class StoredResult:
     """The parts of a result folder that the page shows."""
@@ -93,6 +128,7 @@ class StoredResult:
     claims: tuple[Mapping[str, str], ...]
     figure: Path
     table: str
+    sensitivity: str = ""
 
 
 def read(folder: Path) -> StoredResult | None:
@@ -103,7 +139,9 @@ def read(folder: Path) -> StoredResult | None:
         head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
         claims = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
         table = (folder / "table.md").read_text(encoding="utf-8")
-        return StoredResult(head, tuple(claims), folder / "figure.png", table)
+        beside = folder / SENSITIVITY
+        text = beside.read_text(encoding="utf-8") if beside.exists() else ""
+        return StoredResult(head, tuple(claims), folder / "figure.png", table, text)
     except (OSError, ValueError) as error:
         raise RankloopError(
             f"{folder} is not a complete result ({type(error).__name__}); remove it and run again."
@@ -120,7 +158,7 @@ def _head(experiment: Experiment, outcome: Outcome) -> dict[str, object]:
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "speed": time_breakdown(outcome),
+        "speed": "; ".join(filter(None, (time_breakdown(outcome), full_cost(experiment, outcome)))),
         "data": dict(outcome.inputs),
         "panels": [
             {

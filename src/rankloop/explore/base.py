@@ -9,6 +9,7 @@ import numpy as np
 
 from rankloop.ownership import drop_stale
 from rankloop.propensity.list_distribution import ClosedForms, Composition, ListDistribution, unknown
+from rankloop.shortlist import Search, Shortlist
 from rankloop.types import FloatArray, IntArray, Score
 
 Schedule = Callable[[IntArray], FloatArray]
@@ -22,6 +23,20 @@ class ExplorationRule(Protocol[S_contra]):
 
     def __call__(self, state: S_contra, t: IntArray, rng: np.random.Generator) -> Score:
         """Return the scores for round t [B] of every learner."""
+
+    def shortlist(self, state: S_contra, search: Search, t: IntArray, rng: np.random.Generator) -> Shortlist | None:
+        """Return the largest scores without computing all of them; None where the rule has no faster way.
+
+        Lists made of it have the distribution of those made of all scores. Without a shortlist no random number is
+        drawn.
+
+        Args:
+            state: what is scored.
+            search: which scores it must hold.
+            t: the round of each learner, [B].
+            rng: the source of randomness.
+        """
+        return None
 
     @property
     def explores(self) -> bool:
@@ -42,7 +57,12 @@ class ExplorationRule(Protocol[S_contra]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        drop_stale(cls, ExplorationRule, follows="__call__", capabilities=("list_distribution", "without_exploration"))
+        drop_stale(
+            cls,
+            ExplorationRule,
+            follows="__call__",
+            capabilities=("list_distribution", "without_exploration", "shortlist"),
+        )
 
 
 class FromState(ExplorationRule[S_contra], Protocol):

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from rankloop.belief.alike import EVERYTHING
 from rankloop.belief.base import HasMean, HasMeanAndWidth, HasQuantiles, HasTally, SupportsDraw, Tally
 from rankloop.belief.choice import ChoiceState
 from rankloop.belief.order import OrderState
@@ -15,6 +16,7 @@ from rankloop.explore.base import ExplorationRule, FromState, Schedule
 from rankloop.math.logistic import sigmoid
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import ClosedForms, Composition, ListDistribution
+from rankloop.shortlist import Search, Shortlist
 from rankloop.state import State
 from rankloop.types import FloatArray, IntArray, Rows, Score
 
@@ -56,6 +58,11 @@ class Bound(FromState[HasTally]):
         """Return bound(counts, t)."""
         return lambda rows: self.bound(state.tally(rows), t)
 
+    def shortlist(self, state: HasTally, search: Search, t: IntArray, rng: np.random.Generator) -> Shortlist | None:
+        """Return the bounds of items with different counts, and random ones of the many with equal counts."""
+        split = state.split(search)
+        return None if split is None else split[0].scored(self.bound(split[1].tally(EVERYTHING), t), rng)
+
 
 @dataclass(frozen=True)
 class Ucb(FromState[U_contra], Generic[U_contra]):
@@ -88,6 +95,10 @@ class Thompson(ExplorationRule[SupportsDraw]):
     def __call__(self, state: SupportsDraw, t: IntArray, rng: np.random.Generator) -> Score:
         """Return the scores of the drawn parameters."""
         return state.draw(self.spread(t), rng)
+
+    def shortlist(self, state: SupportsDraw, search: Search, t: IntArray, rng: np.random.Generator) -> Shortlist | None:
+        """Return the state's shortlist of one draw."""
+        return state.draw_largest(self.spread(t), search, rng)
 
     def spread(self, t: IntArray) -> FloatArray | float:
         """Return the scale in round t [B]; where it is 0, nothing is drawn."""
@@ -143,6 +154,11 @@ class Quantile(FromState[HasQuantiles]):
         """Return the posterior quantile at level(t)."""
         q = self.level(t)
         return lambda rows: state.quantile(rows, q)
+
+    def shortlist(self, state: HasQuantiles, search: Search, t: IntArray, rng: np.random.Generator) -> Shortlist | None:
+        """Return the quantiles of items with different posteriors, and random ones of the many with equal ones."""
+        split = state.split(search)
+        return None if split is None else split[0].scored(split[1].quantile(EVERYTHING, self.level(t)), rng)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ from typing import Any
 
 from rankloop.analytics.comparison import Comparison, compare
 from rankloop.errors import RankloopError
-from rankloop.eventlog.events import skipped_positions
-from rankloop.eventlog.open_decisions import recall_from
-from rankloop.serving import Ranker, RankerConfig
+from rankloop.serving import Ranker, RankerConfig, snapshots
 from rankloop.serving.memory.budget import MemoryBudget, Room
 from rankloop.serving.memory.state_size import state_size
 from rankloop.serving.replica import Replica
@@ -75,9 +73,7 @@ class ChallengerRebuild:
     ) -> None:
         self._ranker, self.config, self._on_ready = ranker, config, on_ready
         self._memory = memory
-        self._skipped = skipped_positions(ranker.store, ranker.name)
-        self._recall = recall_from(ranker.store, ranker.name)
-        self._challenger = Replica(config, self._skipped, self._recall, room=memory.challenger)
+        self._challenger: Replica | None = None  # until the rebuild has begun
         self._comparison: Comparison | None = None
         self._problem: str | None = None
         self._stop = threading.Event()
@@ -89,9 +85,12 @@ class ChallengerRebuild:
         try:
             warm_up(self.config)  # before it may be promoted
             ranker.flush()
-            active = Replica(ranker.config, self._skipped, self._recall, room=self._memory.active)
-            self._comparison = compare(active, self._challenger, ranker.store.read(ranker.name), self._pause)
-            ranker.add_challenger(self._challenger)
+            challenger = snapshots.first_state(self.config, ranker.store, ranker.name, room=self._memory.challenger)
+            self._challenger = challenger
+            active = snapshots.first_state(ranker.config, ranker.store, ranker.name, room=self._memory.active)
+            entries = ranker.store.read(ranker.name, active.position)  # where the challenger begins as well
+            self._comparison = compare(active, challenger, entries, self._pause)
+            ranker.add_challenger(challenger)
             self._memory.attached = True
             self._on_ready()
         except _Stopped:
@@ -118,7 +117,7 @@ class ChallengerRebuild:
 
     def status(self) -> ChallengerStatus:
         """Return the state of the challenger and the comparison."""
-        config, position = self.config.as_mapping(), self._challenger.position
+        config, position = self.config.as_mapping(), 0 if self._challenger is None else self._challenger.position
         return ChallengerStatus(self.state, config, position, self._comparison, self._problem)
 
     @property

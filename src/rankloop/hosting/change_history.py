@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from rankloop.eventlog import LogEntry, Store
-from rankloop.eventlog.events import CannotReplay, ConfigChanged, EventSkipped, LogEvent, VisitorsErased, decode
+from rankloop.eventlog.events import (
+    CannotReplay,
+    ConfigChanged,
+    EventSkipped,
+    HistoryPruned,
+    LogEvent,
+    VisitorsErased,
+    decode,
+)
 from rankloop.hosting.registry_log import DELETED, RESERVED, decode_deleted, decode_put
 
 
@@ -17,7 +25,7 @@ class LoggedChange:
 
     `kind` is `config` (settings changed), `skip` (an event was excluded), `challenger` (a challenger was added,
     replaced or discarded), `erasure` (visitors were erased), `deleted`, or `damaged` (an event of the log that cannot
-    be read).
+    be read). `pruning` says that entries were removed.
     """
 
     time: float
@@ -25,7 +33,7 @@ class LoggedChange:
     version: int | None = None  # of the configuration, from 1
     by: str | None = None  # name of the API key
     changed: Mapping[str, Any] | None = None  # settings with their new values
-    position: int | None = None  # of the excluded or damaged event
+    position: int | None = None  # of the excluded or damaged event, or up to which entries were removed
     reason: str | None = None  # why an event was excluded
     decisions: int | None = None  # number of those whose visitors were erased
     reset: bool = False  # whether everything learned before was discarded
@@ -80,6 +88,11 @@ def _changes_in_log(store: Store, log: str, *, reset: bool) -> Iterator[LoggedCh
             yield LoggedChange(entry.time, "damaged", position=entry.position)
         else:
             yield LoggedChange(erased.time, "erasure", decisions=erased.decisions)
+    for entry in store.of_kind(log, HistoryPruned.kind):
+        if (pruned := cast("HistoryPruned | None", _decode(entry))) is None:
+            yield LoggedChange(entry.time, "damaged", position=entry.position)
+        else:
+            yield LoggedChange(pruned.time, "pruning", position=pruned.position)
 
 
 def _decode(entry: LogEntry) -> LogEvent | None:

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from rankloop.errors import InvalidInput, NotFound, Quarantined
 from rankloop.hosting.challenger_rebuild import ChallengerRebuild
+from rankloop.hosting.feature_change import FeatureChange
 from rankloop.schema import Quarantine, RankerAnswer
 from rankloop.serving import Item, Ranker
 from rankloop.serving.memory.budget import Room
@@ -25,6 +28,7 @@ class HostedRanker:
     start_quarantine: Quarantine | None = None  # why it could not be opened
     changing: threading.Lock = field(default_factory=threading.Lock)  # held while its items change
     rebuild: ChallengerRebuild | None = None  # of its challenger
+    feature_change: FeatureChange | None = None  # the last one
 
     @property
     def ranker(self) -> Ranker:
@@ -54,13 +58,21 @@ class HostedRanker:
         """The memory of the ranker, its challenger and a rebuild."""
         return [*([] if self.opened is None else self.opened.rooms[:1]), *self.challenger_rooms]
 
+    def release(self) -> None:
+        """Release the memory of a ranker that no longer exists."""
+        for room in self.rooms:
+            room.release()
+
     def answer(self) -> RankerAnswer:
         """Return the ranker's settings, counts and results."""
         quarantine = self.quarantine
         if quarantine is not None:
             settings = dict(self.settings)
             return RankerAnswer(self.name, settings, 0, 0, 0, 0, quarantine.position, quarantine=quarantine)
-        ranker = self.ranker
+        ranker, change = self.ranker, self.feature_change
+        features = ranker.features_answer()
+        if features is not None and change is not None:
+            features = replace(features, rebuilding=change.running, problem=change.problem)
         overview = ranker.overview(hours=0.0)
         results: dict[str, Any] = {
             **ranker.counts(),
@@ -69,6 +81,8 @@ class HostedRanker:
             "lift": overview.lift,
             "objective": overview.objective,
             "unit": overview.unit,
+            "features": features,
+            "kinds": overview.kinds,
         }
         return RankerAnswer(
             self.name, ranker.config.as_mapping(), **results, version=ranker.version, state_bytes=ranker.state_bytes

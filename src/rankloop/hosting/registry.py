@@ -19,16 +19,18 @@ from rankloop.eventlog.address import open_store
 from rankloop.eventlog.events import ConfigChanged
 from rankloop.eventlog.writer import positions
 from rankloop.hosting.challenger_rebuild import ChallengerRebuild, ChallengerStatus, RebuildMemory
+from rankloop.hosting.feature_change import FeatureChange
 from rankloop.hosting.hosted_ranker import HostedRanker
 from rankloop.hosting.ranker_start import open_ranker, settings_in_log
 from rankloop.hosting.registry_log import RESERVED, deleted_entry, put_entry, registered_rankers
 from rankloop.schema import Item, ItemFields, Quarantine, RankerSettings
 from rankloop.schema.identifiers import ranker_name
-from rankloop.schema.request_bodies import ResetBody
+from rankloop.schema.request_bodies import ItemsAnswer, ResetBody
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.serving import Ranker, RankerConfig
 from rankloop.serving.config import ADJUSTABLE, ChallengerConfig, LoggedConfig, changes
-from rankloop.serving.item_table import prior_scores
+from rankloop.serving.feature_changes import with_features_of_log
+from rankloop.serving.items.item_table import prior_scores
 from rankloop.serving.log_shape import fits
 from rankloop.serving.memory.budget import MemoryBudget, Room
 from rankloop.serving.memory.state_size import Extent, state_size
@@ -98,6 +100,8 @@ class RankerRegistry:
         for hosted in self.all():
             if hosted.rebuild is not None:
                 hosted.rebuild.stop()
+            if hosted.feature_change is not None:
+                hosted.feature_change.stop()
         for hosted in self if self.writer.leads else ():
             try:
                 hosted.ranker.snapshot()
@@ -112,10 +116,6 @@ class RankerRegistry:
         """Iterate over the rankers that are not quarantined."""
         return iter([hosted for hosted in self.all() if hosted.quarantine is None])
 
-    def __contains__(self, name: str) -> bool:
-        """Return whether a ranker of this name exists."""
-        return name in self._hosted
-
     def all(self) -> list[HostedRanker]:
         """Return all rankers, including the quarantined ones."""
         return list(self._hosted.values())
@@ -124,6 +124,10 @@ class RankerRegistry:
     def quarantined(self) -> dict[str, Quarantine]:
         """The quarantined rankers by name."""
         return {hosted.name: hosted.quarantine for hosted in self.all() if hosted.quarantine is not None}
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether a ranker of this name exists."""
+        return name in self._hosted
 
     def look_for(self, name: str) -> None:
         """Open a ranker that another process has just created; this one knows all of its own."""
@@ -142,9 +146,7 @@ class RankerRegistry:
 
     def ranker(self, name: str) -> Ranker:
         """Return a ranker that serves; raise `NotFound` if it does not exist, `Quarantined` if it is quarantined."""
-        hosted = self._hosted.get(name)
-        if hosted is None:
-            raise NotFound(f"ranker {name[:100]!r} does not exist.")
+        hosted = self.find(name)
         ranker = hosted.opened
         if ranker is None or ranker.quarantine is not None:
             raise hosted.quarantine_error()
@@ -176,7 +178,7 @@ class RankerRegistry:
                 try:
                     self._register(hosted, by)
                 except BaseException:
-                    release(hosted)
+                    hosted.release()
                     raise
                 self._hosted[name] = hosted
                 return True
@@ -208,14 +210,37 @@ class RankerRegistry:
 
     def _adjust(self, hosted: HostedRanker, config: RankerConfig, by: str | None) -> None:
         """Change settings of a running ranker; `Conflict` if one of them determines what was learned."""
-        fixed = changes(hosted.ranker.config.learning(), config.learning())
+        ranker = hosted.ranker
+        config = with_features_of_log(config, ranker.config.plain().get("features"))
+        if config.caps != ranker.config.caps:
+            config.check_capped_fields()
+        fixed = changes(ranker.config.learning(), config.learning())
+        if fixed.keys() == {"features"}:
+            self.change_features(hosted, RankerConfig.of(config.as_mapping()), by)
+            return
         if fixed:
             raise Conflict(
                 f"{', '.join(fixed)}: {'this setting determines' if len(fixed) == 1 else 'these settings determine'} "
                 "what was learned, so nothing was changed. To keep what was learned, rebuild a challenger from the log "
                 f"(PUT /v1/rankers/{hosted.name}/challenger) and promote it; to discard it, PATCH with reset: true.",
             )
-        hosted.ranker.adjust(config, by)
+        ranker.adjust(config, by)
+
+    def change_features(self, hosted: HostedRanker, config: RankerConfig, by: str | None = None) -> None:
+        """Learn a ranker's log again under other features: a short log at once, a long one in the background."""
+        before = hosted.feature_change
+        if before is not None and before.running:
+            raise Conflict("the features are being changed already; try again later.")
+        hosted.feature_change = FeatureChange(hosted.ranker, config, by, lambda: self._register(hosted, by))
+        hosted.feature_change.wait()
+
+    def follow_features(self, hosted: HostedRanker) -> None:
+        """Change the features of a ranker in the background if others are due: inferred ones, or fixed scales."""
+        before, ranker = hosted.feature_change, hosted.ranker
+        if (before is None or not before.running) and ranker.config.features is not None and ranker.challenger is None:
+            config = ranker.due_features()
+            if config is not None:
+                hosted.feature_change = FeatureChange(ranker, config, None, lambda: self._register(hosted))
 
     def _create(self, name: str, config: RankerConfig, by: str | None, room: Room, after: int = 0) -> HostedRanker:
         """Return a new ranker with a log, not registered yet; its state takes its memory from this room.
@@ -261,7 +286,7 @@ class RankerRegistry:
                 room.release()
                 raise
             self._hosted[hosted.name] = new
-            release(hosted)
+            hosted.release()
         return new
 
     def delete(self, name: str, by: str | None = None) -> None:
@@ -272,7 +297,7 @@ class RankerRegistry:
                 self._drop_challenger(hosted)  # a rebuild that continued could register the ranker again
                 self._append(deleted_entry(name, by))
                 del self._hosted[name]
-                release(hosted)
+                hosted.release()
 
     def _register(self, hosted: HostedRanker, by: str | None = None) -> None:
         """Record a ranker's log and challenger for the next start."""
@@ -329,6 +354,8 @@ class RankerRegistry:
             self._register(hosted, by)
 
     def _drop_challenger(self, hosted: HostedRanker) -> None:
+        if hosted.feature_change is not None:
+            hosted.feature_change.stop()
         if hosted.rebuild is not None:
             hosted.rebuild.stop()
             hosted.rebuild = None
@@ -348,14 +375,14 @@ class RankerRegistry:
 
     # Items
 
-    def put_items(self, name: str, items: Sequence[Item | ItemFields]) -> None:
-        """Add or change items of a ranker, all of them or none."""
+    def put_items(self, name: str, items: Sequence[Item | ItemFields]) -> ItemsAnswer | None:
+        """Add or change items of a ranker, all of them or none; return what had no effect, if anything."""
         checked = [Item.of(item, f"items[{i}]") for i, item in enumerate(items)]
         with self._locked_items(name) as hosted:
             total = hosted.ranker.columns_with([item.id for item in checked])
             if total > self.limits.items:
                 raise InvalidInput("items", Words(f"{total} items in all"), f"at most {self.limits.items}")
-            hosted.ranker.put_items(checked)
+            return hosted.ranker.put_items(checked)
 
     def remove_item(self, name: str, id: str) -> None:
         """Remove an item; raise `NotFound` if it does not exist."""
@@ -372,9 +399,3 @@ class RankerRegistry:
                 if self._hosted.get(name) is hosted:
                     yield hosted
                     return
-
-
-def release(hosted: HostedRanker) -> None:
-    """Release the memory of a ranker that no longer exists."""
-    for room in hosted.rooms:
-        room.release()

@@ -69,6 +69,7 @@ class Scheduler:
                 if closed:
                     self._on_windows_closed(hosted.name, closed)
                 if self._rankers.writer.leads:
+                    self._rankers.follow_features(hosted)
                     self._store_snapshot_if_due(hosted)
             except RankloopError as error:
                 log.warning("ranker %s: %s", hosted.name, error)

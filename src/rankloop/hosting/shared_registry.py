@@ -18,7 +18,7 @@ from rankloop.eventlog.shared.writer import SharedWriter
 from rankloop.eventlog.writer import positions
 from rankloop.hosting.hosted_ranker import HostedRanker
 from rankloop.hosting.ranker_start import open_ranker, restore_challenger
-from rankloop.hosting.registry import RankerRegistry, release
+from rankloop.hosting.registry import RankerRegistry
 from rankloop.hosting.registry_log import RESERVED, RegistryEntry, registered_rankers
 from rankloop.schema.service_settings import ServiceSettings
 from rankloop.serving import Ranker
@@ -130,7 +130,7 @@ class SharedRegistry(RankerRegistry):
                 self._drop_challenger(old)
                 if new is None or new.log != old.log:
                     self.writer.unfollow(old.log)
-                release(old)
+                old.release()
 
     def _follow_challenger(self, hosted: HostedRanker, ranker: Ranker, entry: RegistryEntry) -> None:
         """Have the challenger that the log registers."""

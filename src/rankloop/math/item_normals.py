@@ -104,6 +104,18 @@ def _quantiles(
 quantiles = inlined(_quantiles)
 
 
+def _normal(number: np.uint32, table: FloatArray, tail: FloatArray) -> float:
+    """Return the normal quantile of (number + ½)/2³² for one number."""
+    cell = np.int32(number >> np.uint32(23))
+    if cell < EDGE or cell >= CELLS - EDGE:
+        return float(tail_quantile(number, tail))
+    t = np.float64(np.int32(number & np.uint32(0x7FFFFF))) * 2.0**-23 + 2.0**-24
+    return float(table[cell, 0] + t * (table[cell, 1] + t * (table[cell, 2] + t * table[cell, 3])))
+
+
+normal = inlined(_normal)
+
+
 def _normals(
     key: np.uint64,
     block: int,

@@ -17,7 +17,13 @@ from rankloop.types import BoolArray, FloatArray, IntArray
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-def compiled(function: C, *, fastmath: bool = False, nogil: bool = False) -> C:
+ROWS_AT_ONCE = 128
+"""Rows that go through the vector units side by side: their columns stay in the fastest cache."""
+LONG_ROW = 48
+"""Features from which a row uses the vector units better by itself."""
+
+
+def compiled(function: C, *, fastmath: bool | set[str] = False, nogil: bool = False) -> C:
     """Return the function compiled at first use, with its machine code cached where the cache folder is writable.
 
     Most kernels run for microseconds and keep the GIL: among many threads, releasing it would cost a thread switch each
@@ -120,23 +126,61 @@ def _dots(x: FloatArray, theta: FloatArray, out: FloatArray) -> None:
 dots = compiled(_dots, fastmath=True)
 
 
+def _row_products(rows: FloatArray, G: FloatArray, columns: FloatArray, out: FloatArray) -> None:
+    """Set out[j, i] = Σ_k rows[i, k]·G[k, j] for a block of rows, each sum in the order of k.
+
+    Rows go through the vector units side by side, from their transpose in the work space columns [D, n]. G [D, M] is
+    padded with zeros to a D that is a multiple of four and an even M.
+    """
+    D, M = G.shape
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            columns[k, i] = rows[i, k]
+    for j in range(0, M, 2):
+        f, g = out[j], out[j + 1]
+        f[:], g[:] = 0.0, 0.0
+        for k in range(0, D, 4):
+            p, q, r, s = G[k, j], G[k + 1, j], G[k + 2, j], G[k + 3, j]
+            t, u, v, w = G[k, j + 1], G[k + 1, j + 1], G[k + 2, j + 1], G[k + 3, j + 1]
+            first, second, third, fourth = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
+            for i in range(len(f)):
+                f[i] = fourth[i] * s + (third[i] * r + (second[i] * q + (first[i] * p + f[i])))
+                g[i] = fourth[i] * w + (third[i] * v + (second[i] * u + (first[i] * t + g[i])))
+
+
+row_products = compiled(_row_products, fastmath={"contract"})
+
+
 def _norms(x: FloatArray, F: FloatArray, out: FloatArray) -> None:
-    """Set out[b, i] = ‖F_bᵀx_i‖ for x [1 or B, L, d] and F [B, d, m], without a copy of x for each learner."""
+    """Set out[b, i] = ‖F_bᵀx_i‖ for x [1 or B, L, d] and F [B, d, m], without a copy of x for each learner.
+
+    Long rows use the vector units by themselves; short ones side by side, with the same sums.
+    """
     B, d, m = F.shape
-    shared = x.shape[0] == 1
-    f = np.empty(m)
+    side_by_side = ROWS_AT_ONCE if max(d, m) <= LONG_ROW else 1
+    columns, G = np.zeros((d + (-d) % 4, side_by_side)), np.zeros((d + (-d) % 4, m + m % 2))
+    products, f = np.empty((m + m % 2, side_by_side)), np.empty((side_by_side, m))
     for b in range(B):
-        n = 0 if shared else b
-        for i in range(x.shape[1]):
-            for j in range(m):
-                f[j] = 0.0
-            for k in range(d):
+        n = b if x.shape[0] > 1 else 0
+        G[:d, :m] = F[b]
+        for start in range(0, x.shape[1], side_by_side):
+            rows = x[n, start : start + side_by_side]
+            if side_by_side > 1:
+                row_products(rows, G, columns, products)
+                for i in range(len(rows)):
+                    for j in range(m):
+                        f[i, j] = products[j, i]
+            else:
                 for j in range(m):
-                    f[j] += x[n, i, k] * F[b, k, j]
-            total = 0.0
-            for j in range(m):
-                total += f[j] * f[j]
-            out[b, i] = np.sqrt(total)
+                    f[0, j] = 0.0
+                for k in range(d):
+                    for j in range(m):
+                        f[0, j] += rows[0, k] * F[b, k, j]
+            for i in range(len(rows)):
+                total = 0.0
+                for j in range(m):
+                    total += f[i, j] * f[i, j]
+                out[b, start + i] = np.sqrt(total)
 
 
 norms = compiled(_norms, fastmath=True)

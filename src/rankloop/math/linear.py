@@ -15,7 +15,7 @@ def features_of(rows: Rows) -> FloatArray:
     x = _given(rows)
     if rows.context is None:
         return x
-    return crossed(rows.context, np.broadcast_to(x, (len(rows.context), *x.shape[-2:])))
+    return crossed(rows.context, np.broadcast_to(x, (len(rows.context), *x.shape[-2:])), rows.products)
 
 
 def _given(rows: Rows) -> FloatArray:
@@ -29,7 +29,7 @@ def products(rows: Rows, theta: FloatArray) -> FloatArray:
     if rows.context is None or theta.ndim == 3:
         return dot(features_of(rows), theta)
     y = _given(rows)
-    own = parameters_of_items(rows.context, theta, y.shape[-1])
+    own = parameters_of_items(rows.context, theta, y.shape[-1], rows.products)
     return dot(y, own[:, 1:]) + own[:, :1]
 
 
@@ -40,7 +40,7 @@ def widths(rows: Rows, F: FloatArray) -> FloatArray:
     if rows.context is None:
         return norm(features_of(rows), F)
     y = _given(rows)
-    return norm(with_one(y), parameters_of_items(rows.context, F, y.shape[-1]))
+    return norm(with_one(y), parameters_of_items(rows.context, F, y.shape[-1], rows.products))
 
 
 def norm(x: FloatArray, F: FloatArray) -> FloatArray:

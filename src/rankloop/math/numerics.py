@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-KERNELS = 3
+KERNELS = 4
 """Version of the kernels; raised by every change that alters a last bit of a decision or of a learned state.
 
 Snapshots of another version are still used. Where they would be wrong, raise `serving.snapshot_frame.STATE_FORMAT`."""

@@ -9,7 +9,8 @@ import numpy as np
 from rankloop.errors import InvalidInput
 from rankloop.ownership import drop_stale
 from rankloop.propensity.list_distribution import ClosedForms, Composition, Levels, Lines, ListDistribution, unknown
-from rankloop.types import FloatArray, IntArray, Read, Request, SlotScore
+from rankloop.shortlist import Shortlist
+from rankloop.types import Caps, FloatArray, IntArray, Read, Request, SlotScore
 
 
 class Plan(NamedTuple):
@@ -28,7 +29,11 @@ class Held(NamedTuple):
     score: SlotScore  # of all items, for a slot of the whole list
 
 
-CLOSED_FORMS = ("of_fixed_scores", "cut", "of_levels", "of_lines", "of_random_scores", "list_distribution")
+FOLLOWING_CALL = (
+    *("of_fixed_scores", "cut", "of_levels", "of_lines", "of_random_scores", "list_distribution"),
+    *("keeps_caps", "approximate", "needed"),
+)
+"""What describes the lists of `Planner.__call__`."""
 
 
 class Planner(Protocol):
@@ -37,12 +42,23 @@ class Planner(Protocol):
     A planner receives a function instead of an array, since a score may depend on the slot and on the prefix.
     Where fewer than k items are allowed, the last slots stay empty (-1).
 
-    Closed forms of the probability of a list are optional capabilities that a planner overrides. A subclass with
-    another `__call__` keeps only those that it defines itself.
+    Closed forms of the probability of a list, caps and plans of a shortlist are optional capabilities that a planner
+    overrides. A subclass with another `__call__` keeps only those that it defines itself.
     """
 
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """Return the lists for this request."""
+
+    def needed(self, request: Request) -> int | None:
+        """Return how many of the largest scores determine the list; None where it may need any of them.
+
+        It is one more than the list has slots: whether the next item ties with the last one matters.
+        """
+        return None
+
+    def of_shortlist(self, found: Shortlist, request: Request, rng: np.random.Generator) -> Plan:
+        """Return the lists that all scores would give, from the `needed` largest ones."""
+        raise TypeError(f"{type(self).__name__} needs the scores of all items")
 
     def fill(self, score: SlotScore, request: Request, held: Held, rng: np.random.Generator) -> Plan:
         """Return the items of the free slots of a list with pinned items; by default as if there were none.
@@ -64,6 +80,15 @@ class Planner(Protocol):
     def ends_early(self) -> bool:
         """Whether lists may be shorter than possible because a longer one is worth less."""
         return False
+
+    @property
+    def keeps_caps(self) -> bool:
+        """Whether lists keep the caps of a request; otherwise requests with caps are refused."""
+        return False
+
+    def approximate(self, caps: Caps, request: Request) -> bool:
+        """Return whether these caps are kept greedily, so that a better list may exist; by default under several."""
+        return len(caps.at_most) > 1
 
     @property
     def offers(self) -> frozenset[Read]:
@@ -112,7 +137,7 @@ class Planner(Protocol):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        drop_stale(cls, Planner, follows="__call__", capabilities=CLOSED_FORMS)
+        drop_stale(cls, Planner, follows="__call__", capabilities=FOLLOWING_CALL)
 
 
 class HasRuleDistribution(Protocol):

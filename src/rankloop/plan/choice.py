@@ -11,6 +11,7 @@ from rankloop.math.links import RATE
 from rankloop.math.revenue import choice_revenue
 from rankloop.objective import Objective
 from rankloop.plan.base import Held, Plan, Planner, check_slots
+from rankloop.plan.capped_revenue import choice_revenue_under
 from rankloop.plan.prices import prices_of
 from rankloop.plan.revenue import PRICES, scores_at, unknown_rivals
 from rankloop.plan.slots import MAX_FULL_ITEMS, best_matching
@@ -44,6 +45,11 @@ class ChoiceRevenue(Planner):
         return self._filled(score, request, held, rng)
 
     @property
+    def keeps_caps(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def reads(self) -> frozenset[Read]:
         """The prices."""
         return PRICES
@@ -75,6 +81,12 @@ class ChoiceRevenue(Planner):
             np.zeros((B, 2)) if held is None else self._pinned(held, request),
             held is None or request.slots is None or bool(held.slots.max(initial=-1) < request.slots[0]),
         )
+        caps = request.active_caps()
+        if caps is not None:
+            items, tied = choice_revenue_under(
+                caps, task.alpha, task.prices, task.bias, task.held, task.may_end, request, rng
+            )
+            return Plan(items, scores_at(scores, items), unknown_rivals(tied, k))
         items, tied = task.solved(np.broadcast_to(np.arange(L), (B, L)), k)
         mixed = np.flatnonzero(tied)
         if mixed.size:
@@ -157,6 +169,11 @@ class ChoiceMatching(Planner):
     def fill(self, score: SlotScore, request: Request, held: Held, rng: np.random.Generator) -> Plan:
         """Return the optimal items of the free slots, given the pinned ones."""
         return self._filled(score, request, ChoiceRevenue(self.objective)._pinned(held, request), rng)
+
+    @property
+    def keeps_caps(self) -> bool:
+        """True."""
+        return True
 
     @property
     def reads(self) -> frozenset[Read]:

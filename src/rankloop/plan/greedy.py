@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.plan.base import Plan, Planner
+from rankloop.plan.caps import close_full
 from rankloop.plan.prices import PricedGains
 from rankloop.plan.top_k import best_k
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, ListDistribution
-from rankloop.types import EMPTY, Read, Request, SlotScore
+from rankloop.types import EMPTY, Caps, Read, Request, SlotScore
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,9 @@ class GreedyBySlot(Planner):
         free[...] = True if request.allowed is None else request.allowed
         items = np.full((B, request.k), EMPTY, dtype=np.int64)
         scores = np.zeros((B, request.k))
-        rivals = None
+        rivals, caps = None, request.active_caps()
+        if caps is not None:
+            close_full(free, items[:, :0], caps)
         for slot in range(min(request.k, L)):
             own = score(items[:, :slot], slot)
             best = best_k(own if self.gains is None else self.gains(own, request), 1, rng, allowed=free)
@@ -53,7 +56,18 @@ class GreedyBySlot(Planner):
                 rivals[:, slot] = best.rivals[:, 0]
             found = np.flatnonzero(items[:, slot] != EMPTY)
             free[found, items[found, slot]] = False
+            if caps is not None:
+                close_full(free, items[:, : slot + 1], caps)
         return Plan(items, scores, rivals)
+
+    @property
+    def keeps_caps(self) -> bool:
+        """True."""
+        return True
+
+    def approximate(self, caps: Caps, request: Request) -> bool:
+        """Return True, as without caps."""
+        return True
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
         """Return the distribution of the single best list."""

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankloop.plan.base import Plan, Planner, check_slots
-from rankloop.plan.top_k import best_k
+from rankloop.plan.top_k import best_listed, best_of
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, ListDistribution
+from rankloop.shortlist import Shortlist
 from rankloop.types import EMPTY, FloatArray, IntArray, Read, Request, SlotScore
 
 T = TypeVar("T", np.int64, np.float64)
@@ -40,7 +41,18 @@ class ByLearnedBias(Planner):
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """Return the best items, in order of the slots."""
         nothing = np.empty((request.learners, 0), dtype=np.int64)
-        best = best_k(self._values(score(nothing, 0), request), request.k, rng, allowed=request.allowed)
+        return self._placed(best_of(self._values(score(nothing, 0), request), request, rng), request)
+
+    def needed(self, request: Request) -> int | None:
+        """Return one more than the list has slots; None with prices, which may put any item first."""
+        return request.k + 1 if self.prices is None else None
+
+    def of_shortlist(self, found: Shortlist, request: Request, rng: np.random.Generator) -> Plan:
+        """Return the best items, in order of the slots."""
+        return self._placed(best_listed(found, request.k, rng), request)
+
+    def _placed(self, best: Plan, request: Request) -> Plan:
+        """Return the best items, in order of value, in the slots that they are given."""
         if self.order is None:
             return best
         check_slots(request, self.order.shape[1])
@@ -51,6 +63,11 @@ class ByLearnedBias(Planner):
             slots = _by_value(self.order, request, filled.sum(axis=1, keepdims=True))
         rivals = None if best.rivals is None else _placed(best.rivals, slots)
         return Plan(_placed(best.items, slots), _placed(best.scores, slots), rivals)
+
+    @property
+    def keeps_caps(self) -> bool:
+        """True."""
+        return True
 
     def _values(self, scores: FloatArray, request: Request) -> FloatArray:
         """Return the scores times the prices of the request or else of the policy's items, [B, L]."""

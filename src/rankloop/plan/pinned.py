@@ -15,7 +15,8 @@ def around_pins(planner: Planner, score: SlotScore, request: Request, rng: np.ra
     """Return lists with the pinned items in their slots and the planner's choice in the free ones.
 
     The planner receives a request for the free slots only, with their indices in `slots`: a score that depends on the
-    slot or on the items above it sees the whole list.
+    slot or on the items above it sees the whole list. Pinned items count towards caps; they are shown even if they
+    exceed a cap, and no more items of that value are then listed.
 
     Args:
         planner: it fills the free slots.
@@ -32,7 +33,8 @@ def around_pins(planner: Planner, score: SlotScore, request: Request, rng: np.ra
     allowed = np.broadcast_to(True if request.allowed is None else request.allowed, (request.learners, request.items))
     allowed = allowed.copy()
     allowed[:, held] = False
-    inner = replace(request, k=len(free), allowed=allowed, pinned=None, slots=free)
+    counted = held if request.caps is not None else None
+    inner = replace(request, k=len(free), allowed=allowed, pinned=None, slots=free, counted=counted)
 
     def score_free(prefix: IntArray, index: int) -> FloatArray:
         slot = int(free[index])

@@ -11,11 +11,12 @@ from rankloop.math.links import Link
 from rankloop.math.revenue import cascade_revenue, worth_listing
 from rankloop.objective import Objective
 from rankloop.plan.base import Plan, Planner, check_slots
+from rankloop.plan.capped_revenue import cascade_revenue_under, exactly_solved
 from rankloop.plan.prices import PricedGains, prices_of
-from rankloop.plan.top_k import best_k
+from rankloop.plan.top_k import best_of
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, ListDistribution
-from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Read, Request, SlotScore
+from rankloop.types import EMPTY, BoolArray, Caps, FloatArray, IntArray, Read, Request, SlotScore
 
 PRICES = frozenset[Read]({"prices"})
 MAX_PRICE_BUCKETS = 64
@@ -37,7 +38,7 @@ class ByRevenue(Planner):
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """Return the items of largest expected revenue, in order of bias."""
         scores = score(np.empty((request.learners, 0), dtype=np.int64), 0)
-        best = best_k(PricedGains(self.objective, self.link)(scores, request), request.k, rng, allowed=request.allowed)
+        best = best_of(PricedGains(self.objective, self.link)(scores, request), request, rng)
         items, rivals = best.items, best.rivals
         if self.bias is not None:
             check_slots(request, len(self.bias))
@@ -47,6 +48,11 @@ class ByRevenue(Planner):
             items = _put(items, slots)
             rivals = None if rivals is None else _put(rivals, slots)
         return Plan(items, scores_at(scores, items), rivals)
+
+    @property
+    def keeps_caps(self) -> bool:
+        """True."""
+        return True
 
     @property
     def reads(self) -> frozenset[Read]:
@@ -68,6 +74,9 @@ class CascadeRevenue(Planner):
 
     With pinned items the list is exact where all pinned slots are above the free ones; otherwise it is approximate: the
     free slots get the best list of the items that are left, as if the others were empty.
+
+    Under one cap that only few values can reach, the recursion also counts the items of these values, and is exact.
+    Otherwise items are added greedily by what they contribute, and the list is approximate.
     """
 
     objective: Objective
@@ -80,6 +89,10 @@ class CascadeRevenue(Planner):
             return Plan(np.empty((B, 0), dtype=np.int64), np.empty((B, 0)))
         scores = np.broadcast_to(score(np.empty((B, 0), dtype=np.int64), 0), (B, L))
         prices, attraction = prices_of(self.objective, request), self.link.attraction(scores)
+        caps = request.active_caps()
+        if caps is not None:
+            items, random = cascade_revenue_under(caps, prices, attraction, request, rng)
+            return Plan(items, scores_at(scores, items), unknown_rivals(random, k))
         chosen, count = _worth_listing(prices, attraction, request)
         price, w = take(np.broadcast_to(prices, (B, L)), chosen), take(attraction, chosen)
         left_out = np.arange(chosen.shape[1]) >= count[:, None]
@@ -95,6 +108,15 @@ class CascadeRevenue(Planner):
         items = np.where(places >= 0, take(take(chosen, order), listed), EMPTY)
         random = np.asarray((take(twin, listed) & (places >= 0)).any(axis=1))
         return Plan(items, scores_at(scores, items), unknown_rivals(random, k))
+
+    @property
+    def keeps_caps(self) -> bool:
+        """True."""
+        return True
+
+    def approximate(self, caps: Caps, request: Request) -> bool:
+        """Return whether too many values can reach the cap for the recursion."""
+        return not bool(exactly_solved(caps, request).all())
 
     @property
     def reads(self) -> frozenset[Read]:

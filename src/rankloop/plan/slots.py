@@ -13,11 +13,13 @@ from rankloop.math.links import Link
 from rankloop.math.logistic import sigmoid
 from rankloop.objective import Objective
 from rankloop.plan.base import Plan, Planner, check_slots
+from rankloop.plan.caps import matching_under
 from rankloop.plan.prices import prices_of
-from rankloop.plan.top_k import best_k
+from rankloop.plan.top_k import best_listed, best_of
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, Levels, ListDistribution
-from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Read, Request, SlotScore
+from rankloop.shortlist import Shortlist
+from rankloop.types import EMPTY, BoolArray, Caps, FloatArray, IntArray, Read, Request, SlotScore
 
 UNKNOWN_RIVALS = -1
 """Rivals of a matching that ties with others: which of them is found is random, but not uniform."""
@@ -38,7 +40,19 @@ class BySlotBias(Planner):
         """Return the best items, in order of bias."""
         check_slots(request, len(self.bias))
         nothing = np.empty((request.learners, 0), dtype=np.int64)
-        best = best_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
+        return self._placed(best_of(score(nothing, 0), request, rng), request, rng)
+
+    def needed(self, request: Request) -> int | None:
+        """Return one more than the list has slots."""
+        return request.k + 1
+
+    def of_shortlist(self, found: Shortlist, request: Request, rng: np.random.Generator) -> Plan:
+        """Return the best items, in order of bias."""
+        check_slots(request, len(self.bias))
+        return self._placed(best_listed(found, request.k, rng), request, rng)
+
+    def _placed(self, best: Plan, request: Request, rng: np.random.Generator) -> Plan:
+        """Return the best items, in order of score, in the slots in order of bias."""
         filled = np.arange(request.k) < (best.items != EMPTY).sum(axis=1, keepdims=True)
         own = self.bias[: request.k] if request.slots is None else self.bias[request.slots]
         bias = np.where(filled, own, -np.inf)
@@ -52,6 +66,11 @@ class BySlotBias(Planner):
         rivals = np.empty_like(best.rivals)
         np.put_along_axis(rivals, slots, best.rivals, axis=1)
         return Plan(items, scores, rivals)
+
+    @property
+    def keeps_caps(self) -> bool:
+        """True."""
+        return True
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
         """Return the distribution of the largest scores in order of bias, ties of either broken at random."""
@@ -93,6 +112,11 @@ class Assignment(Planner):
         shown = np.take_along_axis(scores, np.maximum(items, 0)[:, :, None], axis=2)[:, :, 0]
         rivals = None if sole.all() else np.repeat(np.where(sole, 0, UNKNOWN_RIVALS)[:, None], k, axis=1)
         return Plan(items, shown, rivals)
+
+    @property
+    def keeps_caps(self) -> bool:
+        """True."""
+        return True
 
     def working_bytes(self, items: int, slots: int) -> int:
         """Return the bytes of scores, gains and their copies by slot and item, [k, L]."""
@@ -148,6 +172,15 @@ class BestLength(Planner):
         length = best_length(p, (plan.items != EMPTY).sum(axis=1), rewards, losses)
         kept = np.arange(request.k) < length[:, None]
         return Plan(np.where(kept, plan.items, EMPTY), plan.scores, plan.rivals)
+
+    @property
+    def keeps_caps(self) -> bool:
+        """Whether the inner planner does."""
+        return self.planner.keeps_caps
+
+    def approximate(self, caps: Caps, request: Request) -> bool:
+        """Delegate to the inner planner: under one cap its first n items are the best n."""
+        return self.planner.approximate(caps, request)
 
     @property
     def reads(self) -> frozenset[Read]:
@@ -221,9 +254,12 @@ def best_matching(
     """
     finite = _finite(gains, min(gains.shape[1:]))
     needed, left_out = _candidates(finite, request, rng, max_full_items)
-    candidates = _shuffled(needed, rng)
+    candidates, caps = _shuffled(needed, rng), request.active_caps()
     weights = np.take_along_axis(finite, np.maximum(candidates, 0)[:, None, :], axis=2)
-    items, sole = _match(weights, candidates, rng)
+    if caps is None:
+        items, sole = _match(weights, candidates, rng)
+    else:
+        items, sole = matching_under(caps, weights, candidates, rng)
     return items, sole & ~left_out
 
 
@@ -235,14 +271,16 @@ def _candidates(
     The second result says where tied items were left out, [B].
     """
     B, k, L = gains.shape
-    left_out = np.zeros(B, dtype=np.bool_)
-    if max_full_items >= L:
+    left_out, caps = np.zeros(B, dtype=np.bool_), request.active_caps()
+    if max_full_items >= L or (caps is not None and len(caps.at_most) > 1):
         everything = np.broadcast_to(np.arange(L), (B, L))
         return np.where(True if request.allowed is None else request.allowed, everything, EMPTY), left_out
-    best = [best_k(gains[:, slot], k, rng, allowed=request.allowed) for slot in range(k)]
+    # Under one cap a slot's best list of k items holds, for any item outside, one of its group that is as good, or k
+    # such items of any group. Which of several equal items of a group it holds is random.
+    best = [best_of(gains[:, slot], request, rng) for slot in range(k)]
     for plan in best:
         if plan.rivals is not None:
-            left_out |= plan.rivals[:, -1] > 0
+            left_out |= plan.rivals.any(axis=1) if caps is not None else plan.rivals[:, -1] > 0
     ordered = np.sort(np.concatenate([plan.items for plan in best], axis=1), axis=1)
     ordered[:, 1:][ordered[:, 1:] == ordered[:, :-1]] = EMPTY
     return ordered, left_out

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankloop.math.columns import take
 from rankloop.math.kernels import equals_left, largest, largest_by_key, masked
 from rankloop.plan.base import Plan, Planner
+from rankloop.plan.caps import best_under
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, Levels, Lines, ListDistribution
+from rankloop.shortlist import Shortlist
 from rankloop.types import EMPTY, BoolArray, FloatArray, IntArray, Request, SlotScore
 
 
@@ -17,7 +20,20 @@ class TopK(Planner):
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """Return the K best items of every learner."""
         nothing = np.empty((request.learners, 0), dtype=np.int64)
-        return best_k(score(nothing, 0), request.k, rng, allowed=request.allowed)
+        return best_of(score(nothing, 0), request, rng)
+
+    @property
+    def keeps_caps(self) -> bool:
+        """True."""
+        return True
+
+    def needed(self, request: Request) -> int | None:
+        """Return one more than the list has slots."""
+        return request.k + 1
+
+    def of_shortlist(self, found: Shortlist, request: Request, rng: np.random.Generator) -> Plan:
+        """Return the K best items of every learner."""
+        return best_listed(found, request.k, rng)
 
     def of_fixed_scores(self, policy: Composition) -> ListDistribution:
         """Return the distribution of the largest scores, ties broken at random."""
@@ -38,6 +54,14 @@ class TopK(Planner):
     def of_random_scores(self, policy: Composition) -> ListDistribution:
         """Return the uniform distribution over lists."""
         return lists.uniform()
+
+
+def best_of(scores: FloatArray, request: Request, rng: np.random.Generator) -> Plan:
+    """Return the k best items of a request by their scores [B, L], which its caps allow."""
+    caps = request.active_caps()
+    if caps is None:
+        return best_k(scores, request.k, rng, allowed=request.allowed)
+    return best_under(caps, scores, request, rng)
 
 
 def top_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: BoolArray | None = None) -> IntArray:
@@ -75,6 +99,19 @@ def best_k(scores: FloatArray, k: int, rng: np.random.Generator, *, allowed: Boo
         listed, values = np.pad(listed, empty, constant_values=EMPTY), np.pad(values, empty)
         rivals = None if rivals is None else np.pad(rivals, empty)
     return Plan(listed, values, rivals)
+
+
+def best_listed(found: Shortlist, k: int, rng: np.random.Generator) -> Plan:
+    """Return the same as `best_k` for the scores of all items, from a shortlist for k slots."""
+    if found.ordered:
+        return Plan(found.items[:, :k], found.scores[:, :k])
+    best = best_k(found.scores, k, rng)
+    items = take(found.items, best.items)
+    items[(best.items == EMPTY) | (best.scores == -np.inf)] = EMPTY
+    if best.rivals is None:
+        return best._replace(items=items)
+    left_out = np.where(best.scores == found.scores[:, -1:], found.unlisted, 0)
+    return best._replace(items=items, rivals=best.rivals + left_out)
 
 
 def _masked(scores: FloatArray, allowed: BoolArray) -> FloatArray:

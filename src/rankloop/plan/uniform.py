@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from rankloop.plan.base import HasRuleDistribution, Plan, Planner
-from rankloop.plan.top_k import best_k
+from rankloop.plan.top_k import best_of
 from rankloop.propensity import list_distribution as lists
 from rankloop.propensity.list_distribution import Composition, ListDistribution
-from rankloop.types import Read, Request, SlotScore
+from rankloop.types import Caps, Read, Request, SlotScore
 
 
 class Uniform(Planner):
@@ -20,7 +20,16 @@ class Uniform(Planner):
     def __call__(self, score: SlotScore, request: Request, rng: np.random.Generator) -> Plan:
         """Return random lists."""
         keys = rng.random((request.learners, request.items))
-        return best_k(keys, request.k, rng, allowed=request.allowed)
+        return best_of(keys, request, rng)
+
+    @property
+    def keeps_caps(self) -> bool:
+        """True."""
+        return True
+
+    def approximate(self, caps: Caps, request: Request) -> bool:
+        """Return False: no list is better than another."""
+        return False
 
     def list_distribution(self, rule: HasRuleDistribution, policy: Composition) -> ListDistribution:
         """Return the uniform distribution over lists, whatever the rule."""

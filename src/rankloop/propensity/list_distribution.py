@@ -9,6 +9,9 @@ the closed form that fits its scores, if the planner has it:
 | levels, ties in random order | `Planner.of_levels` |
 | level + slope·Z with one standard normal Z | `Planner.of_lines` |
 | independent and uniform | `Planner.of_random_scores` |
+
+Under caps, only a list that was the only possible one has a closed form; other propensities are estimated by deciding
+again.
 """
 
 from __future__ import annotations
@@ -112,18 +115,19 @@ def unknown(why: str) -> ListDistribution:
 
 def uniform() -> ListDistribution:
     """Return the uniform distribution over lists."""
-    return ListDistribution(
-        EXACT,
-        "",
-        "every list is equally likely",
-        lambda state, decision: closed_forms.uniform(PlannedList.of(decision)),
-    )
+
+    def probability(state: object, decision: Decision) -> ListProbabilities | None:
+        return None if _capped(decision) else closed_forms.uniform(PlannedList.of(decision))
+
+    return ListDistribution(EXACT, "", "every list is equally likely", probability)
 
 
 def by_levels(policy: Composition, levels: Levels, bias: FloatArray | None = None) -> ListDistribution:
     """Return the distribution of levels in order, items of one level shuffled."""
 
-    def probability(state: HasRounds, decision: Decision) -> ListProbabilities:
+    def probability(state: HasRounds, decision: Decision) -> ListProbabilities | None:
+        if _capped(decision):
+            return None
         planned = PlannedList.of(decision)
         belief = policy.belief_state(state, decision.request)
         level = levels(belief, policy.rows(decision.request, *_top(decision.request)))[0]
@@ -135,7 +139,9 @@ def by_levels(policy: Composition, levels: Levels, bias: FloatArray | None = Non
 def by_lines(policy: Composition, lines: Lines) -> ListDistribution:
     """Return the distribution of scores that one normal number moves: a list has the measure of its interval."""
 
-    def probability(state: HasRounds, decision: Decision) -> ListProbabilities:
+    def probability(state: HasRounds, decision: Decision) -> ListProbabilities | None:
+        if _capped(decision):
+            return None
         belief = policy.belief_state(state, decision.request)
         level, slope = lines(belief, state.t, policy.rows(decision.request, *_top(decision.request)))
         return closed_forms.by_lines(PlannedList.of(decision), level[0], slope[0])
@@ -147,7 +153,7 @@ def ranked(policy: Composition, bias: FloatArray | None = None, why: str = "") -
     """Return the distribution of the largest scores in order, exact ties of items and of slots broken at random."""
     slots_differ = _distinct(bias)
 
-    def probability(state: object, decision: Decision) -> ListProbabilities:
+    def probability(state: object, decision: Decision) -> ListProbabilities | None:
         if decision.scores is None:
             return elsewhere(state, decision)
         if decision.rivals is None and slots_differ:
@@ -156,19 +162,23 @@ def ranked(policy: Composition, bias: FloatArray | None = None, why: str = "") -
         filled = _bias_of(bias, planned, decision.request)
         if decision.rivals is None and _distinct(filled):
             return CERTAIN
+        if _capped(decision):
+            return None
         scores = decision.scores[0, planned.slots]
         rivals = 0 if decision.rivals is None else decision.rivals[0, planned.slots]
         # The first of several tied items had all others as rivals, whether or not they are in the list.
         size = 1 + np.where(scores == scores[:, None], rivals, 0).max(axis=1, initial=0)
         return closed_forms.ranked(planned, tied_ranks(scores)[0], size, filled)
 
-    def elsewhere(state: object, decision: Decision) -> ListProbabilities:
+    def elsewhere(state: object, decision: Decision) -> ListProbabilities | None:
         """Return the probabilities of a list that the policy did not make, from the scores of all items."""
         own = policy.decide(state, decision.request, arbitrary_rng())
         planned = PlannedList.of(decision, _filled(own))
         filled = _bias_of(bias, planned, decision.request)
         if own.rivals is None and _distinct(filled):
             return closed_forms.point_mass(decision.items[0], own.items[0])
+        if _capped(decision):
+            return None
         scores = policy.scores(state, decision.request, arbitrary_rng())(*_top(decision.request))
         return closed_forms.by_scores(planned, scores[0], filled)
 
@@ -235,6 +245,8 @@ def sometimes_random(
         p = float(np.asarray(share(state.t))[0])
         if p == 0.0:
             return otherwise.probability(state, decision)
+        if _capped(decision):
+            return None
         return _mixture(p, draw(PlannedList.of(decision)), otherwise, state, decision)
 
     kind = EXACT if otherwise.kind == DETERMINISTIC and limit[0] > 0.0 else otherwise.kind
@@ -272,6 +284,11 @@ def _bias_of(bias: FloatArray | None, planned: PlannedList, request: Request) ->
         return None
     moved = request.slots is not None and request.pinned is None
     return bias[request.slots][planned.slots] if moved else bias[planned.slots]
+
+
+def _capped(decision: Decision) -> bool:
+    """Return whether caps restrict the list, so that closed forms of lists that hold any items do not apply."""
+    return decision.request.active_caps() is not None
 
 
 def _distinct(bias: FloatArray | None) -> bool:

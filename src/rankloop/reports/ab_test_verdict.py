@@ -10,7 +10,7 @@ from rankloop.analytics.intervals import NORMAL_95, required_for_means, required
 from rankloop.analytics.mean_intervals import Moments
 from rankloop.reports.report_data import ReportData
 from rankloop.schema import GroupSummary
-from rankloop.serving.guardrail import sequential_radius
+from rankloop.serving.outcomes.guardrail import sequential_radius
 
 EQUIVALENCE_MARGIN = 0.05
 """Relative lift that does not matter: within it, treatment and control count as equivalent."""

@@ -50,7 +50,7 @@ def _guardrail(data: ReportData) -> str:
 def _feedback(data: ReportData) -> list[str]:
     overview = data.overview
     received = sum(delay.lists for delay in overview.feedback_delays)
-    lists = data.treatment.lists + data.control.lists - overview.withdrawn
+    lists = data.treatment.lists + data.control.lists - (overview.withdrawn - overview.unshown)
     if not lists:
         return []
     delays = _delays(overview.feedback_delays, overview.feedback_delay_seconds)
@@ -58,13 +58,15 @@ def _feedback(data: ReportData) -> list[str]:
     others = [
         (overview.open_decisions, "open"),
         (overview.closed, "settled when the window closed"),
-        (overview.withdrawn, "withdrawn"),
+        (overview.withdrawn - overview.unshown, "withdrawn"),
+        (overview.unshown, "never shown"),
     ]
     parts = [f"{count(n)} {state}" for n, state in others if n]
     lines += [f"Other decisions: {', '.join(parts)}."] if parts else []
     if overview.late:
         late = f"{count(overview.late, 'feedback event')} arrived too late to be learned"
-        if overview.late > MAX_LATE_SHARE * max(received, 1) and data.config.get("aggregate") == "earliest":
+        first_counts = data.config.get("aggregate") == "earliest" and not data.config.get("reward")
+        if overview.late > MAX_LATE_SHARE * max(received, 1) and first_counts:
             late += " (if you send one event per click, set aggregate: sum)"
         lines.append(f"{late}.")
     return lines

@@ -8,6 +8,7 @@ from rankloop.analytics.diagnosis import ItemSummary
 from rankloop.analytics.intervals import difference
 from rankloop.reports.ab_test import ab_test
 from rankloop.reports.click_model import click_model
+from rankloop.reports.kinds import kinds
 from rankloop.reports.learned_effects import score_trust, slot_worths
 from rankloop.reports.number_format import count, digits, number, percent, signed
 from rankloop.reports.report_data import ReportData
@@ -25,6 +26,7 @@ def sections(data: ReportData) -> list[Section]:
     """Return all sections, the most important first."""
     builders: Sequence[Callable[[ReportData], Section | None]] = (
         ab_test,
+        kinds,
         over_time,
         items,
         exploration,

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType, field
 
 from rankloop.errors import Quarantined
+from rankloop.schema.feature_settings import FeatureSettings
 
 
 class RankedItem(Struct, frozen=True, gc=False):
@@ -55,6 +56,8 @@ class RankAnswer(Struct, frozen=True):
     items: tuple[RankedItem, ...]
     propensity: PropensityAnswer | None = None
     ignored: tuple[str, ...] = ()  # ids of the request without an item that may be listed
+    unknown_fields: tuple[str, ...] = ()  # context.name or items.name: fields that the ranker does not use
+    approximate: bool = False  # caps were kept greedily, so that a better list may exist
     position: int | UnsetType = UNSET  # log position of the state that decided, if several processes share the log
     lag: float | UnsetType = UNSET  # seconds since the process knew all of the log, if several processes share it
 
@@ -64,11 +67,27 @@ class RankAnswer(Struct, frozen=True):
         return tuple(listed.item for listed in self.items)
 
 
+class BatchAnswer(Struct, frozen=True):
+    """The list of one request of a batch, or the reason why it was refused."""
+
+    status: str  # ranked, refused, or unavailable: to be repeated later
+    list: RankAnswer | None = None
+    problem: str | None = None
+
+
+class BatchAnswers(Struct, frozen=True):
+    """Answers to a batch of requests, in their order."""
+
+    results: list[BatchAnswer]
+
+
 class Receipt(Struct, frozen=True, gc=False):
     """Status of a feedback event.
 
-    `learned`; `ignored` (a decision of the control group from which the policy does not learn); `pending` (until the
-    feedback window closes); `late`; `duplicate`; or `withdrawn`.
+    `learned`; `amended` (added to what was learned from the list before); `counted` (it changes nothing that is
+    learned); `ignored` (the policy does not learn from the control group, or cannot add this event to what it has
+    learned); `pending` (until the feedback window closes); `activated` (an impression); `late`; `duplicate`; or
+    `withdrawn`.
     """
 
     decision: str
@@ -123,6 +142,30 @@ class Lift:
 
 
 @dataclass(frozen=True, slots=True)
+class KindGroup:
+    """Feedback of one kind for the lists of one A/B group."""
+
+    events: int  # that came in time
+    lists: int  # with such an event
+    value: float  # summed over all lists, as the kind combines the values of one list
+    value_per_list: float | None  # value / lists that were shown
+    low: float | None  # 95 % interval of the value per list
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class KindSummary:
+    """Feedback of one kind, such as purchases; it is counted as it comes, also for lists that are still open."""
+
+    kind: str
+    treatment: KindGroup
+    control: KindGroup
+    lift: Lift | None  # of the value per list
+    late: int  # events that came too late to count
+    late_value: float  # their summed values
+
+
+@dataclass(frozen=True, slots=True)
 class Quarantine:
     """Position and reason for which a ranker is quarantined: it refuses all requests; other rankers keep serving."""
 
@@ -132,6 +175,18 @@ class Quarantine:
     def error(self) -> Quarantined:
         """Return the error of every request to this ranker."""
         return Quarantined(f"the ranker is quarantined at log position {self.position}: {self.reason}.")
+
+
+class FeaturesAnswer(Struct, frozen=True):
+    """What a ranker does with the fields of items and contexts."""
+
+    settings: FeatureSettings | None  # those in force, None before they were inferred
+    width: int  # numbers of an item's row
+    context_width: int | None  # numbers of a context's row, None if fields of contexts have no effect
+    covariance: str  # full, or diagonal where rows are sparse
+    note: str | None = None  # what else is to be known, in one sentence
+    rebuilding: bool = False  # the log is being learned again under other features
+    problem: str | None = None  # why the last change of features failed
 
 
 class RankerAnswer(Struct, frozen=True):
@@ -152,6 +207,8 @@ class RankerAnswer(Struct, frozen=True):
     state_bytes: int = 0  # memory of the state, that of a challenger included
     objective: str = ""  # in which lists are valued: that of the settings, or net-reward
     unit: str = ""  # of the values
+    features: FeaturesAnswer | None = None  # None without the setting `features`
+    kinds: list[KindSummary] = []  # of feedback, if the ranker declares some
 
 
 class RankersAnswer(Struct, frozen=True):

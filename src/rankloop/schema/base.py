@@ -56,7 +56,7 @@ class Payload(Struct, metaclass=PayloadMeta, frozen=True, forbid_unknown_fields=
         """
         try:
             payload = msgspec.convert(given, cls)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, AttributeError):  # an array where a list or a mapping is accepted
             payload = _read(cls, given, cls.where if field is None else field)
         payload.check_consistency()
         return payload

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated
 
 from msgspec import Meta
 
-from rankloop.errors import InvalidInput
+from rankloop.errors import InvalidInput, closest
 from rankloop.schema.base import Payload
 from rankloop.schema.identifiers import Id, printable
 from rankloop.schema.limits import MAX_AMOUNT
 from rankloop.schema.rank_request import Number, Slot
+from rankloop.schema.reward import CLICK, IMPRESSION, Activation
 
 Regret = Annotated[float, Meta(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]
 Values = Annotated[
@@ -23,6 +24,8 @@ SeenSlots = Slot | Sequence[Slot]
 ItemValues = Annotated[Mapping[Id, Number], Meta(extra={"accepted": "a mapping from items of this list to numbers"})]
 OUTCOME_FIELDS = ("clicked", "items", "values", "item_values")
 """Alternative fields for the outcome; an event has at most one of them."""
+NOT_OF_IMPRESSIONS = (*OUTCOME_FIELDS, "final", "regret", "seen", "value")
+"""Fields that an impression event does not have."""
 
 
 class FeedbackEvent(Payload, frozen=True):
@@ -66,39 +69,72 @@ class FeedbackEvent(Payload, frozen=True):
             extra={"accepted": "the last visible slot, or a list of the visible slots, counted from 0"},
         ),
     ] = None
+    kind: Annotated[
+        Id,
+        Meta(
+            description="Kind of the event, one of those that the ranker's `reward` declares; or impression, which"
+            " says only that the list was shown."
+        ),
+    ] = CLICK
+    value: Annotated[
+        Number | None,
+        Meta(description="Value of each slot or item that `clicked` or `items` names, such as a price (default: 1)."),
+    ] = None
 
     def __post_init__(self) -> None:
-        """Refuse an event with two outcomes, and an id that cannot be printed."""
+        """Refuse an event with two outcomes or with a value of nothing, and an id that cannot be printed."""
         if self.event is not None:
             printable("event", self.event)
         if (self.clicked, self.items, self.values, self.item_values).count(None) < len(OUTCOME_FIELDS) - 1:
             first, second = [name for name in OUTCOME_FIELDS if getattr(self, name) is not None][:2]
             raise InvalidInput(second, getattr(self, second), f"only {first}")
+        if self.kind == IMPRESSION:
+            for name in NOT_OF_IMPRESSIONS:
+                if getattr(self, name) not in (None, False):
+                    raise InvalidInput(name, getattr(self, name), "nothing in an impression, which is no feedback yet")
+        elif self.value is not None and self.clicked is None and self.items is None:
+            raise InvalidInput("value", self.value, "a value only beside the slots (clicked) or items that it is of")
+
+    def check_kind(self, kinds: Collection[str], activation: Activation) -> None:
+        """Refuse a kind that a ranker does not take.
+
+        Args:
+            kinds: that its `reward` declares; none without this section, and then there are clicks only.
+            activation: of the ranker.
+        """
+        if self.kind in kinds or (self.kind == CLICK and not kinds):
+            return
+        if self.kind != IMPRESSION:
+            accepted = f"one of {', '.join(kinds)}" if kinds else f"{CLICK}, since the ranker has no reward section"
+            raise InvalidInput("kind", self.kind, accepted, closest(self.kind, kinds or (CLICK,)))
+        if activation != "impression":
+            accepted = f"one of {', '.join(kinds or (CLICK,))}, since ranker.activation is {activation!r}"
+            raise InvalidInput("kind", self.kind, accepted)
 
     def by_slot(self, listed: Sequence[str | None]) -> list[float]:
-        """Return the outcome of every slot: 1 where it was clicked, or its value.
+        """Return the outcome of every slot: 1 where it was clicked, or the value.
 
         Args:
             listed: the ids of the decision's list, None in an empty slot.
         """
-        outcome = [0.0] * len(listed)
+        outcome, value = [0.0] * len(listed), 1.0 if self.value is None else self.value
         if self.clicked is not None:
             for i, slot in enumerate(self.clicked):
                 if slot >= len(listed) or listed[slot] is None:
                     shown = f"a slot that showed an item, from 0 to {len(listed) - 1}"
                     raise InvalidInput(f"clicked[{i}]", slot, shown)
-                outcome[slot] = 1.0
-        elif self.values is not None:
-            for slot, value in enumerate(_one_per_slot(self.values, listed)):
                 outcome[slot] = value
-                if value and listed[slot] is None:
-                    raise InvalidInput(f"values[{slot}]", value, "0, since nothing was shown in this slot")
+        elif self.values is not None:
+            for slot, one in enumerate(_one_per_slot(self.values, listed)):
+                outcome[slot] = one
+                if one and listed[slot] is None:
+                    raise InvalidInput(f"values[{slot}]", one, "0, since nothing was shown in this slot")
         elif self.item_values is not None:
-            for id, value in self.item_values.items():
-                outcome[_slot_of(f"item_values.{id}", id, listed)] = value
+            for id, one in self.item_values.items():
+                outcome[_slot_of(f"item_values.{id}", id, listed)] = one
         elif self.items is not None:
             for i, id in enumerate(self.items):
-                outcome[_slot_of(f"items[{i}]", id, listed)] = 1.0
+                outcome[_slot_of(f"items[{i}]", id, listed)] = value
         return outcome
 
     def check_seen(self, outcome: Sequence[float]) -> None:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from rankloop.schema.base import Payload, construct_unchecked
+from rankloop.schema.fields import Fields
 from rankloop.schema.identifiers import Id, printable
 from rankloop.schema.limits import MAX_POSITION, MAX_PRIOR_SEGMENTS, MAX_PRIOR_STRENGTH
 from rankloop.schema.rank_request import Number, Price
@@ -68,6 +69,13 @@ class ItemBody(Payload, kw_only=True, frozen=True):
         Number | None,
         Meta(description="Your own score of the item, from which a policy that reads scores starts."),
     ] = None
+    fields: Annotated[
+        Fields | None,
+        Meta(
+            description="Fields of the item by name, such as its price, category and tags, from which the ranker"
+            " computes features (`features`); without them, an existing item keeps its fields."
+        ),
+    ] = None
 
 
 class Item(ItemBody, frozen=True):
@@ -92,6 +100,7 @@ class Item(ItemBody, frozen=True):
         coverage: Sequence[float] | None,
         default_position: float | None,
         score: float | None = None,
+        fields: Fields | None = None,
     ) -> Item:
         """Return an item of a log or a table without checks: an older version may have accepted it."""
         rows = {
@@ -105,6 +114,7 @@ class Item(ItemBody, frozen=True):
             prior=prior,
             default_position=default_position,
             score=score,
+            fields=fields,
             **rows,
         )
         force_setattr(item, "id", id)  # the constructor would check it

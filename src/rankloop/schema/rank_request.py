@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from rankloop.errors import InvalidInput
 from rankloop.schema.base import Payload
+from rankloop.schema.fields import Fields, FieldValue
 from rankloop.schema.identifiers import Id, printable
 from rankloop.schema.limits import MAX_AMOUNT, MAX_DRAWS, MAX_ID_LENGTH, MAX_MAGNITUDE, MAX_SLOTS
 
@@ -41,6 +42,10 @@ class RequestItem(Payload, kw_only=True, frozen=True, omit_defaults=True):
     price: Annotated[
         Price | None, Meta(description="Value of a click on the item in this request, if the objective is revenue.")
     ] = None
+    fields: Annotated[
+        Fields | None,
+        Meta(description="Fields of the item in this request, which take the place of its stored fields."),
+    ] = None
 
 
 if TYPE_CHECKING:
@@ -63,7 +68,11 @@ class RankRequest(Payload, kw_only=True, frozen=True):
         ),
     ] = None
     context: Annotated[
-        Sequence[Number] | None, Meta(description="Features of the visitor, if the ranker uses a context.")
+        Sequence[Number] | Fields | None,
+        Meta(
+            description="Fields of the visitor and the request by name, such as device and hour; or `context` numbers,"
+            " if the ranker takes these."
+        ),
     ] = None
     candidates: Annotated[
         Ids | None, Meta(description="Ids of the items that may be listed (default: all enabled items).")
@@ -71,10 +80,17 @@ class RankRequest(Payload, kw_only=True, frozen=True):
     items: Annotated[
         RequestItems | None,
         Meta(
-            description="Items that may be listed, each with its `id` and optionally with `features`, `score` and"
-            " `price` of this request, as an alternative to `candidates`."
+            description="Items that may be listed, each with its `id` and optionally with `features`, `fields`, `score`"
+            " and `price` of this request, as an alternative to `candidates`."
         ),
     ] = None
+    open: Annotated[
+        bool,
+        Meta(
+            description="Whether items that the ranker does not have are added with the values of this request, before"
+            " the list is decided; over HTTP this needs the role admin."
+        ),
+    ] = False
     exclude: Annotated[Ids, Meta(description="Ids of items that may not be listed.")] = ()
     pin: Annotated[Pins | None, Meta(description="Mapping from slots, counted from 0, to the items pinned there.")] = (
         None
@@ -132,12 +148,24 @@ class RankRequest(Payload, kw_only=True, frozen=True):
         """Refuse two kinds of candidates, and names that cannot be printed."""
         if self.items is not None and self.candidates is not None:
             raise InvalidInput("items", self.items, "only candidates")
+        if self.open and self.items is None:
+            raise InvalidInput("open", self.open, "false, since the request brings no items")
         if self.segment:
             printable("segment", self.segment)
         if self.visitor is not None:
             printable("visitor", self.visitor)
         if self.decision is not None:
             printable("decision", self.decision)
+
+    @property
+    def context_numbers(self) -> Sequence[float] | None:
+        """The context as numbers; None if it is given as fields, or not at all."""
+        return None if isinstance(self.context, Mapping) else self.context
+
+    @property
+    def context_fields(self) -> Mapping[str, FieldValue] | None:
+        """The fields of the context; None if it is given as numbers, or not at all."""
+        return self.context if isinstance(self.context, Mapping) else None
 
     @property
     def given_items(self) -> Sequence[RequestItem]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
+from rankloop.schema.feature_settings import FeatureSettings
 from rankloop.schema.ranker_settings import Aggregate, Commit, Guardrail, Mode, Objective, OnClose, RankerSettings
+from rankloop.schema.reward import Activation, RewardSettings
 
 
 class RankerFields(TypedDict, total=False):
@@ -16,12 +18,15 @@ class RankerFields(TypedDict, total=False):
     params: Mapping[str, object]
     dim: int | None
     context: int | None
+    features: FeatureSettings | Mapping[str, object] | Literal["auto"] | None
     bias: Sequence[float] | None
     prior: Sequence[float] | None
     rounds: int | None
     objective: Objective
     window: float
     aggregate: Aggregate
+    reward: RewardSettings | Mapping[str, object] | None
+    activation: Activation
     on_close: OnClose
     discount: float
     seed: int
@@ -36,7 +41,8 @@ class RankerFields(TypedDict, total=False):
     traffic: float
     explore_from: int
     explore_daily: int | None
-    guardrail: Guardrail | bool | None
+    caps: Mapping[str, int] | None
+    guardrail: Guardrail | Mapping[str, object] | bool | None
 
 
 def merge_settings(

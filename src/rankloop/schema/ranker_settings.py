@@ -6,12 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from msgspec import Meta, field
+from msgspec import Meta, field, to_builtins
 from msgspec.structs import asdict
 
-from rankloop.errors import InvalidInput, Words
+from rankloop.errors import InvalidInput, Words, closest
 from rankloop.schema.base import Payload
+from rankloop.schema.feature_settings import FeatureSettings
+from rankloop.schema.fields import FieldName
+from rankloop.schema.identifiers import Id
 from rankloop.schema.limits import (
+    MAX_CAPPED_FIELDS,
     MAX_FEATURES,
     MAX_FLOAT,
     MAX_PARAMETER,
@@ -20,6 +24,7 @@ from rankloop.schema.limits import (
     MAX_SLOTS,
     MIN_PARAMETER,
 )
+from rankloop.schema.reward import Activation, RewardSettings
 from rankloop.schema.slot_values import check_by_slot
 
 Size = Annotated[int, Meta(ge=1, le=MAX_FEATURES)]
@@ -28,12 +33,17 @@ Finite = Annotated[float, Meta(ge=-MAX_FLOAT, le=MAX_FLOAT)]
 Weight = Annotated[float, Meta(ge=0.0, le=MAX_PARAMETER)]
 Shape = Annotated[float, Meta(ge=MIN_PARAMETER, le=MAX_PARAMETER)]
 Params = Annotated[dict[str, Any], Meta(extra={"accepted": "a mapping of parameters of the policy"})]
+Caps = Annotated[dict[FieldName, Annotated[int, Meta(ge=1, le=MAX_SLOTS)]], Meta(max_length=MAX_CAPPED_FIELDS)]
 DEFAULT_POLICY = "hybrid"
 Objective = Literal["any-click", "clicks", "satisfied", "revenue", "amount"]
 Aggregate = Literal["earliest", "sum"]
 OnClose = Literal["nothing", "ignore"]
 Commit = Literal["feedback", "all"]
 Mode = Literal["live", "shadow"]
+Features = FeatureSettings | Literal["auto"]
+Drop = Annotated[float, Meta(ge=0.0, le=0.99)]
+ONE_VALUE = ("category", "boolean", "number")
+"""Kinds of fields that an item has one value of, so that lists can be capped by it."""
 
 
 class Guardrail(Payload, frozen=True):
@@ -51,6 +61,18 @@ class Guardrail(Payload, frozen=True):
     min_lists: Annotated[
         int, Meta(ge=1, description="Number of settled decisions of each group before the guardrail can trip.")
     ] = 200
+    constraints: Annotated[
+        dict[Id, Drop],
+        Meta(
+            description="Kinds of feedback whose value per list may not fall either, each with the fraction of"
+            " control's that may be lost. All tests share `error` equally."
+        ),
+    ] = field(default_factory=dict)
+
+    def as_mapping(self) -> dict[str, object]:
+        """Return the fields in the form that `of` accepts, constraints only if there are any."""
+        fields = asdict(self)
+        return fields if self.constraints else {name: fields[name] for name in fields if name != "constraints"}
 
 
 class RankerSettings(Payload, kw_only=True, frozen=True):
@@ -67,6 +89,13 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
     )
     context: Annotated[
         Size | None, Meta(description="Number of features of a visitor's context, if the policy uses a context.")
+    ] = None
+    features: Annotated[
+        Features | None,
+        Meta(
+            description="Fields of items and contexts from which features are computed, instead of `dim` and"
+            " `context`: a mapping, or auto, which infers it from the first items and contexts."
+        ),
     ] = None
     bias: Annotated[
         tuple[Probability, ...] | None,
@@ -102,6 +131,20 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             " (when the window closes; the default if the objective is amount)."
         ),
     ] = "earliest"
+    reward: Annotated[
+        RewardSettings | None,
+        Meta(
+            description="Kinds of feedback such as click and purchase, with their weights, aggregations and windows"
+            " (default: one kind, click)."
+        ),
+    ] = None
+    activation: Annotated[
+        Activation,
+        Meta(
+            description="What makes a list count and starts its window: the decision, or an impression event, without"
+            " which it is withdrawn when the window ends (for callers who prefetch lists)."
+        ),
+    ] = "decision"
     on_close: Annotated[
         OnClose,
         Meta(
@@ -166,6 +209,10 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
         Annotated[int, Meta(ge=0)] | None,
         Meta(description="Maximum number of lists per day (UTC) that differ from the best known list."),
     ] = None
+    caps: Annotated[
+        Caps | None,
+        Meta(description="Most items of a list that may have the same value of a field, by the field's name."),
+    ] = None
     guardrail: Annotated[
         Guardrail | None, Meta(description="Automatic fallback to the control order; true uses the defaults.")
     ] = None
@@ -194,8 +241,15 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
     @property
     def row_width(self) -> int:
         """Numbers of a row in which features, context and their products stand side by side; at least 1."""
+        if self.feature_settings is not None:
+            return self.feature_settings.row_width
         dx, dy = self.context or 0, self.dim or 0
         return max(1, dx + dy + dx * dy)
+
+    @property
+    def feature_settings(self) -> FeatureSettings | None:
+        """The features that are declared; None if there are none yet."""
+        return None if self.features is None or self.features == "auto" else self.features
 
     def non_default_fields(self) -> dict[str, object]:
         """Return the settings that differ from their defaults, and `aggregate` where its default is another."""
@@ -208,12 +262,57 @@ class RankerSettings(Payload, kw_only=True, frozen=True):
             values = getattr(self, name)
             if values is not None and len(values) != self.slots:
                 raise InvalidInput(f"ranker.{name}", Words(f"a list of {len(values)}"), f"a list of {self.slots}")
+        for name in ("dim", "context"):
+            if self.features is not None and getattr(self, name) is not None:
+                accepted = f"no {name} together with ranker.features, from which it follows"
+                raise InvalidInput(f"ranker.{name}", getattr(self, name), accepted)
         check_by_slot("ranker.", self.slots, self.rewards, self.losses)
+        self._check_reward()
+        if self.caps is not None and not self.caps:
+            raise InvalidInput("ranker.caps", self.caps, "a mapping with at least one field, or null")
+        if not self.logged:
+            self.check_capped_fields()
         if self.explore_from > self.slots:
             accepted = f"a whole number from 0 to {self.slots}"
             raise InvalidInput("ranker.explore_from", self.explore_from, accepted)
 
+    def _check_reward(self) -> None:
+        """Refuse kinds of feedback that do not fit to the other settings, and constraints on kinds that are missing."""
+        kinds: list[str] = []
+        if self.reward is not None:
+            self.reward.check_within("ranker.reward", self.window, self.objective)
+            kinds = list(self.reward.kinds)
+            if self.aggregate != ("sum" if self.objective == "amount" else "earliest"):  # not the default
+                accepted = "nothing beside ranker.reward, in which every kind has its own"
+                raise InvalidInput("ranker.aggregate", self.aggregate, accepted)
+        for name in self.guardrail.constraints if self.guardrail is not None else ():
+            if name not in kinds:
+                accepted = f"kinds of ranker.reward: {', '.join(kinds) or 'there are none'}"
+                raise InvalidInput("ranker.guardrail.constraints", name, accepted, closest(name, kinds))
+
+    def check_capped_fields(self) -> None:
+        """Refuse caps on fields that the features do not declare for items, or of which an item has several values.
+
+        Features that were inferred from items do not refuse the caps that the ranker has already.
+        """
+        if self.caps is not None and self.feature_settings is not None:
+            one = [name for name, field in self.feature_settings.items.items() if field.kind in ONE_VALUE]
+            for name in self.caps:
+                if name not in one:
+                    kinds, names = ", ".join(ONE_VALUE), ", ".join(one) or "none is declared"
+                    accepted = f"a field of items in ranker.features with one value ({kinds}): {names}"
+                    raise InvalidInput("ranker.caps", name, accepted, closest(name, one))
+
     def as_mapping(self) -> dict[str, object]:
-        """Return the settings that are neither None nor False as plain values, in the form that `of` accepts."""
+        """Return the settings that are neither None nor False as plain values, in the form that `of` accepts.
+
+        The activation is left out where it is the default: the logs of older versions do not have it.
+        """
         fields = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
-        return fields if self.guardrail is None else fields | {"guardrail": asdict(self.guardrail)}
+        if self.features is not None:
+            fields["features"] = to_builtins(self.features)
+        if self.activation == "decision":
+            del fields["activation"]
+        if self.reward is not None:
+            fields["reward"] = to_builtins(self.reward)
+        return fields if self.guardrail is None else fields | {"guardrail": self.guardrail.as_mapping()}

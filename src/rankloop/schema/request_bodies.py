@@ -10,12 +10,21 @@ from rankloop.schema.base import Payload
 from rankloop.schema.feedback_event import FeedbackEvent
 from rankloop.schema.identifiers import Id
 from rankloop.schema.item import Item
+from rankloop.schema.rank_request import RankRequest
 
 
 class BulkFeedback(Payload, frozen=True):
     """Feedback for many decisions."""
 
     events: Annotated[list[FeedbackEvent], Meta(description="Feedback events; each is accepted or refused by itself.")]
+
+
+class RankBatch(Payload, frozen=True):
+    """Requests for lists."""
+
+    requests: Annotated[
+        list[RankRequest], Meta(description="Requests for lists; each is answered or refused by itself.")
+    ]
 
 
 class Withdrawal(Payload, frozen=True):
@@ -28,6 +37,12 @@ class ItemsBody(Payload, frozen=True):
     """Items to add or change, all of them or none."""
 
     items: Annotated[list[Item], Meta(description="Items to add, or to replace where the id exists.")]
+
+
+class ItemsAnswer(Struct, frozen=True):
+    """What had no effect when items were put: the names of fields that the ranker does not use."""
+
+    unknown_fields: tuple[str, ...]
 
 
 class TokenRequest(Payload, frozen=True):

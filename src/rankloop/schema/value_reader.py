@@ -58,11 +58,11 @@ def _reader_of_type(kind: inspect.Type) -> ValueReader:
         case inspect.LiteralType():
             return _choice([str(value) for value in kind.values])
         case inspect.ListType() | inspect.VarTupleType() | inspect.FrozenSetType() | inspect.CollectionType():
-            return _list(value_reader(kind.item_type), min_length=kind.min_length or 0)
+            return _list(value_reader(kind.item_type), min_length=kind.min_length or 0, max_length=kind.max_length)
         case inspect.TupleType():
             return _list(value_reader(kind.item_types[0]), len(kind.item_types))
         case inspect.DictType():
-            return _mapping(kind.key_type, value_reader(kind.value_type))
+            return _mapping(kind.key_type, value_reader(kind.value_type), kind.max_length)
         case inspect.StructType():
             struct: Any = kind.cls
             return ValueReader(
@@ -154,7 +154,9 @@ def _choice(choices: Sequence[str]) -> ValueReader:
     return ValueReader(read, accepted)
 
 
-def _list(entry: ValueReader, length: int | None = None, min_length: int = 0) -> ValueReader:
+def _list(
+    entry: ValueReader, length: int | None = None, min_length: int = 0, max_length: int | None = None
+) -> ValueReader:
     size = f"a list of at least {min_length}" if min_length else "a list" if length is None else f"a list of {length}"
     accepted = f"{size}, each entry {entry.accepted}"
 
@@ -166,18 +168,22 @@ def _list(entry: ValueReader, length: int | None = None, min_length: int = 0) ->
             raise InvalidInput(field, value, accepted)
         if length is not None and len(entries) != length:
             raise InvalidInput(field, Words(f"a list of {len(entries)}"), f"a list of {length}")
+        if max_length is not None and len(entries) > max_length:
+            raise InvalidInput(field, Words(f"a list of {len(entries)}"), f"a list of at most {max_length}")
         return [entry.read(f"{field}[{i}]", one) for i, one in enumerate(entries)]
 
     return ValueReader(read, accepted)
 
 
-def _mapping(keys: inspect.Type, values: ValueReader) -> ValueReader:
+def _mapping(keys: inspect.Type, values: ValueReader, max_length: int | None = None) -> ValueReader:
     slots, key = isinstance(keys, inspect.IntType), value_reader(keys)
     accepted = f"a mapping from {key.accepted} to {values.accepted}"
 
     def read(field: str, value: object) -> dict[object, object]:
         if not isinstance(value, Mapping):
             raise InvalidInput(field, value, accepted)
+        if max_length is not None and len(value) > max_length:
+            raise InvalidInput(field, Words(f"a mapping of {len(value)}"), f"a mapping of at most {max_length}")
         read_entries = {}
         for name, one in value.items():
             number = (

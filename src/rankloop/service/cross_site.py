@@ -16,6 +16,8 @@ from rankloop.service.problems import RequestRefused
 CHANGING_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 BROWSER_HEADERS = frozenset({b"origin", b"sec-fetch-site"})
 """Headers by which a browser says for whom it sends a request."""
+UNUSUAL_MEDIA = ([b"application/json"], [b"application/x-ndjson"], [b"application/vnd.apache.arrow.stream"])
+"""Values of Content-Type that forms cannot send."""
 MARK = "X-Rankloop-Request"
 """A header that forms cannot send, for requests without a body; its value does not matter."""
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -50,7 +52,7 @@ class CrossSiteGuard:
                 "a web page of another origin may not change anything here; the setting cors_origins allows origins.",
             )
         media = [one.partition(b";")[0].strip().lower() for one in headers.get(b"content-type", [])]
-        if media != [b"application/json"] and MARK.lower().encode() not in headers:
+        if media not in UNUSUAL_MEDIA and MARK.lower().encode() not in headers:
             return RequestRefused(
                 415, f"accepted: the header 'Content-Type: application/json', or '{MARK}: 1' without a body."
             )

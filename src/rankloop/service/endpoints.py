@@ -196,6 +196,9 @@ async def rank(service: Service, call: VisitCall) -> RankAnswer:
     # Draws for a propensity take long, and a decision id is looked up in the log.
     slow = request.propensity > 0 or request.decision is not None
     slow = slow or ranker.list_cost(request) > MAX_COST_ON_LOOP
+    if request.open:
+        service.access.admit(call.headers, "admin", name)
+        slow = True  # the new items are committed first
     named = (request.candidates, request.items, request.exclude, request.order)
     slow = slow or max(len(ids or ()) for ids in named) > MAX_IDS_ON_LOOP
     if request.propensity > 0:
@@ -253,10 +256,16 @@ def check_cost(service: Service, headers: Mapping[bytes, bytes], cost: Cost) -> 
 # Bodies of requests and answers
 
 
-async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
-    """Return the body of a request, if it is JSON and has at most `limit` bytes."""
-    media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if media != b"application/json":
+def media_of(headers: Mapping[bytes, bytes]) -> bytes:
+    """Return the type of a body, without its parameters."""
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+
+
+async def read_body(
+    headers: Mapping[bytes, bytes], receive: Receive, limit: int, media: Collection[bytes] = (b"application/json",)
+) -> bytes:
+    """Return the body of a request, if it has one of these types and at most `limit` bytes."""
+    if media_of(headers) not in media:
         # A form on another site's page cannot send this type: `cross_site` relies on it for rank and feedback.
         raise RequestRefused(415, "accepted: a body with the header 'Content-Type: application/json'.")
     length = headers.get(b"content-length", b"")

@@ -156,6 +156,25 @@ class _RankerState(Collector):
             if overview.lift is not None:
                 lift.add_metric([hosted.name, overview.unit], overview.lift.difference)
         yield from (settled, clicked, value, each, lift)
+        yield from self._kinds()
+
+    def _kinds(self) -> Iterator[Metric]:
+        """Yield events and summed values of each kind of feedback."""
+        labels = ["ranker", "kind", "group"]
+        events = CounterMetricFamily(
+            "rankloop_kind_events", "Feedback events that came in time, by kind", labels=labels
+        )
+        value = GaugeMetricFamily("rankloop_kind_value", "Summed values of feedback, by kind", labels=labels)
+        late = CounterMetricFamily(
+            "rankloop_kind_late_events", "Feedback events that came too late, by kind", labels=labels[:2]
+        )
+        for hosted in self._rankers:
+            for one in hosted.ranker.overview(hours=0.0).kinds:
+                for name, group in (("treatment", one.treatment), ("control", one.control)):
+                    events.add_metric([hosted.name, one.kind, name], group.events)
+                    value.add_metric([hosted.name, one.kind, name], group.value)
+                late.add_metric([hosted.name, one.kind], one.late)
+        yield from (events, value, late)
 
     def _memory(self) -> Iterator[Metric]:
         state = GaugeMetricFamily("rankloop_state_bytes", "Memory of the state, estimated", labels=["ranker"])

@@ -16,16 +16,35 @@ from rankloop.analytics.diagnosis import Diagnosis
 from rankloop.hosting.challenger_rebuild import ChallengerStatus
 from rankloop.hosting.change_history import ChangeHistory
 from rankloop.schema import FeedbackEvent, ItemBody, RankAnswer, RankerSettings, RankRequest, Receipt
-from rankloop.schema.answers import BulkAnswers, Problem, RankersAnswer
-from rankloop.schema.request_bodies import BulkFeedback, ItemPage, ItemsBody, TokenAnswer, TokenRequest, Withdrawal
+from rankloop.schema.answers import BatchAnswers, BulkAnswers, Problem, RankersAnswer
+from rankloop.schema.request_bodies import (
+    BulkFeedback,
+    ItemPage,
+    ItemsAnswer,
+    ItemsBody,
+    RankBatch,
+    TokenAnswer,
+    TokenRequest,
+    Withdrawal,
+)
 from rankloop.service import answers, problems
 from rankloop.service.cross_site import CHANGING_METHODS, MARK
 from rankloop.version import __version__
 
 SCHEMA_PREFIX = "#/components/schemas/"
-BODIES = (RankRequest, FeedbackEvent, BulkFeedback, Withdrawal, ItemsBody, ItemBody, RankerSettings, TokenRequest)
+BODIES = (
+    RankRequest,
+    RankBatch,
+    FeedbackEvent,
+    BulkFeedback,
+    Withdrawal,
+    ItemsBody,
+    ItemBody,
+    RankerSettings,
+    TokenRequest,
+)
 ANSWERS = (
-    RankAnswer, Receipt, BulkAnswers, ItemPage, RankersAnswer,
+    RankAnswer, BatchAnswers, Receipt, BulkAnswers, ItemPage, ItemsAnswer, RankersAnswer,
     DecisionHistory, answers.ReportAnswer, answers.OverviewAnswer, answers.SegmentsAnswer, answers.SlotCountsAnswer,
     answers.HealthAnswer, answers.ReadinessAnswer, Problem, ChangeHistory, ChallengerStatus, Diagnosis, TokenAnswer,
 )  # fmt: skip
@@ -72,6 +91,8 @@ def describe_route(
     body: type | None = None,
     answer: type | None = None,
     status: int = 200,
+    else_answer: type | None = None,
+    lines: type | None = None,
     authenticated: bool = True,
     text: bool = False,
 ) -> RouteDescription:
@@ -82,6 +103,8 @@ def describe_route(
         body: structure of the request body.
         answer: structure of the response body.
         status: status code of a success.
+        lines: structure of each line, where the body may have another type than JSON.
+        else_answer: structure of the body of a success with status 200, where `status` is another.
         authenticated: whether the route requires an API key.
         text: whether the response is plain text.
     """
@@ -89,6 +112,8 @@ def describe_route(
     content = {"text/plain": {"schema": {"type": "string"}}} if text else None if answer is None else _json(answer)
     for code in (status, *(code for code in statuses if code < 300)):
         responses[code] = {"description": "Success."} | ({} if content is None else {"content": content})
+    if else_answer is not None:
+        responses[200] = {"description": "Success.", "content": _json(else_answer)}
     errors = (AUTHENTICATION_ERRORS if authenticated else {}) | {
         code: ROUTE_ERRORS[code] for code in statuses if code >= 300
     }
@@ -97,7 +122,8 @@ def describe_route(
     responses |= {code: _problem(meaning) for code, meaning in sorted(errors.items())}
     extra: dict[str, object] = {"security": [{"key": []}] if authenticated else []}
     if body is not None:
-        extra["requestBody"] = {"required": True, "content": _json(body)}
+        content = _json(body) if lines is None else _json(body) | _lines(lines)
+        extra["requestBody"] = {"required": True, "content": content}
     return {"status_code": status, "responses": responses, "openapi_extra": extra, "response_class": _NoMediaType}
 
 
@@ -114,6 +140,17 @@ class _NoMediaType(Response):
 
 def _json(kind: type) -> dict[str, dict[str, dict[str, str]]]:
     return {"application/json": {"schema": {"$ref": SCHEMA_PREFIX + kind.__name__}}}
+
+
+def _lines(kind: type) -> dict[str, dict[str, dict[str, str]]]:
+    """Return the content of bodies with one structure in each line, or in each row of an Arrow stream."""
+    described = f"One {kind.__name__} in each "
+    return {
+        "application/x-ndjson": {"schema": {"type": "string", "description": f"{described}line, as JSON."}},
+        "application/vnd.apache.arrow.stream": {
+            "schema": {"type": "string", "format": "binary", "description": f"{described}row."}
+        },
+    }
 
 
 FREQUENT_ROUTES = {

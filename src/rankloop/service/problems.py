@@ -85,4 +85,4 @@ def not_json(reason: str) -> RequestRefused:
 
 def _field(path: str) -> str:
     """Return `$.items[0].id` as `items[0].id`."""
-    return path.replace("`", "").split(" in ")[-1].strip().removeprefix("$").removeprefix(".")
+    return path.replace("`", "").replace("[...]", "").split(" in ")[-1].strip().removeprefix("$").removeprefix(".")

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from rankloop import catalogue
 from rankloop.catalogue.setting_use import OF_LOG, OF_POLICY, composed, refuse_unable, refuse_unread
 from rankloop.errors import InvalidInput, Unsupported
+from rankloop.features import RankerFeatures
 from rankloop.objective import Objective, objective_of
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Guardrail, RankerSettings
@@ -22,8 +23,8 @@ Plain = dict[str, object]
 """Settings as JSON values."""
 
 ADJUSTABLE = (
-    *("commit", "mode", "traffic", "explore_from", "explore_daily", "guardrail"),
-    *("window", "aggregate", "on_close", "seed"),
+    *("commit", "mode", "traffic", "explore_from", "explore_daily", "caps", "guardrail"),
+    *("window", "aggregate", "activation", "on_close", "seed"),
 )
 """Settings that may change while a ranker runs: they affect who sees its lists and when feedback settles, from now on.
 All others affect what was learned: changing one of them requires learning again, from scratch or from the log."""
@@ -59,6 +60,13 @@ class RankerConfig(RankerSettings, frozen=True):
             policy, read = composed(self.compose, self.setting(2, np.zeros(2)))
         except ArithmeticError as error:
             raise Unsupported(f"{self.policy} cannot compute with these parameters ({error}).") from None
+        except Unsupported as error:
+            if self.features != "auto":
+                raise
+            raise Unsupported(
+                f"with ranker.features 'auto' there are no features at first ({str(error).rstrip('.')}); declare"
+                " them, or choose hybrid."
+            ) from None
         refuse_unread(self, read, self.inherited)
         refuse_unable(self, policy)
         self._refuse_wide_rows(policy)
@@ -68,6 +76,8 @@ class RankerConfig(RankerSettings, frozen=True):
 
     def _refuse_wide_rows(self, policy: RankingPolicy[LearnerState]) -> None:
         """Refuse more features and context than a dense model of their products can have."""
+        if self.features is not None:  # its own settings limit the width
+            return
         crosses = self.dim is not None and self.context is not None and policy.reads >= {"features", "context"}
         if crosses and not self.logged and self.row_width > MAX_CROSSED_FEATURES:
             accepted = (
@@ -83,6 +93,8 @@ class RankerConfig(RankerSettings, frozen=True):
         by_slot: dict[str, Any] = {name: getattr(self, name) for name in names}
         small: dict[str, Any] = {name: value and value[: k + (name == "losses")] for name, value in by_slot.items()}
         small |= {name: getattr(self, name) and 1 for name in ("dim", "context", "coverage")}
+        fields = self.feature_settings
+        small |= {} if fields is None else {"features": None, "dim": 1, "context": 1 if fields.context else None}
         trial = replace(self, slots=k, **small)
         policy = trial.build(2, np.ones(2))
         try:
@@ -141,7 +153,10 @@ class RankerConfig(RankerSettings, frozen=True):
             used: number of columns that an item has or had; these come first.
             segments: number of segments to make room for, where they are pooled.
         """
-        shape = (items,)
+        shape, dim, context, products, hashed = (items,), self.dim, self.context, None, None
+        if self.feature_settings is not None:
+            rows = RankerFeatures(self.feature_settings)
+            dim, context, products, hashed = rows.dim, rows.context_width, rows.products, rows.hashed
         prior = None if self.prior is None else BetaPrior(*(np.full(shape, p) for p in self.prior))
         return Setting(
             items=items,
@@ -149,10 +164,12 @@ class RankerConfig(RankerSettings, frozen=True):
             used=used,
             slots=self.slots,
             rounds=self.rounds,
-            dim=self.dim,
+            dim=dim,
             prior=prior,
             bias=None if self.bias is None else np.array(self.bias),
-            context=self.context,
+            context=context,
+            products=products,
+            hashed=hashed,
             coverage=self.coverage,
             rewards=None if self.rewards is None else np.array(self.rewards),
             losses=None if self.losses is None else np.array(self.losses),
@@ -177,7 +194,13 @@ class RankerConfig(RankerSettings, frozen=True):
         guardrail: Any = settings.get("guardrail")
         return replace(
             self,
-            **{"explore_daily": None, **plain, "guardrail": None if guardrail is None else Guardrail.of(guardrail)},
+            **{
+                "explore_daily": None,
+                "activation": "decision",
+                "caps": None,
+                **plain,
+                "guardrail": None if guardrail is None else Guardrail.of(guardrail),
+            },
         )
 
     def _objective(self, prices: FloatArray) -> Objective:

@@ -13,10 +13,12 @@ from rankloop import propensity
 from rankloop.arrays import Array
 from rankloop.eventlog.events import DecisionMade
 from rankloop.math import numerics
+from rankloop.plan.caps import first_under
 from rankloop.propensity import Propensity
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.item_table import ItemTable
+from rankloop.serving.items.field_groups import caps_of
+from rankloop.serving.items.item_table import ItemTable
 from rankloop.serving.learners import Learners
 from rankloop.serving.rank_request import PolicyRequest
 from rankloop.serving.ranking import Ranking, exploration_shares
@@ -83,13 +85,14 @@ def decide(
         rng: the random numbers of the decision, `rng_of_decision(seed, number)`.
         withheld: today's exploration is spent, so the list must be the one estimated to be best.
     """
-    config, learners = replica.config, replica.learners
+    config, learners, request = replica.config, replica.learners, under_caps(replica, request)
     visitor = stamp.id if request.visitor is None else request.visitor
     control = in_control_group(config, log, visitor, tripped=replica.guardrail_tripped is not None)
     shadow = config.mode == "shadow"
     state = learners.of(request.segment)
     made: PolicyList | None = None
     draws: Draws | None = None
+    approximate = False
     if not control or shadow:
         made = policy_list(replica, state, request, rng, withheld=withheld)
     if made is None or control:
@@ -100,6 +103,7 @@ def decide(
         shown, likely = made.decision, made.propensity
         reasons = learners.policy.explain(state, learners.fresh, shown)
         scores = None if shown.scores is None else shown.scores[0]
+        approximate = learners.policy.approximate(request.request)
         shares = exploration_shares(shown.items[0], scores, reasons, request.pinned)
         if likely is None and request.draws:
             own = rng_of_decision(config.seed, stamp.number, PROPENSITY_STREAM, stamp.process)
@@ -142,8 +146,15 @@ def decide(
         withheld=withheld and made is not None,
         asked=request.fingerprint,
         process=stamp.process,
+        approximate=approximate,
+        context_fields=request.context_fields,
+        item_fields=request.item_fields,
     )
-    return event, Ranking(event, replica.items.ids, shares, request.ignored), draws
+    return (
+        event,
+        Ranking(event, replica.items.ids, shares, request.ignored, unknown_fields=request.unknown_fields),
+        draws,
+    )
 
 
 def in_control_group(config: RankerConfig, log: str, visitor: str, *, tripped: bool) -> bool:
@@ -179,6 +190,22 @@ def policy_list(
     decision = policy.decide(state, wanted, rng)
     changed = not np.array_equal(decision.items, best.items)
     return PolicyList(decision, changed, _closed_form(learners, state, decision))
+
+
+def under_caps(replica: Replica, request: PolicyRequest) -> PolicyRequest:
+    """Return a request with the caps of the configuration, on the values that its items have in the capped fields."""
+    if replica.config.caps is None:
+        return request
+    names, caps = caps_of(replica.config.caps)
+    wanted, values = request.request, replica.items.raw_fields.groups
+    groups = values.of_items(names, replica.items.capacity)
+    if wanted.columns is not None:
+        groups = groups[:, wanted.columns]
+        if request.item_fields is not None:
+            groups = values.in_request(groups, request.item_fields)
+    used = {f"items.{name}" for name in names}
+    unknown = tuple(name for name in request.unknown_fields if name not in used)
+    return replace(request, request=wanted.under(groups, caps), unknown_fields=unknown)
 
 
 def _copy(array: Array | None) -> Array | None:
@@ -226,8 +253,11 @@ def control_list(request: PolicyRequest, items: ItemTable) -> IntArray:
     if request.pinned:
         allowed = allowed.copy()
         allowed[slots[slots != EMPTY]] = False
-    free = np.flatnonzero(slots == EMPTY)
-    listed = _first_allowed(order, allowed, len(free))
+    free, caps = np.flatnonzero(slots == EMPTY), wanted.active_caps()
+    if caps is None:
+        listed = _first_allowed(order, allowed, len(free))
+    else:
+        listed = first_under(caps, order, allowed, slots[slots != EMPTY], len(free))
     slots[free[: len(listed)]] = listed
     return slots
 

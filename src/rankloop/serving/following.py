@@ -45,3 +45,5 @@ class FollowingRanker(FeedbackWindows):
             for entry in entries:
                 if entry.kind == DecisionMade.kind:
                     self._note_opened(entry.key, entry.position)
+            if self._replica.config.activation == "impression":
+                self._note_activated()

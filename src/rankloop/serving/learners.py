@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,24 +17,17 @@ from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.schema import Prior
 from rankloop.schema.item import SegmentPrior
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.item_table import ItemTable
+from rankloop.serving.items.item_table import ItemTable
+from rankloop.serving.items.named_items import NamedItems, candidates_request, in_own_features, ranks_in
+from rankloop.serving.lesson import Lesson
 from rankloop.serving.memory.budget import MemoryBudget, Room, StateSize
 from rankloop.serving.memory.state_size import Extent, state_size
-from rankloop.serving.named_items import NamedItems, candidates_request, ranks_in
 from rankloop.types import EMPTY, BoolArray, Decision, FloatArray, IntArray, Request, Rows
 
 NO_SEGMENT = -1
 """The row of a segment without observations, for a learner that pools segments."""
 ChangePrior = Callable[[LearnerState, Request, int, float, float], None]
 G = TypeVar("G", bound=np.generic)
-
-
-class Lesson(NamedTuple):
-    """A settled decision to learn from."""
-
-    event: DecisionMade
-    outcome: FloatArray  # [k]
-    position: int  # log position of the event that settled it
 
 
 class Learners:
@@ -44,7 +37,7 @@ class Learners:
     """
 
     def __init__(self, config: RankerConfig, table: ItemTable, room: Room | None = None) -> None:
-        self._config, self._table = config, table
+        self._config, self._table, self.row_numbers = config, table, 1 + config.row_width  # of features and products
         self.room = MemoryBudget.of_machine().room() if room is None else room
         self._extent = Extent.of(table.capacity, 1, table.prior_scores)
         self.room.reserve(state_size(config, self._extent), "a configuration that")
@@ -105,7 +98,7 @@ class Learners:
         request = None
         for column, prior in self._table.priors.items():
             if segment in prior.segments and self.policy.takes_priors:
-                request = self.request(self._config.slots, self._no_context()) if request is None else request
+                request = self.request(self._config.slots, self.no_context()) if request is None else request
                 one = prior.segments[segment]
                 if prior.strength and self.policy.replaces_priors and self._is_outcome(prior.score):
                     self.policy.disbelieve(state, request, column, prior.score, prior.strength)
@@ -244,21 +237,28 @@ class Learners:
 
     def learn(self, lessons: Sequence[Lesson]) -> None:
         """Learn from decisions of one learner in their order."""
-        for (segment, _), group in groupby(lessons, key=lambda one: (one.event.segment, len(one.event.items))):
+        for (segment, _, amends), group in groupby(lessons, _alike):
             alike, view = list(group), self.view(self.row(segment))
-            if len(alike) > 1 and self._learn_batch(view, alike):
+            if len(alike) > 1 and not amends and self._learn_batch(view, alike):
                 continue
-            for event, outcome, _ in alike:
-                self.policy.update(view, self.decision([event]), self._logged_clicks(outcome[None, :]))
+            for event, outcome, _, before in alike:
+                lists, clicks = self.decision([event]), self._logged_clicks(outcome[None, :])
+                if before is None:
+                    self.policy.update(view, lists, clicks)
+                else:
+                    self.policy.amend(view, lists, self._logged_clicks(before[None, :]), clicks)
 
     def _learn_batch(self, view: LearnerState, lessons: Sequence[Lesson]) -> bool:
         """Learn from lists of one length in one step, if the policy can."""
         if not self._batches:
             return False
-        events, outcomes, _ = zip(*lessons, strict=True)
-        clicks = self.policy.feedback.keep(_stacked(outcomes))
-        self._batches = self.policy.catch_up(view, self.decision(events), clicks)
+        clicks = self.policy.feedback.keep(_stacked([one.outcome for one in lessons]))
+        self._batches = self.policy.catch_up(view, self.decision([one.event for one in lessons]), clicks)
         return self._batches
+
+    def amendable(self, event: DecisionMade, before: FloatArray, after: FloatArray) -> bool:
+        """Return whether an outcome [k] that was learned can be replaced by another one."""
+        return self.policy.amendable(event.items[None], *map(self._logged_clicks, (before[None], after[None])))
 
     def _logged_clicks(self, clicks: FloatArray) -> FloatArray:
         """Return the clicks [1, k] that a log of the policy's kind would have: all, if there is at most one."""
@@ -271,10 +271,11 @@ class Learners:
             event: the decision.
             former: `features` and `coverage` of all items where they are not those that the items have now.
         """
+        event = in_own_features(event, self._config, self._table, former.get("features"))
         context, lists = None if event.context is None else event.context[None, :], event.items
         if event.rows is None:
             request = self.request(len(lists), context, 1, **former)
-        else:  # the request has brought features, and the event has those of all its candidates
+        else:  # those of all its candidates
             named = NamedItems.of(event)
             request, lists = self.candidates_request(len(lists), context, named), named.candidate_of(lists)
         decision = self.policy.adopt(request, lists[None, :])
@@ -283,15 +284,10 @@ class Learners:
     def decision(self, events: Sequence[DecisionMade]) -> Decision:
         """Return logged decisions as a batch, one list [k] for each, with their rows as they were scored."""
         lists = _stacked([one.items for one in events])
-        context = (
-            None if events[0].context is None else _stacked([one.context for one in events if one.context is not None])
-        )
         k, T = lists.shape[1], len(events)
-        x = (
-            None
-            if events[0].x is None
-            else _stacked([self._current_layout(one.x) for one in events if one.x is not None])
-        )
+        contexts = [one.context for one in events if one.context is not None]
+        rows_made = [self._current_layout(one.x) for one in events if one.x is not None]
+        context, x = (_stacked(arrays) if arrays else None for arrays in (contexts, rows_made))
         # Items that were listed then may be disabled now.
         request = self._any_request(k) if context is None and T == 1 else self.request(k, context, learners=T)
         rows = self._rows_of(request, lists, x)
@@ -342,7 +338,7 @@ class Learners:
 
     def _in_all_segments(self, change: ChangePrior, column: int, prior: Prior) -> None:
         """Change the learners of all segments, those with the same prior in one step."""
-        request = self.request(self._config.slots, self._no_context())
+        request = self.request(self._config.slots, self.no_context())
         for one, state in self._all(prior):
             if self._is_outcome(one.score):
                 change(state, request, column, one.score, one.strength)
@@ -364,8 +360,9 @@ class Learners:
                 rows = [self.segments[segment] for segment in alike]
                 yield one, self.state.view(slice(rows[0], rows[-1] + 1))
 
-    def _no_context(self) -> FloatArray | None:
-        return None if self._config.context is None else np.zeros((1, self._config.context))
+    def no_context(self) -> FloatArray | None:
+        """Return a context of zeros, [1, dx], or None where requests have no context."""
+        return None if self._table.context_width is None else np.zeros((1, self._table.context_width))
 
     # Snapshots
 
@@ -378,9 +375,8 @@ class Learners:
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Restore what `arrays` returned; the item table is restored before."""
         self.follow()
-        names: Sequence[str] = [str(name) for name in arrays["segments"]]
-        self.segments = {name: i for i, name in enumerate(names)}
-        while self._rows < len(names):
+        self.segments = {str(name): i for i, name in enumerate(arrays["segments"])}
+        while self._rows < len(self.segments):
             self._rows *= 2
         self._build()
         self.state = self.policy.init(1 if self._pools else self._rows)
@@ -392,6 +388,10 @@ class Learners:
     def _used(self) -> LearnerState:
         """Return the learners in use, which share memory with the whole state."""
         return self.state.view(slice(0, max(1, 0 if self._pools else len(self.segments))))
+
+
+def _alike(lesson: Lesson) -> tuple[str, int, bool]:
+    return lesson.event.segment, len(lesson.event.items), lesson.before is not None
 
 
 def _stacked(arrays: Sequence[NDArray[G]]) -> NDArray[G]:

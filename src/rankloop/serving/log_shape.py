@@ -1,4 +1,7 @@
-"""The shape of a log: settings that every event of it depends on, so that a ranker must have the same."""
+"""The shape of a log: settings that every event of it depends on, so that a ranker must have the same.
+
+Features may differ: the log has the fields from which those of any setting are computed.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,17 @@ def require_fit(logged: Mapping[str, object], given: Mapping[str, object]) -> No
             raise InvalidInput(f"ranker.{name}", given.get(name), f"{value}, with which the log was written")
 
 
-def check_shape(store: Store, ranker: str, given: Mapping[str, object]) -> None:
-    """Refuse settings that do not fit the log of a ranker, before an event is applied that they cannot read."""
+def check_shape(store: Store, ranker: str, given: Mapping[str, object]) -> Mapping[str, object]:
+    """Refuse settings that do not fit the log of a ranker, before an event is applied that they cannot read.
+
+    Return the last settings of the log; none if it has none.
+    """
     configs = store.of_kind(ranker, ConfigChanged.kind)
     if configs:
         try:
             logged = decode_as(ConfigChanged, configs[-1]).config
         except CannotReplay:
-            return  # the replay says which event is damaged
+            return {}  # the replay says which event is damaged
         require_fit(logged, given)
+        return logged
+    return {}

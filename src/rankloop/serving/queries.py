@@ -21,7 +21,7 @@ from rankloop.eventlog.events import DecisionMade, decode, decode_as
 from rankloop.schema import Item, Quarantine, RankRequest
 from rankloop.serving import costs
 from rankloop.serving.costs import Cost
-from rankloop.serving.item_table import check_prior
+from rankloop.serving.items.item_table import check_prior
 from rankloop.serving.ranking import Ranking
 from rankloop.serving.replica import Replica
 

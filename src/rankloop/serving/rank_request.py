@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rankloop.errors import MISSING, InvalidInput, Words
 from rankloop.schema import RankRequest, RequestItem
 from rankloop.schema.accepted_values import integer_range
+from rankloop.schema.fields import Fields
 from rankloop.schema.identifiers import printable
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.schema.slot_values import check_by_slot
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.item_table import ItemTable, check_score
+from rankloop.serving.items.field_encoding import FieldEncoding
+from rankloop.serving.items.item_table import ItemTable, check_score, unknown_fields
+from rankloop.serving.items.named_items import NOTHING_NAMED, NamedItems
+from rankloop.serving.items.raw_fields import encoded
 from rankloop.serving.learners import Learners
-from rankloop.serving.named_items import NOTHING_NAMED, NamedItems
 from rankloop.types import EMPTY, FloatArray, IntArray, Request
 
 CandidateOf = Callable[[int], int | None]
@@ -36,6 +39,9 @@ class PolicyRequest:
     ignored: tuple[str, ...] = ()  # ids without effect, each once
     fingerprint: str | None = None  # of an idempotent request, then the ignored ids, one per line
     named: NamedItems = NOTHING_NAMED  # what the request says about items
+    context_fields: str | None = None  # as JSON
+    item_fields: str | None = None  # of each candidate or null, as a JSON list
+    unknown_fields: tuple[str, ...] = ()  # without effect, since the ranker has no such features
 
 
 def read(
@@ -49,8 +55,9 @@ def read(
         k = min(k, given.budget)
     named = (given.candidates, given.items, given.order, given.rewards, given.losses)
     if named == NOTHING_GIVEN and not given.exclude and not given.pin:
-        request = learners.enabled_request(k, _context(config, given.context))
-        return PolicyRequest(request, given.segment, given.visitor, (), given.propensity, None, (), fingerprint)
+        request = learners.enabled_request(k, _context(config, items, given))
+        made = PolicyRequest(request, given.segment, given.visitor, (), given.propensity, None, (), fingerprint)
+        return made if given.context_fields is None else _with_fields(made, given, items, [])
     return _read_lists(config, items, learners, given, k, fingerprint)
 
 
@@ -77,7 +84,7 @@ def _read_lists(
     config: RankerConfig, items: ItemTable, learners: Learners, given: RankRequest, k: int, fingerprint: str | None
 ) -> PolicyRequest:
     """Read a request that names items, or brings values of its own."""
-    ids, context = _IdReader(items, given.strict), _context(config, given.context)
+    ids, context = _IdReader(items, given.strict), _context(config, items, given)
     rewards, losses = _by_slot(config, learners, given)
     if given.candidates is None and given.items is None:
         excluded = ids.columns("exclude", given.exclude)
@@ -102,7 +109,7 @@ def _read_lists(
     else:
         request = learners.candidates_request(k, context, named, pinned)
     ignored = tuple(ids.ignored)
-    return PolicyRequest(
+    made = PolicyRequest(
         request,
         given.segment,
         given.visitor,
@@ -112,6 +119,30 @@ def _read_lists(
         ignored,
         None if fingerprint is None else "\n".join([fingerprint, *ignored]),
         named,
+    )
+    return _with_fields(made, given, items, ids.brought)
+
+
+def _with_fields(
+    made: PolicyRequest, given: RankRequest, items: ItemTable, brought: Sequence[Fields | None]
+) -> PolicyRequest:
+    """Return a request with the fields that it brings, which are logged, and the names of those without effect.
+
+    Args:
+        made: the request without them.
+        given: what was asked.
+        items: of the ranker.
+        brought: fields of each candidate, with its stored ones where the request brings some.
+    """
+    context, encoding = given.context_fields, items.encoding
+    of_items = [item.fields for item in given.given_items]
+    in_items = unknown_fields(items, of_items)
+    in_context = () if context is None else context if encoding is None else encoding.unknown_in_context(context)
+    return replace(
+        made,
+        context_fields=None if context is None else encoded("context", context).decode(),
+        item_fields=encoded("items", brought).decode() if any(one is not None for one in brought) else None,
+        unknown_fields=(*(f"context.{name}" for name in in_context), *(f"items.{name}" for name in in_items)),
     )
 
 
@@ -126,6 +157,7 @@ class _IdReader:
     def __init__(self, items: ItemTable, strict: bool) -> None:
         self.items, self.strict = items, strict
         self.ignored: dict[str, None] = {}  # each once, in the order given
+        self.brought: list[Fields | None] = []  # of the candidates, stored ones included, where the request has some
 
     def columns(self, field: str, ids: Sequence[str], candidate_of: CandidateOf | None = None) -> IntArray:
         """Return the columns of the known items, of those that may be listed if `candidate_of` is given."""
@@ -155,7 +187,7 @@ def _candidates(config: RankerConfig, learners: Learners, ids: _IdReader, given:
         named = set(ids.known("candidates", given.candidates or ()))
         return NamedItems(_enabled(ids.items, named.difference(ids.known("exclude", given.exclude))))
     items = given.given_items
-    _check_values(items, config, learners)
+    _check_values(items, config, learners, ids.items)
     brought: dict[int, RequestItem] = {}
     for i, item in enumerate(items):
         at = ids.items.column.get(item.id)
@@ -165,8 +197,33 @@ def _candidates(config: RankerConfig, learners: Learners, ids: _IdReader, given:
             brought[at] = item
     columns = _enabled(ids.items, brought.keys() - ids.known("exclude", given.exclude))
     ranked = [brought[at] for at in columns.tolist()]
+    if any(item.fields for item in ranked):
+        ids.brought = [_merged(ids.items, at, item) for at, item in zip(columns.tolist(), ranked, strict=True)]
     scores, prices = (_given_numbers([getattr(item, name) for item in ranked]) for name in ("score", "price"))
-    return NamedItems(columns, None, _given_rows(ids.items, columns, ranked), scores, prices)
+    if ids.items.encoding is None:
+        rows = _given_rows(ids.items, columns, ranked)
+    else:
+        rows = _encoded_rows(ids.items, ids.items.encoding, columns, ids.brought)
+    return NamedItems(columns, None, rows, scores, prices)
+
+
+def _merged(items: ItemTable, column: int, item: RequestItem) -> Fields | None:
+    """Return the fields of an item in a request: those of the request, then stored ones that it does not bring."""
+    if not item.fields:
+        return None
+    return {**(items.raw_fields.get(column) or {}), **item.fields}
+
+
+def _encoded_rows(
+    items: ItemTable, encoding: FieldEncoding, columns: IntArray, fields: Sequence[Fields | None]
+) -> FloatArray | None:
+    """Return the features of all candidates [C, d], stored ones where the request brings no fields; None if none."""
+    given = [(n, one) for n, one in enumerate(fields) if one is not None]
+    if items.features is None or not given:
+        return None
+    rows = items.features[columns]
+    rows[[n for n, _ in given]] = encoding.items.rows([one for _, one in given])
+    return rows
 
 
 def _enabled(items: ItemTable, columns: Collection[int]) -> IntArray:
@@ -175,15 +232,17 @@ def _enabled(items: ItemTable, columns: Collection[int]) -> IntArray:
     return rising[items.enabled[rising]]
 
 
-def _check_values(items: Sequence[RequestItem], config: RankerConfig, learners: Learners) -> None:
+def _check_values(given: Sequence[RequestItem], config: RankerConfig, learners: Learners, items: ItemTable) -> None:
     """Refuse an item that is named twice, values that the ranker does not use, and features of another length."""
     dim, priced = config.dim, config.objective == "revenue"
     seen: set[str] = set()
-    for i, item in enumerate(items):
+    for i, item in enumerate(given):
         features = item.features
         if item.id in seen:
             raise InvalidInput(f"items[{i}].id", item.id, "every id once")
         seen.add(item.id)
+        if item.fields is not None and items.encoding is not None:
+            items.encoding.check_item(f"items[{i}].fields", item.fields)
         if features is not None and len(features) != dim:
             if dim is None:
                 accepted = "no features, since the ranker has none (ranker.dim)"
@@ -228,14 +287,20 @@ def _by_slot(
     return rewards, losses
 
 
-def _context(config: RankerConfig, context: Sequence[float] | None) -> FloatArray | None:
-    length = config.context
+def _context(config: RankerConfig, items: ItemTable, given: RankRequest) -> FloatArray | None:
+    if items.encoding is not None:
+        if given.context_numbers is not None:
+            raise InvalidInput("context", given.context, "a mapping of fields, since the ranker has ranker.features")
+        return items.encoding.given_context(given.context_fields)
+    length, context = config.context, given.context_numbers
     if length is None:
         if context is not None:
             raise InvalidInput("context", context, "no context, since the ranker has none (ranker.context)")
         return None
     if context is None:
-        raise InvalidInput("context", MISSING, f"{length} numbers, as ranker.context says")
+        raise InvalidInput(
+            "context", MISSING if given.context is None else given.context, f"{length} numbers, as ranker.context says"
+        )
     if len(context) != length:
         raise InvalidInput("context", Words(f"a list of {len(context)}"), f"a list of {length}")
     return np.array([context], dtype=np.float64)

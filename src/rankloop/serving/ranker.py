@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time as clocks
 from collections.abc import Callable, Sequence
@@ -10,32 +9,28 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, cast
 
-import numpy as np
-
 from rankloop.errors import Busy, InvalidInput, RankloopError
 from rankloop.eventlog import MemoryStore, SqliteStore, Store, Writer
 from rankloop.eventlog.events import (
     CannotReplay,
     DecisionMade,
     FeedbackReceived,
-    ItemsPut,
-    ItemsRemoved,
+    Impression,
     LogEvent,
 )
 from rankloop.eventlog.writer import Commit
-from rankloop.schema import FeedbackEvent, Item, ItemFields, RankRequest, Receipt
+from rankloop.schema import FeedbackEvent, RankRequest, Receipt
+from rankloop.schema.reward import IMPRESSION
 from rankloop.schema.service_settings import ServiceLimits
 from rankloop.serving import idempotency, rank_request, snapshots
 from rankloop.serving.calls import FOR_EVER, CallableRanker
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.decide import DecisionRng, Stamp, decide
-from rankloop.serving.item_table import check_item, check_prior, check_score
+from rankloop.serving.feature_changes import with_features_of_log
 from rankloop.serving.log_shape import check_shape
 from rankloop.serving.memory.budget import Room
-from rankloop.serving.queries import ID_TIME_DIGITS
-from rankloop.serving.ranking import Ranking
+from rankloop.serving.ranking import Ranking, new_id
 from rankloop.serving.windows.window_ages import Clock
-from rankloop.types import EMPTY, FloatArray
 
 MAX_WAIT_SECONDS = 2.0
 """How long a request in this process waits until its `after` is applied."""
@@ -98,9 +93,11 @@ class Ranker(CallableRanker):
         with ExitStack() as on_error:
             if self._owns_writer:
                 on_error.callback(self._writer.close)
-            check_shape(self.store, name, config.plain())
+            logged = check_shape(self.store, name, config.plain())
+            config = with_features_of_log(config, logged.get("features"))
             self._replica = snapshots.start(config, self.store, name, room=room)
             self._replica.learners.room.replaying = False
+            self._follow_features()
             self._start_windows(clock, monotonic, limits)
             self._number = self._replica.decided  # of the last decision, which may be uncommitted
             on_error.callback(self._writer.unfollow, name)
@@ -132,38 +129,6 @@ class Ranker(CallableRanker):
             on_error.pop_all()
         return ranker
 
-    # Items
-
-    def put_items(self, items: Sequence[Item | ItemFields]) -> None:
-        """Add items, or change existing ones: all of them, or none."""
-        made = tuple(Item.of(item, f"items[{i}]") for i, item in enumerate(items))
-        for i, item in enumerate(made):
-            check_item(item, f"items[{i}]", self.config)
-        self._check_items(made)
-        self._submit(ItemsPut(self._clock(), made), check=lambda: self._check_items(made)).result()
-
-    def _check_items(self, made: Sequence[Item]) -> None:
-        """Refuse items that do not fit to the others, to the policy or into the memory."""
-        with self._lock:
-            table = self._replica.items
-            table.check(made)
-            policy = self._replica.learners.policy
-            for i, item in enumerate(made):
-                check_prior(f"items[{i}].prior", item, table.prior(item.id), policy)
-                check_score(f"items[{i}].score", item.score, policy)
-            columns, priors = table.columns_with(item.id for item in made), table.prior_scores_with(made)
-            self._require_room("items", f"{columns} items in all, with which the ranker", columns, priors=priors)
-
-    def remove_items(self, ids: Sequence[str]) -> None:
-        """Stop listing items; their late feedback still settles, and an id that is put again is a new item."""
-
-        def check() -> None:
-            with self._lock:
-                self._replica.items.columns("ids", ids)
-
-        check()
-        self._submit(ItemsRemoved(self._clock(), tuple(ids)), check=check).result()
-
     # Decisions
 
     def submit_rank(
@@ -180,6 +145,8 @@ class Ranker(CallableRanker):
         """
         if request.after is not None:
             self._writer.reached(request.after, MAX_WAIT_SECONDS).result()
+        if request.open:
+            self.open_items(request)
         id = request.decision
         if id is None:
             return self._rank(request, None, None, patience)
@@ -197,7 +164,7 @@ class Ranker(CallableRanker):
         """Return about how many numbers are computed for one list; this takes no lock."""
         replica = self._replica
         named = request.items if request.candidates is None else request.candidates
-        row = (1 + (replica.config.dim or 0)) * (1 + (replica.config.context or 0))  # features, context, and products
+        row = replica.learners.row_numbers
         return ((replica.learners.items if named is None else len(named)) + row) * row
 
     def _rank(
@@ -205,7 +172,7 @@ class Ranker(CallableRanker):
     ) -> tuple[Ranking, Commit[Receipt | None] | None]:
         now = self._clock()
         # Reading entropy from the operating system can block, so it is done before the lock is taken.
-        id = _new_id(now) if id is None else id
+        id = new_id(now) if id is None else id
         _acquire(self._lock, patience)
         try:
             self._require_serving()
@@ -289,17 +256,19 @@ class Ranker(CallableRanker):
             decision: its decision, from `recent_decision` or `find_decision`.
             patience: seconds to wait while other work holds the ranker, if need be; then `Busy` is raised.
         """
-        ids = self._replica.items.ids
-        listed = [None if column == EMPTY else ids[column] for column in decision.items.tolist()]
-        by_slot = given.by_slot(listed)
-        given.check_seen(by_slot)
-        now, name, outcome = self._clock(), given.event or "", np.array(by_slot, dtype=np.float64)
-        event = FeedbackReceived(now, name, decision.id, outcome, given.final, given.regret, given.seen, decision)
-        self._check(decision if (visible := event.visible()) is None else decision.as_seen(visible), outcome, patience)
+        replica, rule = self._replica, self._replica.rule
+        given.check_kind(() if rule is None else rule.kinds, replica.config.activation)
+        if given.kind == IMPRESSION:
+            shown = Impression(self._clock(), decision.id, decision)
+            return cast("Commit[Receipt]", self._submit(shown, lambda: Receipt(decision.id, "duplicate")))
+        event = FeedbackReceived.of(given, decision, replica.items.ids, self._clock())
+        if rule is not None:
+            rule.check(given.kind, event.outcome)
+        self._check(event, decision, patience)
         commit = self._submit(event, lambda: self._duplicate_of(event.event, decision.id))
         return cast("Commit[Receipt]", commit)  # applying feedback always gives a receipt
 
-    def _check(self, decision: DecisionMade, outcome: FloatArray, patience: float) -> None:
+    def _check(self, event: FeedbackReceived, decision: DecisionMade, patience: float) -> None:
         """Refuse, before anything is committed, an outcome that the policy which decided could not learn from.
 
         Other policies convert outcomes. If the policy that decided is gone, nothing is refused.
@@ -309,12 +278,16 @@ class Ranker(CallableRanker):
             if challenger is None or challenger.is_foreign(decision):
                 return
             decider = challenger
+        visible, outcome = event.visible(), event.taught(decider.rule)
+        if outcome is None:
+            return
+        seen = decision if visible is None else decision.as_seen(visible)
         try:
-            decider.learners.check(decision, outcome)
+            decider.learners.check(seen, outcome)
         except RankloopError:
             _acquire(self._lock, patience)  # items may have been added meanwhile; a second refusal is final
             try:
-                decider.learners.check(decision, outcome)
+                decider.learners.check(seen, outcome)
             finally:
                 self._lock.release()
 
@@ -371,6 +344,8 @@ class Ranker(CallableRanker):
                 for position, event in events:
                     if event.opens is not None:
                         self._note_opened(event.opens, position)
+            if self._replica.config.activation == "impression":
+                self._note_activated()
             return receipts
 
     def flush(self) -> None:
@@ -391,8 +366,3 @@ def _acquire(lock: threading.Lock | threading.RLock, patience: float) -> None:
 
 def _decided_elsewhere() -> None:
     raise Busy("another process has decided the list of this id at the same moment; send the request again.")
-
-
-def _new_id(now: float) -> str:
-    """Return an id that cannot be guessed; it starts with the time, so that an index stays compact."""
-    return f"{int(1000 * now):0{ID_TIME_DIGITS}x}{secrets.token_urlsafe(9)}"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Sequence
+
+from msgspec import UNSET
 
 from rankloop.eventlog.events import DecisionMade
 from rankloop.propensity import Propensity
@@ -14,7 +17,7 @@ from rankloop.types import EMPTY, FloatArray, IntArray
 class Ranking:
     """The answer to a rank request."""
 
-    __slots__ = ("_ids", "_items", "_shares", "event", "ignored", "repeated")
+    __slots__ = ("_ids", "_items", "_shares", "event", "ignored", "repeated", "unknown_fields")
 
     def __init__(
         self,
@@ -23,9 +26,11 @@ class Ranking:
         shares: Sequence[float | None] | None = None,
         ignored: tuple[str, ...] = (),
         repeated: bool = False,
+        unknown_fields: tuple[str, ...] = (),
     ) -> None:
         self.event, self._ids, self._shares = event, ids, shares
         self.ignored = ignored  # ids of the request that had no effect: unknown items, or items that may not be listed
+        self.unknown_fields = unknown_fields  # names of fields that had no effect, as context.name or items.name
         self.repeated = repeated  # an idempotent retry: the decision was made before
         self._items: tuple[RankedItem, ...] | None = None
 
@@ -55,6 +60,11 @@ class Ranking:
         return self.event.propensity
 
     @property
+    def approximate(self) -> bool:
+        """Whether caps were kept greedily, so that a better list may exist."""
+        return self.event.approximate
+
+    @property
     def ids(self) -> tuple[str, ...]:
         """The ids of the items in order."""
         return tuple(self._ids[column] for column in self.event.items.tolist() if column != EMPTY)
@@ -73,12 +83,19 @@ class Ranking:
         """Return the list as it is sent to a client; with the position and the lag of a process that is not alone."""
         event, likely = self.event, self.event.propensity
         sent = None if likely is None else likely.answer()
-        if lag is None:
-            return RankAnswer(event.id, event.segment, event.policy, event.group, self.items, sent, self.ignored)
         return RankAnswer(
-            event.id, event.segment, event.policy, event.group, self.items, sent, self.ignored,
-            event.position, round(lag, 4),
-        )  # fmt: skip
+            event.id,
+            event.segment,
+            event.policy,
+            event.group,
+            self.items,
+            sent,
+            self.ignored,
+            self.unknown_fields,
+            event.approximate,
+            UNSET if lag is None else event.position,
+            UNSET if lag is None else round(lag, 4),
+        )
 
 
 def _ranked_items(event: DecisionMade, ids: Sequence[str], shares: Sequence[float | None]) -> tuple[RankedItem, ...]:
@@ -132,3 +149,8 @@ def exploration_shares(
             whole = added + abs(estimate)
             shares.append(added / whole if whole > 0 else 0.0)
     return shares
+
+
+def new_id(now: float) -> str:
+    """Return an id that cannot be guessed; it starts with the time, so that an index stays compact."""
+    return f"{int(1000 * now):011x}{secrets.token_urlsafe(9)}"

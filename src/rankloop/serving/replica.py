@@ -18,37 +18,38 @@ from rankloop.eventlog.events import (
     CannotReplay,
     ConfigChanged,
     DecisionMade,
-    EventFollower,
     FeedbackReceived,
     GuardrailReset,
     GuardrailTripped,
+    HistoryPruned,
+    Impression,
     ItemsPut,
     ItemsRemoved,
     LogEvent,
-    WindowClosed,
-    Withdrawn,
     decode,
     decode_all,
 )
-from rankloop.eventlog.open_decisions import OpenDecision, OpenDecisions, Recall
+from rankloop.eventlog.open_decisions import OpenDecisions, Recall
+from rankloop.eventlog.outcome_rule import OutcomeRule
 from rankloop.eventlog.store import LogEntry, StoreUnavailable
 from rankloop.schema import Item, Prior, Receipt
 from rankloop.serving.config import ChallengerConfig, RankerConfig, learning_of
-from rankloop.serving.feature_history import FeatureHistory
-from rankloop.serving.item_table import ItemTable
-from rankloop.serving.learners import Learners, Lesson
+from rankloop.serving.items.feature_history import FeatureHistory
+from rankloop.serving.items.item_table import ItemTable
+from rankloop.serving.learners import Learners
+from rankloop.serving.lesson import Lesson
 from rankloop.serving.memory.budget import Room
-from rankloop.types import BoolArray, FloatArray
+from rankloop.serving.outcomes.guardrail import GuardrailCounts
+from rankloop.serving.outcomes.settlement import Settlement
+from rankloop.types import FloatArray
 
 MAX_PAGE_ENTRIES = 2000
 """Entries that a replay decodes and applies at once."""
-MAX_RECALLED = 1000
-"""Decisions that are read back from the log at once."""
 MAX_CONFIG_MARKERS = 100
 """Changes of the configuration that charts can show."""
 
 
-class Replica(EventFollower[Receipt]):
+class Replica(Settlement):
     """Items, learners, open decisions and counters after the events of a log up to a position.
 
     Only events change it: equal logs give equal replicas, bit for bit. Applying an event that was checked before its
@@ -74,17 +75,19 @@ class Replica(EventFollower[Receipt]):
         self.own_versions: set[int] = set()  # under which this policy decided with these settings of learning
         self.settings: Mapping[str, Any] = {}  # the last ones of the log, also where another policy decides
         self.changes: list[tuple[float, str]] = []  # when the settings or the guardrail changed, and how
-        self.items = ItemTable(config.dim, config.coverage)
+        self.items = ItemTable(config.dim, config.coverage, features=config.feature_settings, context=config.context)
         self.learners = Learners(config, self.items, room)
         self.open_decisions = OpenDecisions(config.window, recall)
         self.feature_history = FeatureHistory(self.items)
+        self.contexts = 0  # decisions whose context had fields
         self.last_foreign = 0  # position of the last decision of another policy
-        self.counters = Counters(config.slots, self.items.capacity)
+        self.rule = OutcomeRule.of(config)
+        kinds = () if self.rule is None else self.rule.kinds
+        self.counters = Counters(config.slots, self.items.capacity, kinds)
         self.list_value = ListValue.of_setting(config.setting(1, np.zeros(1)))
         self._values_any_click = self.list_value.objective == "any-click"
         self.guardrail_tripped: str | None = None  # the reason, if the guardrail fell back to the control ranking
-        # Settled lists, their summed values and the squares of both groups since the reset.
-        self.guardrail_counts = [[0.0] * 3, [0.0] * 3]
+        self.guardrail = GuardrailCounts(kinds)
         self.rejected_prior: str | None = None  # why the policy cannot take a prior that the log has, if so
         self.decided = 0  # number of the last decision
         self.position = 0  # of the last entry
@@ -127,9 +130,11 @@ class Replica(EventFollower[Receipt]):
             self.open_decisions.detach(entry.key for entry in applied if entry.kind == DecisionMade.kind)
 
     def _settled_by(self, entries: Sequence[LogEntry], events: Sequence[LogEvent]) -> list[str]:
-        """Return the decisions that the feedback among these events settles."""
-        if self.config.aggregate == "earliest":
-            return [entry.subject for entry in entries if entry.kind == FeedbackReceived.kind]
+        """Return the decisions that the feedback among these events settles, amends or activates."""
+        learns_first = self.config.aggregate == "earliest" if self.rule is None else self.rule.at_once
+        if learns_first or self.config.activation == "impression":
+            kinds = FeedbackReceived.kind, Impression.kind
+            return [entry.subject for entry in entries if entry.kind in kinds]
         return [event.ends for event in events if event.ends is not None]
 
     def apply_carefully(self, entries: Iterable[LogEntry]) -> None:
@@ -152,106 +157,7 @@ class Replica(EventFollower[Receipt]):
                 raise CannotReplay(lessons[0].position, "feedback", error) from error
         self._deferred = {}
 
-    # Decisions and feedback
-
-    def on_decision(self, event: DecisionMade) -> None:
-        """Open the decision and count it."""
-        # Of several processes, two may give the same number, so that the log has more decisions than the last number.
-        self.decided = max(self.decided + 1 if event.process else self.decided, event.number)
-        self.learners.row(event.segment)
-        foreign = self.is_foreign(event)
-        if foreign:
-            self.last_foreign = self.position
-        self.open_decisions.open(event, self.position, foreign=foreign)
-        self.counters.count_decision(event)
-
-    def on_feedback(self, event: FeedbackReceived) -> Receipt:
-        """Add the outcome to its decision, and settle the decision if nothing more can come."""
-        decision = self.open_decisions.get(event.decision)
-        if decision is None:
-            self.counters.late += 1
-            return Receipt(event.decision, "late")
-        if decision.outcome is None:
-            self.counters.count_feedback(decision.time, event.time)
-        aggregate = self.config.aggregate
-        if event.seen is not None:
-            decision.visible = event.combined_visible(decision.visible, decision.outcome, aggregate)
-        decision.outcome = event.combined(decision.outcome, aggregate)
-        decision.regret = event.regret if decision.regret is None else decision.regret
-        if event.final or aggregate == "earliest":
-            logged = event.decided or self._logged(event.decision, decision, self._recalled)
-            del self.open_decisions[event.decision]
-            return Receipt(event.decision, self._settle(decision, logged))
-        return Receipt(event.decision, "pending")
-
-    def on_window_closed(self, event: WindowClosed) -> None:
-        """Settle the decisions with the feedback received so far."""
-        for start in range(0, len(event.decisions), MAX_RECALLED):
-            ids = event.decisions[start : start + MAX_RECALLED]
-            known = event.decided or self.open_decisions.events(ids)
-            for id in ids:
-                decision = self.open_decisions.get(id)
-                if decision is not None:
-                    self._close(id, decision, known)
-            if self._deferred is not None and sum(map(len, self._deferred.values())) >= MAX_RECALLED:
-                self._learn_deferred()  # lessons that wait keep their features in memory
-
-    def _close(self, id: str, decision: OpenDecision, known: Mapping[str, DecisionMade]) -> None:
-        """Settle a decision whose window has closed."""
-        learns = decision.outcome is not None or self.config.on_close == "nothing"
-        logged = self._logged(id, decision, known) if learns else None
-        del self.open_decisions[id]
-        self.counters.closed += 1
-        if logged is not None:
-            self._settle(decision, logged)
-
-    def on_withdrawn(self, event: Withdrawn) -> Receipt:
-        """Close the decision without learning from it."""
-        if self.open_decisions.pop(event.decision, None) is None:
-            return Receipt(event.decision, "late")
-        self.counters.withdrawn += 1
-        return Receipt(event.decision, "withdrawn")
-
-    def _logged(self, id: str, decision: OpenDecision, known: Mapping[str, DecisionMade]) -> DecisionMade:
-        """Return the event of an open decision: from memory, from those already read back, or from the log."""
-        return decision.event or known.get(id) or self.open_decisions.events([id])[id]
-
-    def _settle(self, decision: OpenDecision, event: DecisionMade) -> str:
-        """Count the outcome of a decision and learn from it where that is possible; return the status."""
-        outcome = np.zeros(len(event.items)) if decision.outcome is None else decision.outcome
-        outcome = self.learners.outcome(outcome)
-        control = event.group == "control"
-        ignored = (control or self.is_foreign(event)) and not self.learners.policy.learns_off_policy
-        if decision.foreign and not (ignored and self.witness is None):
-            event = self.learners.scored(event, **self.feature_history.as_of(decision.position, event.items))
-        if decision.visible is not None:
-            event = self._as_seen(event, decision.visible | (outcome != 0.0))
-        if self._values_any_click and event.rewards is None and event.losses is None:
-            value = 1.0 if outcome.any() else 0.0  # as `list_value` has it, for the objective of most rankers
-        else:
-            value = self.list_value.of(event, outcome, self.items)
-        self.counters.count_outcome(event, outcome, value, decision.regret)
-        counts = self.guardrail_counts[1 if control else 0]
-        counts[0] += 1.0
-        counts[1] += value
-        counts[2] += value * value
-        if self.witness is not None:
-            self.witness(event, outcome)
-        if ignored:
-            return "ignored"
-        lesson = Lesson(event, outcome, self.position)
-        if self._deferred is None:
-            self.learners.learn([lesson])
-        else:
-            self._deferred.setdefault(self.learners.learner(event.segment), []).append(lesson)
-        return "learned"
-
-    def _as_seen(self, event: DecisionMade, visible: BoolArray) -> DecisionMade:
-        """Return the list that the visitor saw, and count the rest [k] of it as not shown; a click says it was seen."""
-        seen = event.as_seen(visible)
-        if seen.partly_seen:
-            self.counters.count_unseen(event, visible)
-        return seen
+    # Decisions
 
     def is_foreign(self, event: DecisionMade) -> bool:
         """Return whether another policy decided, or this one with other parameters: its rows may differ."""
@@ -269,7 +175,7 @@ class Replica(EventFollower[Receipt]):
         for item in changed:
             self._with_prior(item.id, self.learners.disbelieve)  # with the features that it was applied with
         self._keep_features(event)
-        self.items.put(event.items)
+        self.items.put(event.items, self.position)
         self.learners.follow()
         self.counters.grow(self.items.capacity)
         for item in changed:
@@ -278,7 +184,7 @@ class Replica(EventFollower[Receipt]):
     def _keep_features(self, event: ItemsPut) -> None:
         """Keep the features that the event changes, if an open decision of another policy may need them."""
         oldest = self.open_decisions.oldest()
-        if oldest is not None and oldest.position <= self.last_foreign:
+        if oldest is not None and oldest.since_position <= self.last_foreign:
             self.feature_history.forget_until(self.open_decisions.oldest_foreign())
             self.feature_history.keep(event.items, self.position)
         elif len(self.feature_history):
@@ -306,7 +212,7 @@ class Replica(EventFollower[Receipt]):
                 return False
         if before is None or item.prior not in (None, before):
             return item.prior is not None
-        return item.features != self.items.get(item.id).features
+        return self.items.changes_row(item)
 
     def _with_prior(self, id: str, how: Callable[[int, Prior], None]) -> None:
         at = self.items.column.get(id)
@@ -335,9 +241,14 @@ class Replica(EventFollower[Receipt]):
         """Let the policy decide again."""
         self._restart_guardrail(event.time, None, f"guardrail reset: {event.reason}")
 
+    def on_history_pruned(self, event: HistoryPruned) -> None:
+        """Count on from the last decision that was removed: a policy rebuilt from what is left has not seen it."""
+        self.decided = max(self.decided, event.decided)
+
     def _restart_guardrail(self, time: float, tripped: str | None, label: str) -> None:
         """Compare both groups from the beginning again."""
-        self.guardrail_tripped, self.guardrail_counts = tripped, [[0.0] * 3, [0.0] * 3]
+        self.guardrail_tripped = tripped
+        self.guardrail.restart(self.position)
         self._mark(time, label)
 
     def _mark(self, time: float, label: str) -> None:

@@ -20,11 +20,12 @@ from rankloop.eventlog.events import (
     skipped_positions,
 )
 from rankloop.eventlog.open_decisions import recall_from
+from rankloop.eventlog.retention.pruned_history import pruned_history
 from rankloop.eventlog.store import LogEntry, Store
 from rankloop.math import numerics
 from rankloop.serving import snapshots
 from rankloop.serving.config import LoggedConfig, RankerConfig, learning_of
-from rankloop.serving.decide import in_control_group, policy_list, rng_of_decision
+from rankloop.serving.decide import in_control_group, policy_list, rng_of_decision, under_caps
 from rankloop.serving.rank_request import PolicyRequest
 from rankloop.serving.replica import Replica
 from rankloop.serving.snapshot_frame import UnusableSnapshot, payload_of
@@ -46,6 +47,7 @@ class VerifiedLists:
     close: int = 0  # within the tolerance, computed by another numerics version
     unknown: int = 0  # the log, of an older version, does not have their configuration
     control: int = 0  # lists of the control ranking, which no policy decided
+    pruned: int = 0  # made from a state that included events which were removed later
     outdated: int = 0  # made from a state that included an event which was skipped later
     erased: int = 0  # lists of erased visitors whose group, assigned by the visitor, is taken from the log
     numerics: set[str] = field(default_factory=set)  # versions other than that of this process
@@ -54,7 +56,7 @@ class VerifiedLists:
     @property
     def different(self) -> int:
         """Number of lists that came out differently."""
-        return self.decided - self.equal - self.close - self.unknown - self.outdated
+        return self.decided - self.equal - self.close - self.unknown - self.outdated - self.pruned
 
     def add_difference(self, description: str) -> None:
         """Describe a difference, unless there are many already."""
@@ -70,8 +72,8 @@ class _Follower:
     """A replica that follows a log up to the requested position."""
 
     def __init__(self, store: Store, log: str, config: RankerConfig) -> None:
-        self.replica = Replica(config, skipped_positions(store, log), recall_from(store, log))
-        self._entries = store.read(log)
+        self.replica = snapshots.first_state(config, store, log)
+        self._entries = store.read(log, self.replica.position)
         self._next: LogEntry | None = next(self._entries, None)
 
     def to(self, position: int) -> Replica:
@@ -100,12 +102,15 @@ def decide_again(store: Store, log: str, configure: Configure = LoggedConfig.of)
     configs = _configurations(store, log)
     skipped = [(int(entry.key), entry.position) for entry in store.of_kind(log, EventSkipped.kind)]
     followers: dict[str, list[_Follower]] = {}
-    result = VerifiedLists()
+    result, pruned = VerifiedLists(), pruned_history(store, log)
     for position, decision in _decisions(store, log):
         if decision.group == "control" and decision.proposed is None:
             result.control += 1
             continue
         result.decided += 1
+        if pruned is not None and decision.position < pruned.position:
+            result.pruned += 1
+            continue
         settings = configs.get(decision.config)
         if settings is None:
             result.unknown += 1
@@ -168,8 +173,8 @@ def _compare(replica: Replica, logged: DecisionMade, log: str, result: VerifiedL
     state = replica.learners.of(logged.segment)
     rng = rng_of_decision(logged.seed, logged.number, process=logged.process)
     wanted = replica.learners.logged_request(logged, logged_items)
-    request = PolicyRequest(wanted, logged.segment, logged.visitor, logged.pinned)
-    decision = policy_list(replica, state, request, rng, withheld=logged.withheld).decision
+    request = PolicyRequest(wanted, logged.segment, logged.visitor, logged.pinned, item_fields=logged.item_fields)
+    decision = policy_list(replica, state, under_caps(replica, request), rng, withheld=logged.withheld).decision
     items, scores = decision.columns[0], None if decision.scores is None else decision.scores[0]
     same = np.array_equal(items, logged_items) and control == in_control
     if logged.proposed is None:
@@ -218,6 +223,7 @@ def compare_snapshot(store: Store, log: str, config: RankerConfig) -> Verificati
     restored, unusable = None, []
     if snapshot is not None:
         try:
+            snapshots.require_following(store, log, snapshot)
             restored = snapshots.restored(config, skipped, snapshot, recall)
         except UnusableSnapshot as error:
             unusable.append(f"the snapshot at {snapshot.position} is not used: {error}.")
@@ -227,11 +233,12 @@ def compare_snapshot(store: Store, log: str, config: RankerConfig) -> Verificati
             payload_of(challenger)
         except UnusableSnapshot as error:
             unusable.append(f"the snapshot of the challenger at {challenger.position} is not used: {error}.")
-    replayed = Replica(config, skipped, recall)
+    replayed = snapshots.first_state(config, store, log)
+    after = replayed.position
     try:
-        replayed.follow(store.read(log))
+        replayed.follow(store.read(log, after))
     except Exception:  # one by one, to name the event that cannot be applied
-        Replica(config, skipped, recall).apply_carefully(store.read(log))
+        snapshots.first_state(config, store, log).apply_carefully(store.read(log, after))
         raise
     mixed, differences = restored is not None and restored.mixed_numerics, []
     if restored is not None:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rankloop.schema import FeedbackEvent, Item, RankRequest, RequestItem
+from rankloop.schema.feature_settings import FeatureSettings
 from rankloop.serving.config import RankerConfig
 from rankloop.serving.ranker import Ranker
 
@@ -42,8 +43,14 @@ def scratch_config(config: RankerConfig) -> RankerConfig:
         for name in ("dim", "context", "coverage")
         if (value := getattr(config, name)) is not None
     }
+    if config.features is not None:  # the same code with features and a context of numbers
+        sizes |= {"features": None} | ({} if config.feature_settings is None else _numbers(config.feature_settings))
     rollout = {"mode": "live", "traffic": 1.0, "guardrail": None, "explore_from": min(config.explore_from, slots)}
     return replace(config, slots=slots, **trimmed, **sizes, **rollout)
+
+
+def _numbers(features: FeatureSettings) -> dict[str, int | None]:
+    return {"dim": FEATURES, "context": FEATURES if features.context else None}
 
 
 def _visit(ranker: Ranker) -> None:

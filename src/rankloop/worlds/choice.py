@@ -54,7 +54,7 @@ class ChoiceInstance:
     @cached_property
     def best(self) -> FloatArray:
         """Return the value of the best list, [B]."""
-        return self.goal.worth.best(self.alpha, len(self.bias), self.prices)
+        return self.goal.best(self.alpha, len(self.bias), self.prices)
 
     def visit(self, rng: np.random.Generator) -> ChoiceVisit:
         """Draw the visitors of the next round."""
@@ -94,7 +94,7 @@ class ChoiceWorld:
             alpha=drawn.nu,
             bias=self.bias,
             goal=goal,
-            request=Request(B, J, K, drawn.features, allowed=drawn.allowed, prices=given),
+            request=goal.request(Request(B, J, K, drawn.features, allowed=drawn.allowed, prices=given)),
             setting=Setting(J, K, rounds, dim, drawn.prior, bias=self.bias, objective=goal.given),
             prices=prices,
         )

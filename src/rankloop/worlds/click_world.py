@@ -57,7 +57,7 @@ class ClickInstance:
     @cached_property
     def best(self) -> FloatArray:
         """Return the value of the best list, [B]."""
-        return self.goal.worth.best(self.nu, self.request.k, self.prices)
+        return self.goal.best(self.nu, self.request.k, self.prices)
 
     def visit(self, rng: np.random.Generator) -> ClickVisit:
         """Draw all random numbers of the visitors; they do not depend on the lists that are shown."""
@@ -84,7 +84,7 @@ def click_instance(
     prices = None if chosen.prices is None else chosen.prices.draw(streams, request.items)
     if chosen.prices is not None and chosen.prices.values is None:
         request = replace(request, prices=prices)
-    return ClickInstance(model, chosen, nu, request, setting, prices)
+    return ClickInstance(model, chosen, nu, chosen.request(request), setting, prices)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankloop.objective import AnyClick, Objective, Revenue
-from rankloop.types import FloatArray
+from rankloop.types import FloatArray, Request
+from rankloop.worlds.caps import GroupCap
 from rankloop.worlds.list_worth import ListWorth
 
 
@@ -52,6 +53,17 @@ class Goal:
     worth: ListWorth
     objective: Objective | None = None
     prices: Prices | None = None
+    cap: GroupCap | None = None
+
+    def best(self, nu: FloatArray, k: int, prices: FloatArray | None) -> FloatArray:
+        """Return the value of the best lists of k slots that keep the cap [B]; nu and prices [B, L]."""
+        if self.cap is not None:  # under the objectives that caps are accepted for, the best lists hold the best items
+            nu = np.where(self.cap.kept(nu if prices is None else nu * prices), nu, 0.0)
+        return self.worth.best(nu, k, prices)
+
+    def request(self, request: Request) -> Request:
+        """Return a request under the cap."""
+        return request if self.cap is None else self.cap.request(request)
 
     @property
     def given(self) -> Objective:

@@ -60,6 +60,15 @@ class Wrapper(RankingPolicy[T], Generic[T, U]):
         return self.inner.checks_rows
 
     @property
+    def keeps_caps(self) -> bool:
+        """Delegate to the inner policy."""
+        return self.inner.keeps_caps
+
+    def approximate(self, request: Request) -> bool:
+        """Delegate to the inner policy."""
+        return self.inner.approximate(request)
+
+    @property
     def explores(self) -> bool:
         """Delegate to the inner policy."""
         return self.inner.explores

@@ -13,6 +13,7 @@ from rankloop.errors import Unsupported
 from rankloop.feedback import Choice, Feedback
 from rankloop.math.columns import take
 from rankloop.plan.base import check_slots
+from rankloop.plan.caps import close_full
 from rankloop.policy import Policy, PolicyState
 from rankloop.propensity import closed_forms
 from rankloop.propensity.closed_forms import ListProbabilities
@@ -170,6 +171,8 @@ def _still_allowed(items: IntArray, request: Request, as_long_as_possible: bool)
         if not (items[:, held] == request.pinned[held]).all():
             return np.zeros(len(items), dtype=np.bool_)
     shown = items != EMPTY
+    if request.caps is not None:
+        return _still_fits(items, request, as_long_as_possible)
     if not as_long_as_possible:
         present = np.ones(len(items), dtype=np.bool_)
     elif request.allowed is None:
@@ -181,3 +184,30 @@ def _still_allowed(items: IntArray, request: Request, as_long_as_possible: bool)
     at = np.where(shown, items, 0)
     fine = (request.allowed[at] if request.allowed.ndim == 1 else take(request.allowed, at)) | ~shown
     return np.asarray(fine.all(axis=1) & present)
+
+
+def _still_fits(items: IntArray, request: Request, as_long_as_possible: bool) -> BoolArray:
+    """Return whether lists [B, k] keep the caps of a request, and are as long as they must be, [B].
+
+    Pinned items may exceed a cap. A list is long enough if it is full, or no further item fits.
+    """
+    shown, free = items != EMPTY, np.empty((len(items), request.items), dtype=np.bool_)
+    free[...] = True if request.allowed is None else request.allowed
+    fine = np.ones(len(items), dtype=np.bool_)
+    caps = request.active_caps()
+    held = np.zeros(items.shape[1], dtype=np.bool_) if request.pinned is None else request.pinned != EMPTY
+    if caps is not None:
+        held_first = np.argsort(~held, kind="stable")
+        close_full(free, items[:, :0], caps)
+    else:
+        held_first = np.arange(items.shape[1])
+    for place, slot in enumerate(held_first.tolist()):
+        there = np.flatnonzero(shown[:, slot])
+        item = items[there, slot]
+        fine[there] &= free[there, item] | held[slot]
+        free[there, item] = False
+        if caps is not None:
+            close_full(free, items[:, held_first[: place + 1]], caps)
+    if as_long_as_possible:
+        fine &= shown.all(axis=1) | ~free.any(axis=1)
+    return fine

@@ -136,9 +136,18 @@ class RandomLists(Wrapper[T, T], Generic[T]):
         """Delegate to the inner policy."""
         return self.policy.catch_up(state, decisions, clicks)
 
-    def amend(self, state: T, decision: Decision, before: FloatArray, after: FloatArray) -> bool:
+    @property
+    def amends(self) -> bool:
         """Delegate to the inner policy."""
-        return self.policy.amend(state, decision, before, after)
+        return self.policy.amends
+
+    def amendable(self, items: IntArray, before: FloatArray, after: FloatArray) -> bool:
+        """Delegate to the inner policy."""
+        return self.policy.amendable(items, before, after)
+
+    def amend(self, state: T, decision: Decision, before: FloatArray, after: FloatArray) -> None:
+        """Delegate to the inner policy."""
+        self.policy.amend(state, decision, before, after)
 
     def list_distribution(self) -> ListDistribution:
         """Return the mixture of random lists and the inner policy's, if the probability of a random list is known."""

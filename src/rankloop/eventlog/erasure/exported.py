@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankloop.eventlog import export
+from rankloop.eventlog.erasure.context_fields import ContextErasure
 from rankloop.eventlog.erasure.tombstones import Erasure, id_without
 from rankloop.files import replace_file, sync_folder
 
@@ -37,8 +38,9 @@ def erase(path: Path, visitors: Collection[str]) -> Erasure:
                 os.fsync(written.fileno())
             shutil.copymode(path, temporary)
 
-        groups = (file.read_row_group(group, ["visitor"])["visitor"] for group in range(file.num_row_groups))
-        if any(not rows.visitors.isdisjoint(column.to_pylist()) for column in groups):
+        names = ("visitor", "context_fields")
+        groups = (file.read_row_group(group, names) for group in range(file.num_row_groups))
+        if sum(rows.note(*(table[name].to_pylist() for name in names)) for table in groups):
             replace_file(path, write)
             sync_folder(path.parent)
     return rows.done
@@ -48,8 +50,14 @@ class _ErasedRows:
     """Erases visitors in the rows of a file, one group of rows after the other."""
 
     def __init__(self, visitors: frozenset[str]) -> None:
-        self.visitors, self.done = visitors, Erasure()
+        self.visitors, self.done, self._contexts = visitors, Erasure(), ContextErasure(visitors)
         self._ids: dict[str, str] = {}  # of the erased decisions, by the old id; a decision has a row for each slot
+
+    def note(self, visitors: Sequence[str | None], contexts: Sequence[str | None]) -> int:
+        """Note the contexts of a group of rows; return how many of them are to be erased."""
+        for row in zip(visitors, contexts, strict=True):
+            self._contexts.note(*row)
+        return sum(visitor in self.visitors for visitor in visitors)
 
     def of(self, table: pa.Table) -> pa.Table:
         """Return the rows without the visitors."""
@@ -58,7 +66,12 @@ class _ErasedRows:
         columns = {name: table[name].to_pylist() for name in ("visitor", "decision", "time")}
         ids = [self._id(*row) for row in zip(*columns.values(), strict=True)]
         names = [None if name in self.visitors else name for name in columns["visitor"]]
-        for column, values in (("visitor", names), ("decision", ids)):
+        erased = [name in self.visitors for name in columns["visitor"]]
+        contexts, items = (table[name].to_pylist() for name in ("context_fields", "item_fields"))
+        contexts = [self._contexts.erased(one) if gone else one for one, gone in zip(contexts, erased, strict=True)]
+        items = [None if gone else one for one, gone in zip(items, erased, strict=True)]
+        changed = {"visitor": names, "decision": ids, "context_fields": contexts, "item_fields": items}
+        for column, values in changed.items():
             table = table.set_column(table.schema.get_field_index(column), column, pa.array(values, pa.string()))
         return table
 

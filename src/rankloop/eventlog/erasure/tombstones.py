@@ -2,7 +2,8 @@
 
 A decision of an erased visitor keeps its list, features and context, since the state was learned from them and the
 verification decides the list from them again. It loses the visitor and the fingerprint of the request, which is a hash
-of the visitor among other things. Ids of decisions and of feedback events that callers made from the visitor's id
+of the visitor among other things; of the fields that the request brought, only texts stay that other visitors have too
+(`context_fields`). Ids of decisions and of feedback events that callers made from the visitor's id
 are replaced wherever they occur.
 """
 
@@ -10,23 +11,30 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from rankloop.errors import RankloopError
 from rankloop.eventlog.codec import header
+from rankloop.eventlog.erasure.context_fields import ContextErasure
 from rankloop.eventlog.erasure.rewriting import RewritableStore, Rewriting
 from rankloop.eventlog.events import (
     CannotReplay,
     DecisionMade,
+    Impression,
     VisitorsErased,
     WindowClosed,
     Withdrawn,
     decode_as,
     skipped_positions,
 )
-from rankloop.eventlog.store import LogEntry
+from rankloop.eventlog.events.pruning import BASE
+from rankloop.eventlog.store import LogEntry, Snapshot
 
+Renamed = Callable[[Snapshot, Mapping[str, str], Callable[[str, str], str]], Snapshot]
+"""Returns a base state with new ids of decisions, given by the old ones, and new texts of fields of contexts, given by
+field and old text."""
 MAX_TRACES = 1000
 """Texts that a snapshot is searched for; with more of them, it is deleted unread."""
 
@@ -45,7 +53,7 @@ class Erasure:
     snapshots: int = 0  # that were deleted
 
 
-def erase(store: RewritableStore, visitors: Collection[str], time: float) -> Erasure:
+def erase(store: RewritableStore, visitors: Collection[str], time: float, rename: Renamed | None = None) -> Erasure:
     """Replace what identifies visitors, in all logs of a store, in one transaction.
 
     Each log with decisions of the visitors gets an event that records their number. An erasure that was interrupted
@@ -55,12 +63,13 @@ def erase(store: RewritableStore, visitors: Collection[str], time: float) -> Era
         store: must not be in use by another process.
         visitors: ids of the visitors.
         time: of the erasure, in seconds since 1970.
+        rename: renames decisions and categories in the base states of logs that were pruned.
     """
     done, wanted = Erasure(), frozenset(visitors)
     with store.rewriting() as rewriting:
         snapshots = rewriting.snapshots()
         for log in filter(None, store.rankers()):
-            _erase_in_log(store, rewriting, log, wanted, time, snapshots, done)
+            _erase_in_log(store, rewriting, log, wanted, time, snapshots, done, rename)
     store.purge()
     return done
 
@@ -73,8 +82,15 @@ def _erase_in_log(
     time: float,
     snapshots: list[str],
     done: Erasure,
+    rename: Renamed | None,
 ) -> None:
-    tombstones = Tombstones(log, visitors, skipped_positions(store, log))
+    contexts = ContextErasure(visitors)
+    for entry in store.read(log):
+        if entry.kind == DecisionMade.kind and b'"context_fields"' in entry.body:
+            with suppress(CannotReplay):  # handled below
+                event = decode_as(DecisionMade, entry)
+                contexts.note(event.visitor, event.context_fields)
+    tombstones = Tombstones(log, visitors, skipped_positions(store, log), contexts)
     for entry in store.read(log):
         replaced = tombstones.of(entry)
         if replaced is not None:
@@ -85,7 +101,10 @@ def _erase_in_log(
     for name in snapshots:
         # The snapshot of a challenger is named after its ranker's log.
         snapshot = store.load_snapshot(name) if name.partition("~")[0] == log else None
-        if snapshot is not None and tombstones.left_traces_in(snapshot.body):
+        if snapshot is not None and BASE in name:  # nothing could replace it; it names visitors in ids and categories
+            if (tombstones.new_ids or contexts.replaced) and rename is not None:
+                rewriting.put_snapshot(name, rename(snapshot, tombstones.new_ids, contexts.replacement))
+        elif snapshot is not None and tombstones.left_traces_in(snapshot.body):
             rewriting.delete_snapshot(name)
             done.snapshots += 1
     done.decisions += len(tombstones.positions)
@@ -100,12 +119,14 @@ class Tombstones:
         log: name of the log.
         visitors: whom to erase.
         skipped: positions of the events that an operator has excluded.
+        contexts: erases the fields of contexts; it has seen those of the whole log.
     """
 
-    def __init__(self, log: str, visitors: frozenset[str], skipped: Collection[int]) -> None:
+    def __init__(self, log: str, visitors: frozenset[str], skipped: Collection[int], contexts: ContextErasure) -> None:
+        self._contexts = contexts
         self._log, self._visitors, self._skipped = log, visitors, skipped
         self._visitors_of: dict[str, set[str]] = {}  # of the erased decisions, by the decision's old id
-        self._new_ids: dict[str, str] = {}  # of the decisions whose ids were replaced, by the old id
+        self.new_ids: dict[str, str] = {}  # of the decisions whose ids were replaced, by the old id
         self._fingerprints: set[str] = set()
         self.positions: list[int] = []  # of the erased decisions
         self.found: set[str] = set()  # the visitors of these
@@ -116,13 +137,13 @@ class Tombstones:
         if entry.kind == DecisionMade.kind:
             return self._decision(entry)
         if entry.kind == WindowClosed.kind:
-            return self._window_closed(entry) if self._new_ids else None
+            return self._window_closed(entry) if self.new_ids else None
         return self._about_decision(entry) if entry.subject in self._visitors_of else None
 
     def left_traces_in(self, snapshot: bytes) -> bool:
         """Return whether a snapshot may contain what was erased."""
-        traces = self.found | self._fingerprints
-        if self._new_ids or len(traces) > MAX_TRACES:
+        traces = self.found | self._fingerprints | self._contexts.replaced
+        if self.new_ids or len(traces) > MAX_TRACES:
             return True
         return any(form in snapshot for trace in traces for form in _stored_forms(trace))
 
@@ -140,7 +161,10 @@ class Tombstones:
         if event.asked is not None:
             self._fingerprints.add(event.asked.partition("\n")[0])
         id = self._renamed(event.id, id_without(visitor, event.id, event.time))
-        tombstone = replace(event, id=id, visitor=None, asked=None, erased=True)
+        context = self._contexts.erased(event.context_fields)
+        tombstone = replace(
+            event, id=id, visitor=None, asked=None, context_fields=context, item_fields=None, erased=True
+        )
         return tombstone.entry()._replace(position=entry.position)
 
     def _damaged(self, entry: LogEntry) -> LogEntry | None:
@@ -169,15 +193,15 @@ class Tombstones:
     def _renamed(self, id: str, new_id: str) -> str:
         """Return the new id of a decision, and remember it where it differs from the old one."""
         if new_id != id:
-            self._new_ids[id] = new_id
+            self.new_ids[id] = new_id
             self.renamed += 1
         return new_id
 
     def _about_decision(self, entry: LogEntry) -> LogEntry | None:
         """Replace the ids of a decision and of a feedback event."""
-        new_id = self._new_ids.get(entry.subject, entry.subject)
+        new_id = self.new_ids.get(entry.subject, entry.subject)
         key = entry.key
-        if entry.kind == Withdrawn.kind:
+        if entry.kind in (Withdrawn.kind, Impression.kind):  # whose keys are those of their decisions
             key = new_id
         elif any(visitor in key for visitor in self._visitors_of[entry.subject]):
             key = _new_id()
@@ -190,9 +214,9 @@ class Tombstones:
             event = decode_as(WindowClosed, entry)
         except CannotReplay:
             return self._empty(entry, "event that closed feedback windows")
-        if not self._new_ids.keys() & set(event.decisions):
+        if not self.new_ids.keys() & set(event.decisions):
             return None
-        ids = tuple(self._new_ids.get(id, id) for id in event.decisions)
+        ids = tuple(self.new_ids.get(id, id) for id in event.decisions)
         return replace(event, decisions=ids).entry()._replace(position=entry.position)
 
 

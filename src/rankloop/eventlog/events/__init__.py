@@ -21,8 +21,9 @@ from rankloop.eventlog.events.decoding import (
     skipped_positions,
 )
 from rankloop.eventlog.events.event import LogEvent
-from rankloop.eventlog.events.feedback import NOT_STORED, FeedbackReceived, WindowClosed, Withdrawn
+from rankloop.eventlog.events.feedback import NOT_STORED, FeedbackReceived, Impression, WindowClosed, Withdrawn
 from rankloop.eventlog.events.items import ItemsPut, ItemsRemoved
+from rankloop.eventlog.events.pruning import HistoryPruned
 
 __all__ = [
     "EVENTS",
@@ -37,6 +38,8 @@ __all__ = [
     "GuardrailEvent",
     "GuardrailReset",
     "GuardrailTripped",
+    "HistoryPruned",
+    "Impression",
     "ItemsPut",
     "ItemsRemoved",
     "LogEvent",

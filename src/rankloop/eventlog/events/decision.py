@@ -21,7 +21,7 @@ OF_REQUEST = ("rows", "given_scores", "given_prices", "rewards", "losses", "cand
 """Fields that are arrays which the request determined."""
 ARRAYS = ("items", "x", "context", "scores", "why", "proposed", "prices", *OF_REQUEST, "allowed")
 """Fields that are arrays; those with numbers of less than eight bytes come last, so that the others stay aligned."""
-TEXTS = ("visitor", "asked")
+TEXTS = ("visitor", "asked", "context_fields", "item_fields")
 """Fields that are optional texts."""
 NUMBERS = (
     ("number", "q"),
@@ -78,8 +78,11 @@ class DecisionMade(LogEvent):
     numerics: str = ""  # everything that can change a last bit, see `math.numerics`
     withheld: bool = False  # today's exploration was spent, so the list is the one estimated to be best
     asked: str | None = None  # of an idempotent request: its fingerprint, then the ignored ids, one per line
+    context_fields: str | None = None  # fields of the request's context, as JSON
+    item_fields: str | None = None  # fields that the request brought for each candidate or null, as a JSON list
     process: int = 0  # number of the process that decided, from 1; 0 where one process has the log for itself
-    erased: bool = False  # the visitor, to whom the group was assigned, and `asked` were erased
+    erased: bool = False  # the visitor, to whom the group was assigned, `asked` and fields were erased
+    approximate: bool = False  # caps were kept greedily, so that a better list may exist
     partly_seen: bool = False  # not stored: slots that nobody saw are empty here, see `as_seen`
 
     @property
@@ -136,6 +139,8 @@ def _packed(event: DecisionMade) -> bytes:
         fixed["process"] = event.process
     if event.erased:
         fixed["erased"] = True
+    if event.approximate:
+        fixed["approximate"] = True
     formats: Formats = NUMBERS
     counted = (event.number, event.position, event.exploring, event.judged, event.explored, event.withheld)
     values: tuple[float, ...] = counted

@@ -16,8 +16,9 @@ from rankloop.eventlog.events.changes import (
 )
 from rankloop.eventlog.events.decision import DecisionMade
 from rankloop.eventlog.events.event import LogEvent
-from rankloop.eventlog.events.feedback import FeedbackReceived, WindowClosed, Withdrawn
+from rankloop.eventlog.events.feedback import FeedbackReceived, Impression, WindowClosed, Withdrawn
 from rankloop.eventlog.events.items import ItemsPut, ItemsRemoved
+from rankloop.eventlog.events.pruning import HistoryPruned
 from rankloop.eventlog.format_history import upgraded_kind
 from rankloop.eventlog.store import LogEntry, Store
 
@@ -29,6 +30,7 @@ EVENTS: tuple[type[LogEvent], ...] = (
     ItemsPut,
     ItemsRemoved,
     DecisionMade,
+    Impression,
     FeedbackReceived,
     WindowClosed,
     Withdrawn,
@@ -37,6 +39,7 @@ EVENTS: tuple[type[LogEvent], ...] = (
     ConfigChanged,
     EventSkipped,
     VisitorsErased,
+    HistoryPruned,
 )
 """Every kind of event."""
 KINDS: Mapping[str, type[LogEvent]] = {event.kind: event for event in EVENTS}
@@ -53,6 +56,10 @@ class EventFollower(Generic[R]):
 
     def on_decision(self, event: DecisionMade) -> R | None:
         """A list was decided."""
+        return None
+
+    def on_impression(self, event: Impression) -> R | None:
+        """A list that was decided before was shown."""
         return None
 
     def on_feedback(self, event: FeedbackReceived) -> R | None:
@@ -93,6 +100,10 @@ class EventFollower(Generic[R]):
 
     def on_visitors_erased(self, event: VisitorsErased) -> R | None:
         """What identified some visitors was erased; nothing else changed."""
+        return None
+
+    def on_history_pruned(self, event: HistoryPruned) -> R | None:
+        """Entries that are settled were removed; nothing else changed."""
         return None
 
 

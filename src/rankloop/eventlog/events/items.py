@@ -63,4 +63,5 @@ def _items(header: Header) -> Iterator[Item]:
             given.get("coverage"),
             given.get("default_position"),
             given.get("score"),
+            given.get("fields"),
         )

@@ -89,7 +89,7 @@ function bounds({ estimate, uncertainty }) {
 
 function eventTable(decision) {
   const row = (event) => el("tr", {}, el("td", {}, moment(event.time)), el("td", {}, duration(event.time - decision.time)),
-    el("td", {}, event.kind), el("td", {}, outcomeText(event)), el("td", {}, event.event ?? "–"));
+    el("td", {}, event.of_kind ?? event.kind), el("td", {}, outcomeText(event)), el("td", {}, event.event ?? "–"));
   return tableRegion("Event table", "", el("table", { class: "plain" },
     el("thead", {}, el("tr", {}, ["Time", "Delay", "Kind", "Outcome", "Event id"].map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, decision.events.map(row))));

@@ -4,6 +4,7 @@ import { LineChart } from "./chart.js";
 import { decisionForm } from "./decision.js";
 import { card, el, fill, say } from "./dom.js";
 import { Feedback } from "./feedback.js";
+import { KindTable } from "./kind_table.js";
 import { duration, many, number, percent } from "./format.js";
 import { ItemTable } from "./item_table.js";
 import { LazyPoll, MAX_AGE_SECONDS } from "./lazy_poll.js";
@@ -52,6 +53,7 @@ class Page {
     this.items = new ItemTable(name);
     this.heatmap = new SlotHeatmap();
     this.feedback = new Feedback();
+    this.kinds = new KindTable();
     this.#lazy = { items: new LazyPoll(this.items.element, refresh), slots: new LazyPoll(this.heatmap.element, refresh) };
     this.tiles = new Tiles();
     this.slotWorths = new SlotWorths();
@@ -137,6 +139,7 @@ class Page {
     this.tiles.update(overview);
     this.items.updateSegments(overview);
     this.feedback.update(overview);
+    this.kinds.update(overview);
     this.#draw(overview);
   }
 
@@ -160,6 +163,7 @@ class Page {
       el("div", { class: "pair" },
         card("Exploration", { hint: "Share of the scores that comes from exploration." }, this.exploration.element),
         this.regretCard),
+      this.kinds.element,
       items,
       this.slotWorths.element,
       el("div", { class: "pair" },

@@ -6,30 +6,34 @@ from collections.abc import Sequence
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
 from rankloop.analytics.decision_history import DecisionHistory
 from rankloop.errors import RankloopError
 from rankloop.eventlog.writer import Commit
 from rankloop.schema import Decoder, FeedbackEvent, Receipt
-from rankloop.schema.answers import BulkAnswer, BulkAnswers
-from rankloop.schema.request_bodies import BulkFeedback, Withdrawal
+from rankloop.schema.answers import BatchAnswers, BulkAnswer, BulkAnswers
+from rankloop.schema.request_bodies import BulkFeedback, RankBatch, Withdrawal
 from rankloop.service import endpoints
 from rankloop.service.openapi import describe_route
 from rankloop.service.problems import RETRY, UNCOMPUTABLE, RequestRefused, refused, uncomputable
 from rankloop.service.routes.dependencies import decoded_body, requires
 from rankloop.service.service import Service
 from rankloop.serving import Ranker
+from rankloop.serving.costs import Cost
 
 
 def router(service: Service) -> APIRouter:
     """Return the routes of decisions."""
     router, rankers = APIRouter(tags=["decisions"]), service.rankers
-    events_body, decision_body = (
+    events_body, decision_body, batch_body = (
         decoded_body(Decoder(BulkFeedback), service),
         decoded_body(Decoder(Withdrawal), service),
+        decoded_body(Decoder(RankBatch), service),
     )
     reads, sends_feedback = requires(service.access, "read"), requires(service.access, "feedback")
+    ranks = requires(service.access, "rank")
 
     @router.post(
         "/v1/rankers/{name}/feedback/bulk",
@@ -44,6 +48,25 @@ def router(service: Service) -> APIRouter:
         if results and all(result.status == "unavailable" for result in results):
             raise RequestRefused(503, results[0].problem or "the log cannot be written now.", headers=RETRY)
         return endpoints.json_response(BulkAnswers(results))
+
+    @router.post(
+        "/v1/rankers/{name}/rank/batch",
+        dependencies=[ranks],
+        **describe_route(404, body=RankBatch, answer=BatchAnswers),
+    )
+    def rank_batch(request: Request, name: str, body: RankBatch = batch_body) -> Response:
+        """Decide a list for each of many requests; each is answered or refused by itself."""
+        endpoints.at_most("requests", body.requests, service.limits.bulk)
+        ranker, headers = rankers.ranker(name), dict(request.scope["headers"])
+        if any(one.open for one in body.requests):
+            service.access.admit(headers, "admin", name)
+        total = sum(ranker.draws_cost(one).total for one in body.requests if one.propensity)
+        endpoints.check_cost(service, headers, Cost("requests", len(body.requests), total / max(1, len(body.requests))))
+        results = ranker.rank_many(body.requests, UNCOMPUTABLE)
+        if results and all(result.status == "unavailable" for result in results):
+            raise RequestRefused(503, results[0].problem or "the ranker cannot answer now.", headers=RETRY)
+        service.metrics.decisions.labels(name).inc(sum(result.list is not None for result in results))
+        return endpoints.json_response(BatchAnswers(results))
 
     @router.post(
         "/v1/rankers/{name}/withdraw",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from fastapi import Depends, Query, Request
 from fastapi.params import Depends as Dependency
 
+from rankloop.schema import Item
 from rankloop.service import endpoints
 from rankloop.service.access.auth import AccessControl
+from rankloop.service.item_uploads import DECODERS, JSON
 from rankloop.service.service import Service
 
 T = TypeVar("T")
@@ -40,6 +42,23 @@ def requires(access: AccessControl, role: str | None, *parameters: str) -> Depen
         endpoints.refuse_parameters(request.scope["query_string"], parameters)
 
     return Dependency(admit)
+
+
+def decoded_items(service: Service) -> Sequence[Item]:
+    """Return the default of a route's parameter that takes items: FastAPI replaces it with those of the body."""
+
+    async def read(request: Request) -> Sequence[Item]:
+        headers, limit = dict(request.scope["headers"]), service.limits.body
+        body = await endpoints.read_body(headers, request.receive, limit, DECODERS)
+        media = endpoints.media_of(headers)
+        request.state.body = body if media == JSON else b""  # for the audit log
+        items = await endpoints.decode_anywhere(DECODERS[media], body)
+        if media == JSON:
+            endpoints.at_most("items", items, service.limits.list)
+        return items
+
+    parameter: Sequence[Item] = Depends(read)
+    return parameter
 
 
 def decoded_body(decoder: Callable[[bytes], T], service: Service) -> T:

@@ -9,7 +9,7 @@ import numpy as np
 from rankloop.analytics.counters import Counters
 from rankloop.ranking_policy import LearnerState, RankingPolicy
 from rankloop.serving.config import RankerConfig
-from rankloop.serving.item_table import ItemTable, doubled
+from rankloop.serving.items.item_table import ItemTable, doubled
 from rankloop.serving.memory.budget import StateSize
 
 SNAPSHOT_COPIES = 4
@@ -46,7 +46,9 @@ def state_size(config: RankerConfig, extent: Extent, policy: RankingPolicy[Learn
     """
     columns, rows, priors = extent
     built = config.build(columns, np.zeros(columns), segments=rows) if policy is None else policy
-    by_column = ItemTable.column_bytes(config.dim, config.coverage) + Counters.column_bytes(config.slots)
+    by_column = ItemTable.column_bytes(config.dim, config.coverage, config.feature_settings) + Counters.column_bytes(
+        config.slots
+    )
     learners = 1 + (1 if built.pools else rows)  # one more learner for segments to come
     arrays = learners * built.learner_bytes() + columns * by_column
     objects = columns * ITEM_BYTES + rows * SEGMENT_BYTES + priors * PRIOR_BYTES

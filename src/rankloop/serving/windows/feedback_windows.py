@@ -12,8 +12,7 @@ from rankloop.eventlog.events import CannotReplay, GuardrailTripped, WindowClose
 from rankloop.eventlog.open_decisions import recall_from
 from rankloop.schema import Quarantine
 from rankloop.schema.service_settings import ServiceLimits
-from rankloop.serving import guardrail
-from rankloop.serving.configuration import ConfigurableRanker
+from rankloop.serving.feature_changes import FeatureChangingRanker
 from rankloop.serving.windows.window_ages import Clock, WindowAges, monotonic_of
 
 MAX_CLOSED_AT_ONCE = 1000
@@ -27,7 +26,7 @@ class _SettledMeanwhile(RankloopError):
     """Another process has done what was to be done."""
 
 
-class FeedbackWindows(ConfigurableRanker):
+class FeedbackWindows(FeatureChangingRanker):
     """A ranker whose open decisions are closed: each when its window has ended, the oldest if there are too many.
 
     Windows follow a monotonic clock. A jump of the wall clock changes the stamps in the log and nothing else.
@@ -43,7 +42,7 @@ class FeedbackWindows(ConfigurableRanker):
         self.open_limit = (ServiceLimits() if limits is None else limits).open_decisions
         self._decided_at, self._ages, self._closing = {}, WindowAges(), threading.Lock()
         decisions = self._replica.open_decisions.values()
-        positions, times = [one.position for one in decisions], [one.time for one in decisions]
+        positions, times = [one.since_position for one in decisions], [one.since for one in decisions]
         self._ages.restore(positions, times, clock(), self._monotonic())
 
     def _note_opened(self, id: str, position: int) -> None:
@@ -57,7 +56,13 @@ class FeedbackWindows(ConfigurableRanker):
                 del self._decided_at[next(iter(self._decided_at))]
         self._ages.add(position, since)
         opened = self._replica.open_decisions
-        self._ages.forget_settled((one.position for one in opened.values()), len(opened))
+        self._ages.forget_settled((one.since_position for one in opened.values()), len(opened))
+
+    def _note_activated(self) -> None:
+        """Start the windows of decisions that an impression has activated since they were made."""
+        newest = next(reversed(self._replica.open_decisions.values()), None)
+        if newest is not None and newest.since_position > max(newest.position, self._ages.last):
+            self._ages.add(newest.since_position, self._monotonic())
 
     def tick(self) -> int:
         """Close the feedback windows that have ended and evaluate the guardrail; return the number of windows.
@@ -86,16 +91,16 @@ class FeedbackWindows(ConfigurableRanker):
             now, opened = self._monotonic(), self._replica.open_decisions
             oldest, newest = opened.oldest(), next(reversed(opened.values()), None)
             if oldest is not None and newest is not None:
-                self._ages.forget_before(oldest.position)
-                if newest.position > self._ages.last:
-                    self._ages.add(newest.position, now)
+                self._ages.forget_before(oldest.since_position)
+                if newest.since_position > self._ages.last:
+                    self._ages.add(newest.since_position, now)
 
     def _due(self) -> list[str]:
         """Return the decisions whose window has ended, oldest first."""
         self._age()
         now, opened = self._monotonic(), self._replica.open_decisions
         last = self._ages.due(now, opened.window)
-        committed = [id for id, _ in takewhile(lambda one: one[1].position <= last, opened.items())]
+        committed = [id for id, _ in takewhile(lambda one: one[1].since_position <= last, opened.items())]
         # Uncommitted decisions are in the log before the event that closes them.
         waiting = ((id, self._decided_at.get(id, now)) for id in self._uncommitted)
         return committed + [id for id, since in waiting if since + opened.window <= now]
@@ -159,7 +164,7 @@ class FeedbackWindows(ConfigurableRanker):
     def _guardrail_reason(self) -> str | None:
         """Return why the guardrail trips now, if it does."""
         replica = self._replica
-        rule, (treatment, control) = replica.config.guardrail, replica.guardrail_counts
+        rule = replica.config.guardrail
         if rule is None or replica.guardrail_tripped is not None:
             return None
-        return guardrail.reason_to_trip(rule, replica.objective, treatment, control)
+        return replica.guardrail.reason(rule, replica.objective)

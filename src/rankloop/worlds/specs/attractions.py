@@ -62,8 +62,9 @@ def _generator(field: str, name: str, options: object) -> AttractionSource:
         given = validate.mapping(field, options, required=("items", "a", "b"))
         items = validate.integer(f"{field}.items", given["items"], high=10**7)
         return BetaAttraction(items, shape(f"{field}.a", given["a"], items), shape(f"{field}.b", given["b"], items))
-    given = validate.mapping(field, options, required=("data",))
-    queries = prepared.judged_queries(validate.choice(f"{field}.data", given["data"], JUDGED))
+    given = validate.mapping(field, options, required=("data",), optional=("scaling",))
+    scaling = validate.choice(f"{field}.scaling", given.get("scaling", "range"), prepared.SCALINGS)
+    queries = prepared.judged_queries(validate.choice(f"{field}.data", given["data"], JUDGED), scaling=scaling)
     return JudgedAttraction(queries.nu, queries.x, queries.present, BetaPrior(queries.a, queries.b))
 
 

@@ -17,8 +17,10 @@ from rankloop.worlds.click_world import ClickWorld
 from rankloop.worlds.drift import drift_of
 from rankloop.worlds.drifting import DRIFT_ACCEPTS, DriftingWorld
 from rankloop.worlds.goals import Goal
+from rankloop.worlds.list_worth import ModelWorth
 from rankloop.worlds.row_attraction import RowSource
 from rankloop.worlds.specs.attractions import shape
+from rankloop.worlds.specs.objectives import with_cap
 
 
 def click_world(
@@ -26,6 +28,7 @@ def click_world(
 ) -> World:
     """Return the world of a click model and a source, with the prior and the drift of a spec."""
     slots = validate.integer("world.k", k, high=source.items)
+    goal = capped(given, model, goal, source.items, slots)
     prior = prior_of(given["prior"], source.items) if given.get("prior") is not None else None
     drift = None if given.get("drift") is None else drift_of(given["drift"])
     if isinstance(source, RowSource):
@@ -34,6 +37,14 @@ def click_world(
         return ChangingWorld(model, source, slots, prior, goal)
     world = ClickWorld(model, source, slots, prior, goal)
     return world if drift is None else DriftingWorld(world, drift)
+
+
+def capped(given: Mapping[str, object], model: ClickModel, goal: Goal | None, items: int, slots: int) -> Goal | None:
+    """Return the goal with the caps of a spec, if it has any."""
+    if given.get("caps") is None:
+        return goal
+    own = Goal(ModelWorth(model)) if goal is None else goal
+    return with_cap(given["caps"], own, items, slots, priced=model.bias is not None)
 
 
 def slots_of(given: Mapping[str, object], field: str, length: int) -> int:

@@ -15,14 +15,16 @@ from rankloop.worlds.specs.attractions import any_source
 from rankloop.worlds.specs.click_fields import click_world, slots_of
 from rankloop.worlds.specs.objectives import GOAL, cascade_goal, dependent_goal, position_goal
 
-COMMON = ("features", "prior", "drift", "context")
+COMMON = ("features", "prior", "drift", "context", "caps")
 
 
 def cascade(fields: Mapping[str, object]) -> World:
     """Cascade model: clicks the first attractive item from the top and stops; value 1 - ∏(1-ν).
 
     attraction: L probabilities, or {beta: {items, a, b}}, {linear: {items, dim}}, {logistic: {items, dim}}, or
-      {judged: {data}}, a query of mslr-web, letor or istella for each replication, attraction from its grades;
+      {judged: {data}}, a query of mslr-web, letor or istella for each replication, attraction from its grades, with
+      scaling of features: range ([0, 1], then documents to unit norm, default), standard (mean 0, deviation 1, then
+      unit norm) or range-only ([0, 1], no document above norm 1);
       linear (ν = zᵀw, in [0, 1]) and logistic (ν = σ(zᵀw)) also take
       fresh_features: true, to draw the features of all items anew each round, while w stays (optional)
       features and weights: L x d numbers and w, instead of items and dim; weights alone only with fresh_features
@@ -37,6 +39,8 @@ def cascade(fields: Mapping[str, object]) -> World:
       policies know the objective if the spec names it
     prices: L numbers of at least 0, or {uniform: [low, high]} for each replication, or {fresh: [low, high]} for each
       round; only for revenue
+    caps: {groups: L whole numbers, at_most: n}: at most n items of a list have the same group (-1: not capped); not
+      with the objective revenue (optional)
     prior: {a, b}, the Beta prior given to policies instead of the true one (optional)
     drift: how attractions move among the items (optional), one of
       {abrupt: {every}}: a new random permutation of them every `every` rounds
@@ -51,7 +55,7 @@ def cascade(fields: Mapping[str, object]) -> World:
 def dependent_click(fields: Mapping[str, object]) -> World:
     """Dependent click model: clicks examined attractive items, leaves satisfied after slot k with P = termination_k.
 
-    attraction, context, features, prior, drift: as in cascade
+    attraction, context, features, prior, caps, drift: as in cascade
     termination: a probability for each slot
     k: number of slots (optional, the length of termination)
     objective: satisfied (P(leaves satisfied), default) or any-click (1 - ∏(1-ν))
@@ -67,7 +71,7 @@ def dependent_click(fields: Mapping[str, object]) -> World:
 def position_based(fields: Mapping[str, object]) -> World:
     """Position-based model: examines slot k with P = bias_k, independently, and clicks what attracts; value Σ bias_k ν.
 
-    attraction, context, features, prior, drift: as in cascade
+    attraction, context, features, prior, caps (also with revenue), drift: as in cascade
     bias: a probability for each slot
     k: number of slots (optional, the length of bias)
     objective: clicks (default), any-click (1 - ∏(1 - bias_k ν)) or revenue (Σ bias_k price ν)

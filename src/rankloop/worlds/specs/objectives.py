@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from rankloop import validate
 from rankloop.errors import MISSING, InvalidInput
 from rankloop.objective import AnyClick, Clicks, Objective, Satisfied
 from rankloop.types import FloatArray
+from rankloop.worlds.caps import GroupCap
 from rankloop.worlds.click_models import ClickModel
 from rankloop.worlds.goals import Goal, Prices
 from rankloop.worlds.list_worth import (
@@ -107,3 +109,28 @@ def prices_of(value: object, items: int) -> Prices:
         accepted = f"{items} prices of at least 0, or uniform or fresh ones, since the objective is revenue"
         raise InvalidInput("world.prices", MISSING, accepted)
     return Prices(validate.vector("world.prices", value, low=0.0, length=items))
+
+
+def with_cap(value: object, goal: Goal, items: int, slots: int, *, priced: bool = False) -> Goal:
+    """Return the goal with the cap of {groups, at_most}.
+
+    Args:
+        value: the mapping.
+        goal: what lists are worth.
+        items: number of items.
+        slots: number of slots, all of which can be filled.
+        priced: whether the best list under a cap is known for revenue too.
+    """
+    given = validate.mapping("world.caps", value, required=("groups", "at_most"))
+    if goal.prices is not None and not priced:
+        accepted = "no caps with the objective revenue here, since the best list is not known; position-based has both"
+        raise InvalidInput("world.caps", value, accepted)
+    groups = given["groups"]
+    if not isinstance(groups, list | tuple) or len(groups) != items:
+        raise InvalidInput("world.caps.groups", groups, f"a list of {items} whole numbers, one for each item")
+    numbers = [validate.integer(f"world.caps.groups[{i}]", one, low=-1) for i, one in enumerate(groups)]
+    cap = GroupCap(np.array(numbers, dtype=np.int64), validate.integer("world.caps.at_most", given["at_most"]))
+    if cap.fitting() < slots:
+        accepted = f"caps under which all {slots} slots can be filled; these fit {cap.fitting()} items"
+        raise InvalidInput("world.caps", value, accepted)
+    return replace(goal, cap=cap)

@@ -18,7 +18,7 @@ from rankloop.worlds.choice import ChoiceWorld
 from rankloop.worlds.item_position import ItemPositionWorld
 from rankloop.worlds.rewards import RewardWorld
 from rankloop.worlds.specs.attractions import any_source, source
-from rankloop.worlds.specs.objectives import GOAL, choice_goal
+from rankloop.worlds.specs.objectives import GOAL, choice_goal, with_cap
 from rankloop.worlds.specs.reward_fields import SCENARIO, budgets_of, scenario_of
 
 
@@ -84,16 +84,19 @@ def choice(fields: Mapping[str, object]) -> World:
     bias: K numbers in (0, 1]
     features: J x d numbers, only with an explicit attraction (optional)
     objective: any-click (default), clicks (the same here) or revenue, the expected price of the chosen item
-    prices: as in cascade
+    prices, caps: as in cascade
     """
-    given = validate.mapping("world", fields, required=("attraction", "bias"), optional=("features", *GOAL))
+    given = validate.mapping("world", fields, required=("attraction", "bias"), optional=("features", "caps", *GOAL))
     bias = validate.vector("world.bias", given["bias"], low=0.0, high=1.0, open_low=True)
     if not isinstance(given["attraction"], Mapping):
         validate.vector("world.attraction", given["attraction"], low=0.0, high=1.0, open_low=True)
     arms = source(given["attraction"], given.get("features"))
     if len(bias) > arms.items:
         raise InvalidInput("world.bias", Words(f"a list of {len(bias)}"), f"at most {arms.items}, one for each item")
-    return ChoiceWorld(arms, bias, choice_goal(given, arms.items, bias))
+    goal = choice_goal(given, arms.items, bias)
+    if given.get("caps") is not None:
+        goal = with_cap(given["caps"], goal, arms.items, len(bias))
+    return ChoiceWorld(arms, bias, goal)
 
 
 def item_position(fields: Mapping[str, object]) -> World:

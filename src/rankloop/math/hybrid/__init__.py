@@ -1,0 +1,1 @@
+"""Compiled loops of the hybrid belief, with and without pooled segments."""
