@@ -465,3 +465,15 @@ def test_an_export_tells_the_decisions_of_different_processes_apart(database: st
 def decisions(entries: Iterable[LogEntry]) -> list[tuple[int, int, str]]:
     made = [decode(one) for one in entries if one.kind == "decision"]
     return [(one.process, one.number, one.id) for one in made if isinstance(one, DecisionMade)]
+
+
+def test_impressions_of_one_process_activate_lists_of_another(database: str) -> None:  # noqa: F811
+    with together(database, settings("gts", activation="impression", window=60.0), n=2) as all:
+        one, two = (member.ranker for member in all)
+        for n in range(20):
+            ranking = one.rank()
+            one.flush()
+            if n % 2:
+                two.feedback(ranking.id, kind="impression")
+                assert two.feedback(ranking.id, clicked=[0]).status == "learned"
+        check_equal(all)

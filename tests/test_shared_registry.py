@@ -261,3 +261,19 @@ def test_an_sqlite_file_is_for_one_process(tmp_path: Any) -> None:
     for more in ({"workers": 2}, {"shared": True}):
         with pytest.raises(InvalidInput, match="an SQLite file is for one process"):
             ServiceSettings.of({"log": str(tmp_path / "log.db"), **more})
+
+
+def test_features_that_one_process_infers_are_those_of_the_other(both: list[SharedRegistry]) -> None:
+    """The ranker that learned again under them is read from the log by the process that did not."""
+    one, two = both
+    one.put("r", {"policy": "hybrid", "slots": 2, "features": "auto"})
+    two.look_for("r")
+    for n, rankers in enumerate(both * 3):
+        rankers.put_items(
+            "r", [{"id": f"{n}-{i}", "fields": {"price": 1.0 + i, "kind": "ab"[i % 2]}} for i in range(5)]
+        )
+        settle(both)
+        until(lambda: not any(hosted.quarantine for r in both for hosted in r.all()), "both serve", seconds=5.0)
+        visits(both, "r", 6)
+    until(lambda: two.ranker("r").version == one.ranker("r").version > 1, "both have the features", seconds=5.0)
+    check_equal(both, "r")

@@ -6,7 +6,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from typing import Self
 
 from msgspec.structs import replace
@@ -91,9 +91,7 @@ class RankerRegistry:
     @classmethod
     def _of_log(cls, settings: ServiceSettings, resources: ExitStack) -> Self:
         """Return the rankers of the settings' log; the resources close its store."""
-        store = open_store(settings.log, exclusive=True)
-        resources.callback(store.close)
-        return cls(settings, store)
+        return cls(settings, resources.enter_context(closing(open_store(settings.log, exclusive=True))))
 
     def close(self) -> None:
         """Store snapshots, write everything that is queued, and release the log."""
